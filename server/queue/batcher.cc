@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -45,6 +46,10 @@ absl::Status Overdue() {
 
 // The extra limit of completions.
 std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
+
+// A replay that followers share is copied for each: of larger ones, which the budget counts, each
+// caller gets its own.
+constexpr std::size_t kMaxSharedReplyBytes = 64 * 1024;
 
 // The size of an operation beside its texts.
 constexpr std::size_t kOperationBytes = 1024;
@@ -147,6 +152,29 @@ struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
   void Respond(absl::StatusOr<Verdict> answer) { done(std::move(answer), std::move(op)); }
 
   const ReserveDone done;
+  // Reservations of the same record for the same request, which arrived later.
+  std::vector<QueuedPtr> followers;
+};
+
+// Has a reservation follow the one in front of it. Bounded by the operations of a batch.
+class Batcher::Join {
+ public:
+  explicit Join(std::size_t most) : left_(most) {}
+
+  bool operator()(QueuedPtr& leader, QueuedPtr& behind) const {
+    if (left_ == 0 || leader->queue_kind != QueueKind::kReserve) return false;
+    auto& first = static_cast<QueuedReserve&>(*leader);
+    const auto& later = static_cast<const QueuedReserve&>(*behind);
+    if (!(first.op.key == later.op.key) || first.op.fingerprints != later.op.fingerprints) {
+      return false;
+    }
+    first.followers.push_back(std::move(behind));
+    --left_;
+    return true;
+  }
+
+ private:
+  mutable std::size_t left_;
 };
 
 template <typename Op, typename Answer>
@@ -385,14 +413,17 @@ std::size_t Batcher::PromisedBehind(std::size_t queue_kind) const {
 Batcher::Batch Batcher::Take(std::vector<QueuedPtr>& overdue) {
   const Deadline now = options_.clock->Monotonic();
   const auto is_overdue = [now](const QueuedPtr& queued) { return queued->deadline <= now; };
+  const Join join(options_.max_batch);
   std::size_t room = options_.max_batch;
   Batch batch;
+  std::size_t left = 0;
   for (std::size_t queue_kind = 0; queue_kind < kQueueKinds; ++queue_kind) {
     const std::size_t promised = std::min(PromisedBehind(queue_kind), room);
-    batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_overdue, overdue);
+    batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_overdue, overdue, join);
     room -= batch[queue_kind].size();
+    left += queues_[queue_kind].size();
   }
-  queued_ -= options_.max_batch - room + overdue.size();
+  queued_ = left;
   return batch;
 }
 
@@ -466,16 +497,41 @@ void Batcher::Respond(AtStore<QueuedType> operations, std::vector<Answer> answer
     auto& queued = static_cast<QueuedType&>(*taken[i]);
     queued.op = std::move(operations.ops[i]);
     if (IsLeftForNextCall(answers[i])) {
+      if constexpr (std::is_same_v<QueuedType, QueuedReserve>) {
+        for (QueuedPtr& follower : queued.followers) left.push_back(std::move(follower));
+        queued.followers.clear();
+      }
       left.push_back(std::move(taken[i]));
       continue;
     }
     Observe(observer_, kind, answers[i]);
+    if constexpr (std::is_same_v<QueuedType, QueuedReserve>) {
+      if (!queued.followers.empty()) RespondToFollowers(std::move(queued.followers), answers[i]);
+    }
     const std::size_t bytes = queued.bytes + ReplyIn(answers[i]);
     queued.Respond(std::move(answers[i]));
     taken[i].reset();
     budget_.Remove(bytes);
   }
   if (!left.empty()) PutBack(std::move(left));
+}
+
+void Batcher::RespondToFollowers(std::vector<QueuedPtr> followers,
+                                 const absl::StatusOr<Verdict>& answer) {
+  // An error, too, may concern the first one alone.
+  const bool shared = answer.ok() && std::holds_alternative<Replay>(*answer) &&
+                      ReplyIn(answer) <= kMaxSharedReplyBytes;
+  if (!shared) return PutBack(std::move(followers));
+  for (QueuedPtr& follower : followers) {
+    auto& queued = static_cast<QueuedReserve&>(*follower);
+    const std::size_t reply_bytes = ReplyIn(answer);
+    budget_.Add(reply_bytes);
+    Observe(observer_, queued.kind(), answer);
+    const std::size_t bytes = queued.bytes + reply_bytes;
+    queued.Respond(answer);
+    follower.reset();
+    budget_.Remove(bytes);
+  }
 }
 
 void Batcher::PutBack(std::vector<QueuedPtr> operations) {

@@ -60,6 +60,10 @@ struct BatcherOptions {
 // Operations that the store leaves for its next call, because their replies are too large
 // together, return to the queue.
 //
+// Reservations that queue behind one of the same record, for the same request, go with it: if the
+// store answers it with a replay, which was read after they arrived, they get the same. Otherwise
+// they return to the queue.
+//
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
 // and must not call Close(); one may leave work that blocks to AfterAnswers. Beside the store's
@@ -163,6 +167,7 @@ class Batcher {
   template <typename Op>
   struct QueuedOp;
   struct QueuedReserve;
+  class Join;
   template <typename Op, typename Answer>
   struct QueuedWith;
   using QueuedComplete = QueuedWith<CompleteOp, absl::StatusOr<Completion>>;
@@ -214,6 +219,8 @@ class Batcher {
                std::vector<Answer> (Store::*call)(absl::Span<const Op>));
   template <typename QueuedType, typename Answer>
   void Respond(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
+  // Reservations that went with one that was answered.
+  void RespondToFollowers(std::vector<QueuedPtr> followers, const absl::StatusOr<Verdict>& answer);
   // Also if there is no room: they were admitted before.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   void AnswerOverdue(const std::vector<QueuedPtr>& overdue);

@@ -215,6 +215,79 @@ TEST_F(BatcherTest, ACallHoldsOneOperationPerRecordAndKeepsTheirOrder) {
   }
 }
 
+TEST_F(BatcherTest, ReplaysOfOneRecordShareARead) {
+  Batcher& batcher = Make();
+  ASSERT_TRUE(memory_.Complete({CompleteNamed("hot", Token("hot"), "paid")})[0].ok());
+  OccupyWorker();
+  for (int i = 0; i < 50; ++i) {
+    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  }
+  // For another request: it is compared by itself.
+  Answers<absl::StatusOr<Verdict>> other;
+  batcher.Reserve(ReserveNamed("hot", 'b'), kNoDeadline, ReserveSink(other));
+  store_.Open();
+
+  const auto answers = verdicts_.Await(50);
+  ASSERT_THAT(answers, SizeIs(50));
+  for (const auto& answer : answers) {
+    ASSERT_NE(As<Replay>(answer), nullptr);
+    EXPECT_EQ(As<Replay>(answer)->reply.bytes, As<Replay>(answers[0])->reply.bytes);
+  }
+  EXPECT_NE(As<Mismatch>(other.Await(1)[0]), nullptr);
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(3));
+  EXPECT_THAT(calls[1].ids, SizeIs(1));
+  batcher.Close();
+  EXPECT_EQ(batcher.budget().held(), 0u);
+}
+
+// Only one gets the grant, and the others find it.
+TEST_F(BatcherTest, OnlyAReplayIsShared) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  for (int i = 0; i < 3; ++i) {
+    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  }
+  store_.Open();
+
+  const auto answers = verdicts_.Await(3);
+  ASSERT_THAT(answers, SizeIs(3));
+  EXPECT_EQ(std::count_if(answers.begin(), answers.end(),
+                          [](const auto& answer) { return As<Reserved>(answer) != nullptr; }),
+            1);
+  EXPECT_EQ(std::count_if(answers.begin(), answers.end(),
+                          [](const auto& answer) { return As<InFlight>(answer) != nullptr; }),
+            2);
+}
+
+TEST_F(BatcherTest, AReplayThatIsLargeIsReadForEachCaller) {
+  Batcher& batcher = Make();
+  const std::string large(65 * 1024, 'x');
+  ASSERT_TRUE(memory_.Complete({CompleteNamed("hot", Token("hot"), large)})[0].ok());
+  OccupyWorker();
+  for (int i = 0; i < 3; ++i) {
+    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  }
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(3), SizeIs(3));
+  EXPECT_THAT(store_.calls(), SizeIs(4));
+}
+
+TEST_F(BatcherTest, AFailureIsSharedByNone) {
+  Batcher& batcher = Make();
+  ASSERT_TRUE(memory_.Complete({CompleteNamed("hot", Token("hot"), "paid")})[0].ok());
+  OccupyWorker();
+  for (int i = 0; i < 2; ++i) {
+    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  }
+  store_.FailOn(OperationKind::kReserve, IdNamed("hot"), GatedStore::Fate::kNeverHappens);
+  store_.Open();
+  for (const auto& answer : verdicts_.Await(2)) {
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  }
+  EXPECT_THAT(store_.calls(), SizeIs(3)) << "each was asked by itself";
+}
+
 TEST_F(BatcherTest, AFullQueueRefusesReservationsAndReadsBeforeCompletions) {
   const Uuid token = Token("running");
   Batcher& batcher = Make(/*max_queued=*/4);

@@ -42,13 +42,12 @@ class FairQueue {
   //
   // Expired items met on the way are put into `expired`. If they took places, a
   // record's items without a waiter would keep its newer ones from ever being in
-  // time.
-  template <typename IsExpired>
-  std::vector<Item> Take(std::size_t limit, const IsExpired& is_expired,
-                         std::vector<Item>& expired) {
+  // time. Items that join the one in front of them (RecordQueue::TakeOne) do not count.
+  template <typename IsExpired, typename Join>
+  std::vector<Item> Take(std::size_t limit, const IsExpired& is_expired, std::vector<Item>& expired,
+                         const Join& join) {
     std::vector<Item> taken;
     taken.reserve(std::min(limit, size_));
-    const std::size_t expired_before = expired.size();
     for (NamespaceQueue* const its : turns_) its->left = its->queue.records();
     // Consecutive namespaces without further items for this call.
     for (std::size_t idle = 0; taken.size() < limit && idle < turns_.size();) {
@@ -61,7 +60,9 @@ class FairQueue {
       }
       idle = 0;
       --its.left;
-      std::optional<Item> item = its.queue.TakeOne(is_expired, expired);
+      const std::size_t before = its.queue.size();
+      std::optional<Item> item = its.queue.TakeOne(is_expired, expired, join);
+      size_ -= before - its.queue.size();
       if (item.has_value()) taken.push_back(*std::move(item));
       if (its.queue.size() > 0) {
         turns_.push_back(&its);
@@ -69,7 +70,6 @@ class FairQueue {
         namespaces_.erase(namespaces_.find(*its.name));
       }
     }
-    size_ -= taken.size() + (expired.size() - expired_before);
     return taken;
   }
 

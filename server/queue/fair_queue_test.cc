@@ -16,12 +16,36 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+// No item joins another.
+constexpr auto kApart = [](const auto&, const auto&) { return false; };
+
 // None of the items has expired.
 template <typename Item>
 std::vector<Item> Take(FairQueue<Item>& queue, std::size_t limit) {
   std::vector<Item> expired;
   return queue.Take(
-      limit, [](const Item&) { return false; }, expired);
+      limit, [](const Item&) { return false; }, expired, kApart);
+}
+
+TEST(FairQueueTest, ItemsOfARecordThatJoinLeaveWithItAndDoNotCount) {
+  FairQueue<std::string> queue;
+  for (const char* const item : {"a1", "a2", "b1", "a3"}) {
+    queue.Push("busy", IdNamed("hot"), item);
+  }
+  queue.Push("busy", IdNamed("other"), "c1");
+  std::vector<std::string> expired;
+  const auto join = [](std::string& first, const std::string& behind) {
+    if (first[0] != behind[0]) return false;
+    first += behind;
+    return true;
+  };
+  const auto live = [](const std::string&) { return false; };
+  // One that cannot join stays in front of those behind it.
+  EXPECT_THAT(queue.Take(2, live, expired, join), ElementsAre("a1a2", "c1"));
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_THAT(queue.Take(2, live, expired, join), ElementsAre("b1"));
+  EXPECT_THAT(queue.Take(2, live, expired, join), ElementsAre("a3"));
+  EXPECT_EQ(queue.size(), 0u);
 }
 
 TEST(FairQueueTest, NamespacesTakeTurns) {
@@ -94,12 +118,12 @@ TEST(FairQueueTest, ExpiredItemsTakeNoPlace) {
   std::vector<int> expired;
   const auto is_expired = [](int item) { return item < 0; };
 
-  EXPECT_THAT(queue.Take(2, is_expired, expired), ElementsAre(4, 8));
+  EXPECT_THAT(queue.Take(2, is_expired, expired, kApart), ElementsAre(4, 8));
   EXPECT_THAT(expired, ElementsAre(-1, -2, -3));
   EXPECT_EQ(queue.size(), 3U);
-  EXPECT_THAT(queue.Take(2, is_expired, expired), ElementsAre(5));
+  EXPECT_THAT(queue.Take(2, is_expired, expired, kApart), ElementsAre(5));
   EXPECT_THAT(expired, ElementsAre(-1, -2, -3, -7));
-  EXPECT_THAT(queue.Take(2, is_expired, expired), IsEmpty());
+  EXPECT_THAT(queue.Take(2, is_expired, expired, kApart), IsEmpty());
   EXPECT_THAT(expired, ElementsAre(-1, -2, -3, -7, -6));
   EXPECT_EQ(queue.size(), 0U);
   EXPECT_EQ(queue.namespaces(), 0U);

@@ -39,8 +39,12 @@ class RecordQueue {
   //
   // Every record has its turn once before any has its second: the first
   // records() calls give items of different records.
-  template <typename IsExpired>
-  std::optional<Item> TakeOne(const IsExpired& is_expired, std::vector<Item>& expired) {
+  //
+  // Items behind it leave with it as long as join(item, behind) is true, which then has moved the
+  // second into the first.
+  template <typename IsExpired, typename Join>
+  std::optional<Item> TakeOne(const IsExpired& is_expired, std::vector<Item>& expired,
+                              const Join& join) {
     Turn turn = std::move(turns_.front());
     turns_.pop_front();
     const auto line = behind_.find(turn.id);
@@ -53,6 +57,10 @@ class RecordQueue {
       }
       turn.item = std::move(line->second.front());
       line->second.pop_front();
+    }
+    while (!line->second.empty() && join(turn.item, line->second.front())) {
+      line->second.pop_front();
+      --size_;
     }
     if (line->second.empty()) {
       behind_.erase(line);

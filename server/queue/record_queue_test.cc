@@ -13,13 +13,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+// No item joins another.
+constexpr auto kApart = [](int, int) { return false; };
+
 // Up to `limit` items of different records.
 std::vector<int> Take(RecordQueue<int>& queue, std::size_t limit) {
   std::vector<int> taken;
   std::vector<int> expired;
   const std::size_t records = queue.records();
   for (std::size_t i = 0; i < records && i < limit; ++i) {
-    taken.push_back(*queue.TakeOne([](int) { return false; }, expired));
+    taken.push_back(*queue.TakeOne([](int) { return false; }, expired, kApart));
   }
   return taken;
 }
