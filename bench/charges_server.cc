@@ -104,8 +104,7 @@ void Serve(const sigset_t& stop_signals) {
   Serving bare;
   std::string line = "charges: serving on 127.0.0.1:" + std::to_string(bare.StartBare());
   std::unique_ptr<Serving> guarded;
-  if (!absl::GetFlag(FLAGS_idempotencyd).empty() ||
-      !absl::GetFlag(FLAGS_embedded_store).empty()) {
+  if (!absl::GetFlag(FLAGS_idempotencyd).empty() || !absl::GetFlag(FLAGS_embedded_store).empty()) {
     guarded = std::make_unique<Serving>();
     line += ", guarded on 127.0.0.1:" + std::to_string(guarded->StartGuarded());
   }

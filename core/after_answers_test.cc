@@ -40,7 +40,9 @@ TEST(AfterAnswersTest, AProcessKeepsOneWorkAtATime) {
   bool while_done = false;
   {
     const AfterAnswers scope;
-    std::function<void()> work = [&] { while_done = std::async(std::launch::async, refused).get(); };
+    std::function<void()> work = [&] {
+      while_done = std::async(std::launch::async, refused).get();
+    };
     ASSERT_TRUE(AfterAnswers::Keep(work));
     while_kept = std::async(std::launch::async, refused).get();
   }

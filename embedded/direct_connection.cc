@@ -249,8 +249,8 @@ SteadyClock::time_point DirectConnection::Calls::FailExpired() {
       }
     }
   }
-  const absl::Status passed = ErrorFor(
-      grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed"));
+  const absl::Status passed =
+      ErrorFor(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed"));
   for (const std::shared_ptr<Call>& call : expired) {
     call->Fail(passed);
     call->StopWaiting();
@@ -293,8 +293,8 @@ void DirectConnection::Begin(ConnectionCall<Request, Response> call, Deadline de
   absl::Status valid = ValidateTexts(call.request);
   if (valid.ok()) valid = CheckSize(call.request);
   if (!valid.ok()) return call.done(std::move(valid));
-  const auto made = std::make_shared<Calls::CallFor<Response>>(
-      calls_, OperationOf<Request>::kKind, deadline, std::move(call.done));
+  const auto made = std::make_shared<Calls::CallFor<Response>>(calls_, OperationOf<Request>::kKind,
+                                                               deadline, std::move(call.done));
   calls_->Add(made);
   timer_.NoLaterThan(deadline);
   (operations_.*OperationOf<Request>::kBegin)(call.request, *made, /*group=*/nullptr);

@@ -20,7 +20,7 @@ PARTS = {
     "client": {"core"},
     "command_line": set(),
     "ctl": {"client", "command_line", "core", "explanation", "server"},
-    "embedded": {"client", "core", "server"},
+    "embedded": {"client", "core", "server", "server/store"},
     "explanation": {"core"},
     "interceptors/client": {"client", "core"},
     "interceptors/server": {"client", "core", "interceptors/server/ledger",

@@ -46,7 +46,8 @@ struct EmbeddedOptions : ServiceOptions {
 // of one process at a time. Any number of processes, embedded or not, may share a Postgres
 // schema.
 //
-// MakeConnection(), channel() and store_status() are thread-safe. One thread opens and destroys the service.
+// MakeConnection(), channel() and store_status() are thread-safe. One thread opens and destroys the
+// service.
 class EmbeddedService {
  public:
   // `store` as for `idempotencyd serve --store`: sqlite:PATH, or a postgresql:// URI. Error
@@ -63,9 +64,9 @@ class EmbeddedService {
   // has arrived, then stops the sweeper and closes the store. Bounded by the store's own
   // timeouts.
   //
-  // Connections and the channel may outlive the service: calls then fail with STORE_UNAVAILABLE. The gRPC
-  // objects behind the channel are destroyed with its last owner, on that owner's thread, which
-  // must not be one of gRPC's.
+  // Connections and the channel may outlive the service: calls then fail with STORE_UNAVAILABLE.
+  // The gRPC objects behind the channel are destroyed with its last owner, on that owner's thread,
+  // which must not be one of gRPC's.
   ~EmbeddedService();
   EmbeddedService(const EmbeddedService&) = delete;
   EmbeddedService& operator=(const EmbeddedService&) = delete;
