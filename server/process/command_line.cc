@@ -145,6 +145,7 @@ struct ServeFlags {
 
   std::string listen = "127.0.0.1:7411";
   std::string store;
+  std::string maintenance_store;
   std::string metrics = "127.0.0.1:9464";
   std::string console;
   std::string log_level = "info";
@@ -155,6 +156,10 @@ struct ServeFlags {
 
 ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("store", "ADDRESS", &store, kStoreHelp);
+  set.AddText("maintenance_store", "ADDRESS", &maintenance_store,
+              "The same Postgres schema as --store with another user, for sweeping and for what\n"
+              "administrators do; the user of --store then needs no right to delete. Empty: all\n"
+              "with the user of --store.");
   set.AddText("listen", "ADDRESS", &listen,
               "Listen address for gRPC: HOST:PORT, [IPV6]:PORT or unix:PATH. Port 0 chooses a\n"
               "free port.");
@@ -255,6 +260,26 @@ absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
   return store;
 }
 
+// The second login of the store.
+absl::Status AddMaintenance(absl::string_view text, ServeOptions& options) {
+  if (text.empty()) return absl::OkStatus();
+  const absl::StatusOr<StoreAddress> maintenance = StoreAddress::Parse(text);
+  if (!maintenance.ok()) return AboutFlag("maintenance_store", maintenance.status());
+  if (maintenance->kind != StoreAddress::Kind::kPostgres ||
+      options.store.kind != StoreAddress::Kind::kPostgres) {
+    return absl::InvalidArgumentError(
+        "--maintenance_store is another user of a Postgres store: both it and --store must be "
+        "postgresql://...");
+  }
+  if (options.read_only) {
+    return absl::InvalidArgumentError(
+        "--read_only neither sweeps nor changes anything: it cannot be combined with "
+        "--maintenance_store");
+  }
+  options.store.maintenance = maintenance->location;
+  return absl::OkStatus();
+}
+
 // An address of HTTP, or none.
 absl::StatusOr<std::optional<NetworkAddress>> ParseHttp(absl::string_view flag,
                                                         absl::string_view text) {
@@ -326,6 +351,10 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   absl::StatusOr<StoreAddress> store = ParseStore(flags.store);
   if (!store.ok()) return store.status();
   options.store = *std::move(store);
+  if (absl::Status maintenance = AddMaintenance(flags.maintenance_store, options);
+      !maintenance.ok()) {
+    return maintenance;
+  }
 
   absl::StatusOr<NetworkAddress> listen = NetworkAddress::Parse(flags.listen);
   if (!listen.ok()) return AboutFlag("listen", listen.status());
@@ -406,6 +435,12 @@ struct MigrateFlags {
                 "Grant this role, which does not own the schema, the privileges to serve it:\n"
                 "reading and writing its tables. Set it with every migration: each may add a\n"
                 "table.");
+    set.AddSwitch("create_roles", &options->create_roles,
+                  "Make the roles PREFIX_owner, _app, _sweeper, _admin and _reader if they are\n"
+                  "missing, give the schema to the owner, and grant the others what they need\n"
+                  "and no more. Needs CREATEROLE. Set it with every migration.");
+    set.AddText("role_prefix", "PREFIX", &options->role_prefix,
+                "Of the names of these roles. Default: the name of the schema.");
   }
 
   static constexpr int kNewest = -1;
@@ -427,9 +462,13 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
   if (options.status && options.to.has_value()) {
     return absl::InvalidArgumentError("--status changes nothing: it cannot be combined with --to");
   }
-  if (options.status && (options.yes || !options.grant_to.empty())) {
+  if (options.status && (options.yes || !options.grant_to.empty() || options.create_roles)) {
     return absl::InvalidArgumentError(
-        "--status changes nothing: it cannot be combined with --yes or --grant_to");
+        "--status changes nothing: it cannot be combined with --yes, --grant_to or --create_roles");
+  }
+  if (!options.role_prefix.empty() && !options.create_roles) {
+    return absl::InvalidArgumentError(
+        "--role_prefix names the roles of --create_roles: set it too");
   }
   if (options.yes && !options.to.has_value()) {
     return absl::InvalidArgumentError("--yes confirms a downgrade: set the version with --to");

@@ -82,6 +82,10 @@ struct MigrateOptions {
   // A role that does not own the schema and gets the privileges to serve it;
   // may be empty.
   std::string grant_to;
+  // Makes the roles of the schema.
+  bool create_roles = false;
+  // Of their names; empty: the schema's name.
+  std::string role_prefix;
 };
 
 // The options of `idempotencyd check-config`, validated.

@@ -11,6 +11,7 @@
 #include "migrations/migrations.h"
 #include "server/service/store_factory.h"
 #include "server/store/postgres_migrator.h"
+#include "server/store/postgres_roles.h"
 
 namespace idempotency::internal {
 namespace {
@@ -30,6 +31,19 @@ std::string DescribeSteps(const std::string& schema, absl::string_view what,
                           const std::vector<int>& versions) {
   if (versions.empty()) return absl::StrCat(schema, ": nothing to do\n");
   return absl::StrCat(schema, ": ", what, " ", absl::StrJoin(versions, ", "), "\n");
+}
+
+std::string RolePrefix(const MigrateOptions& options) {
+  if (!options.role_prefix.empty()) return options.role_prefix;
+  return PostgresOptionsFor(options.store).schema;
+}
+
+// The owner's name is the first.
+std::string DescribeRoles(const std::string& schema, std::vector<std::string> names) {
+  const std::string owner = names.front();
+  names.erase(names.begin());
+  return absl::StrCat(schema, ": ", owner, " owns it; logins become members of ",
+                      absl::StrJoin(names, ", "), "\n");
 }
 
 int VersionOf(const std::vector<MigrationState>& states) {
@@ -95,9 +109,15 @@ absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
     return DescribeStates(*states);
   }
   absl::StatusOr<std::string> report = Migrate(options.store, options.to, options.yes);
+  PostgresMigrator migrator(PostgresOptionsFor(options.store));
+  if (report.ok() && options.create_roles) {
+    const std::string prefix = RolePrefix(options);
+    const absl::Status made = migrator.CreateRoles(prefix);
+    if (!made.ok()) return made;
+    absl::StrAppend(&*report, DescribeRoles(options.store.Display(), PostgresRoleNames(prefix)));
+  }
   if (!report.ok() || options.grant_to.empty()) return report;
-  const absl::Status granted =
-      PostgresMigrator(PostgresOptionsFor(options.store)).GrantTo(options.grant_to);
+  const absl::Status granted = migrator.GrantTo(options.grant_to);
   if (!granted.ok()) return granted;
   return absl::StrCat(*report, options.store.Display(), ": ", options.grant_to, " may serve it\n");
 }

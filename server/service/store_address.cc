@@ -29,7 +29,7 @@ absl::StatusOr<StoreAddress> ParseSqlite(absl::string_view path) {
         "sqlite: needs the path of a file that outlives the process, for example "
         "sqlite:/var/lib/idempotencyd/records.db");
   }
-  return StoreAddress{StoreAddress::Kind::kSqlite, std::string(path)};
+  return StoreAddress{StoreAddress::Kind::kSqlite, std::string(path), ""};
 }
 
 // libpq's options of a URI; nullopt if it cannot parse it.
@@ -60,7 +60,7 @@ bool HasPorts(const std::map<std::string, std::string>& options) {
 }
 
 absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
-  StoreAddress address{StoreAddress::Kind::kPostgres, std::string(uri)};
+  StoreAddress address{StoreAddress::Kind::kPostgres, std::string(uri), ""};
   const auto options = ConnectionOptions(address.location);
   if (!options.has_value() || !HasPorts(*options)) {
     return absl::InvalidArgumentError(

@@ -19,6 +19,9 @@ struct StoreAddress {
   // kSqlite: the file's path. kPostgres: the URI as libpq takes it; it may hold
   // a password, so it is passed only to the store.
   std::string location;
+  // kPostgres: the same for the login with which sweeps run and administrators change records.
+  // Empty: `location`.
+  std::string maintenance;
 
   // Understands sqlite:PATH, postgresql://... and postgres://... . Parses the
   // text only: opens and connects to nothing. INVALID_ARGUMENT names the fault

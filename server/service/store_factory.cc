@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/store/postgres_access.h"
 #include "server/store/postgres_conninfo.h"
 #include "server/store/postgres_migrator.h"
 #include "server/store/postgres_store.h"
@@ -21,13 +22,15 @@ absl::Status PrepareSchema(const PostgresOptions& options, SchemaPolicy policy) 
   if (policy == SchemaPolicy::kMigrate) {
     if (const auto applied = migrator.Up(); !applied.ok()) return applied.status();
   }
-  return migrator.CheckSchema();
+  if (absl::Status status = migrator.CheckSchema(); !status.ok()) return status;
+  return CheckPostgresAccess(options);
 }
 
 absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connections,
                                          SchemaPolicy policy) {
   PostgresOptions options = PostgresOptionsFor(address);
-  options.connections = connections + 3;
+  const bool apart = !options.maintenance_url.empty();
+  options.connections = connections + (apart ? 1 : 1 + kPostgresMaintenanceConnections);
   options.read_only = policy == SchemaPolicy::kRead;
   const absl::Status schema = PrepareSchema(options, policy);
   if (!schema.ok()) return schema;
@@ -62,6 +65,7 @@ bool MayRecover(const absl::Status& status) {
 PostgresOptions PostgresOptionsFor(const StoreAddress& address) {
   PostgresOptions options;
   options.url = address.location;
+  options.maintenance_url = address.maintenance;
   if (std::string schema = SchemaInUrl(options.url); !schema.empty()) {
     options.schema = std::move(schema);
   }

@@ -1,6 +1,9 @@
 #include "server/store/postgres_connection.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -161,6 +164,23 @@ absl::Status PostgresConnection::SetUpSession(const PostgresOptions& options) {
 }
 
 int PostgresConnection::server_version() const { return session_->connection().server_version(); }
+
+bool PostgresConnection::IsLocal() {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  if (getpeername(session_->connection().sock(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+    return false;
+  }
+  if (peer.ss_family == AF_UNIX) return true;
+  if (peer.ss_family == AF_INET) {
+    const auto* const ip = reinterpret_cast<const sockaddr_in*>(&peer);
+    return ntohl(ip->sin_addr.s_addr) >> 24U == IN_LOOPBACKNET;
+  }
+  if (peer.ss_family != AF_INET6) return false;
+  const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&ip) ||
+         (IN6_IS_ADDR_V4MAPPED(&ip) && ip.s6_addr[12] == IN_LOOPBACKNET);
+}
 
 bool PostgresConnection::Usable() {
   if (transaction_ != nullptr || !session_->connection().is_open()) broken_ = true;

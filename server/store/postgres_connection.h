@@ -72,6 +72,8 @@ class PostgresConnection {
   // concern the statement itself.
   bool lost() const { return broken_; }
   int server_version() const;
+  // Through a unix socket or an address of this machine.
+  bool IsLocal();
 
  private:
   // The result of a call to the server.

@@ -46,11 +46,27 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
   Append("keepalives_interval", Seconds(kPostgresKeepaliveInterval), conninfo);
   Append("keepalives_count", absl::StrCat(kPostgresKeepaliveCount), conninfo);
   Append("tcp_user_timeout", absl::StrCat(absl::ToInt64Milliseconds(reply_timeout)), conninfo);
+  if (!options.password.empty()) Append("password", options.password, conninfo);
   for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
     if (option->val != nullptr) Append(option->keyword, option->val, conninfo);
   }
   Append("client_encoding", "UTF8", conninfo);
   return conninfo;
+}
+
+bool VerifiesServer(const std::string& url) {
+  // Those of the URL; what it does not set is in the environment, or libpq's default.
+  for (const bool given : {true, false}) {
+    const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(
+        given ? PQconninfoParse(url.c_str(), /*errmsg=*/nullptr) : PQconndefaults(),
+        &PQconninfoFree);
+    if (options == nullptr) return false;
+    for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
+      if (std::string_view(option->keyword) != "sslmode" || option->val == nullptr) continue;
+      return std::string_view(option->val) == "verify-full";
+    }
+  }
+  return false;
 }
 
 std::string SchemaInUrl(const std::string& url) {

@@ -15,6 +15,10 @@ namespace idempotency::internal {
 // password.
 absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options);
 
+// Whether libpq checks the name and the authority of the server's certificate: sslmode=verify-full,
+// in the URL or in the environment.
+bool VerifiesServer(const std::string& url);
+
 // The schema that a URL selects, by `options=-c search_path=NAME` (in a URL, with the
 // blank as %20 and the "=" as %3D); "" if it selects none. Unchanged:
 // ValidatePostgresOptions refuses anything but a single plain name.

@@ -134,7 +134,7 @@ TEST_F(PostgresFailureTest, OfReservations) {
   Run("UPDATE records SET created_at = created_at - interval '40 days',"
       " lease_until = lease_until - interval '40 days',"
       " expires_at = expires_at - interval '40 days' WHERE key = 'forgotten'");
-  ExpectNoAnswer(statements_->remove_forgotten, reserve(forgotten));
+  ExpectNoAnswer(statements_->start_afresh, reserve(forgotten));
 
   ReserveOp taken = OpFor("taken");
   MustReserve(taken);

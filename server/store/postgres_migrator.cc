@@ -17,6 +17,7 @@
 
 #include "core/absl_view.h"
 #include "core/sha256.h"
+#include "server/store/postgres_roles.h"
 #include "server/store/postgres_statements.h"
 
 namespace idempotency::internal {
@@ -109,7 +110,11 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresMigrator::OpenAlone(
   for (const absl::Time deadline = absl::Now() + kMigrationPatience; absl::Now() < deadline;) {
     const auto locked = (*connection)->ExecuteScript(lock);
     if (!locked.ok()) return locked.status();
-    if (locked->Bool(0, 0)) return connection;
+    if (locked->Bool(0, 0)) {
+      absl::Status owner = ContinueAsOwner(**connection, options_.schema);
+      if (!owner.ok()) return owner;
+      return connection;
+    }
     absl::SleepFor(kMigrationTurnPause);
   }
   return absl::UnavailableError(
@@ -164,6 +169,23 @@ absl::Status PostgresMigrator::GrantTo(const std::string& role) {
   if (granted.ok()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("cannot grant the use of the postgres schema ",
                                                     schema, to, ": ", granted.status().message()));
+}
+
+absl::Status PostgresMigrator::CreateRoles(const std::string& prefix) {
+  auto connection = OpenAlone();
+  if (!connection.ok()) return connection.status();
+  const absl::StatusOr<int> done = Persist([&]() -> absl::StatusOr<int> {
+    absl::Status made = CreatePostgresRoles(**connection, options_.schema, prefix);
+    if (!made.ok()) return made;
+    return 0;
+  });
+  const absl::Status& failure = done.status();
+  if (failure.ok() || failure.code() == absl::StatusCode::kInvalidArgument ||
+      failure.code() == absl::StatusCode::kFailedPrecondition || (*connection)->lost()) {
+    return failure;
+  }
+  return absl::FailedPreconditionError(absl::StrCat("cannot make the roles of the postgres schema ",
+                                                    options_.schema, ": ", failure.message()));
 }
 
 absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
@@ -299,7 +321,8 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
         absl::StrCat("postgres schema ", schema,
                      " has a schema_migrations that this program did not create or that",
                      " this role may not read (", rows.status().message(),
-                     "): name another schema in the URL, as options=-csearch_path%3DNAME"));
+                     "): GRANT it a role of `idempotencyd migrate --create_roles`, or name another"
+                     " schema in the URL, as options=-csearch_path%3DNAME"));
   }
   for (int row = 0; row < rows->rows(); ++row) {
     installed.history.push_back({static_cast<int>(rows->Integer(row, 0)), rows->Text(row, 1),

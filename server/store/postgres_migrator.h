@@ -65,6 +65,9 @@ class PostgresMigrator {
   // Lets a role that does not own the schema serve it: the right to use the schema, and
   // to read and write its tables.
   absl::Status GrantTo(const std::string& role);
+  // Makes the roles of the schema, named after `prefix` (server/store/postgres_roles.h), and gives
+  // the schema to its owner. May be repeated.
+  absl::Status CreateRoles(const std::string& prefix);
   // Reverts every migration above `target`, 0 for all. The data of their tables is
   // lost. Refused while a store has sessions on the schema, and no store gets one
   // until it is done. Returns the versions reverted, in order.
@@ -99,6 +102,7 @@ class PostgresMigrator {
   void LeaveOutHarmless(std::vector<Applied>& history) const;
   absl::Status JudgeHistory(const std::vector<Applied>& history) const;
   // Connects, and takes the lock of this schema's migrations.
+  // Continues as the owner of the schema where the login is a member of that role.
   absl::StatusOr<std::unique_ptr<PostgresConnection>> OpenAlone();
   // Locks stores out of the schema, as long as the connection is open.
   absl::Status LockOutStores(PostgresConnection& connection) const;

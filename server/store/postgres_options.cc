@@ -1,6 +1,7 @@
 #include "server/store/postgres_options.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/ascii.h"
 
@@ -16,6 +17,16 @@ bool IsPlainName(const std::string& name) {
 }
 
 }  // namespace
+
+PostgresOptions MaintenanceOptions(const PostgresOptions& options) {
+  PostgresOptions maintenance = options;
+  maintenance.url = options.maintenance_url;
+  maintenance.maintenance_url.clear();
+  const char* const password = std::getenv(kMaintenancePasswordVariable);
+  if (password != nullptr) maintenance.password = password;
+  maintenance.connections = kPostgresMaintenanceConnections;
+  return maintenance;
+}
 
 absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
   if (options.url.empty()) return absl::InvalidArgumentError("postgres url: must not be empty");

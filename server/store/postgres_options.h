@@ -17,6 +17,11 @@ struct PostgresOptions {
   // All tables are in this schema. A plain lower-case name. Where a program gets a URL,
   // its search_path selects it (SchemaInUrl).
   std::string schema = "idempotency";
+  // The login with which sweeps run and administrators change records, where the one of `url` may
+  // not: a connection string as that, to the same schema. Empty: the one of `url`.
+  std::string maintenance_url;
+  // Of the login, where the URL has none; empty: libpq's PGPASSWORD or passfile.
+  std::string password;
   // Connections that one process opens, at most. With batches two to four of
   // them are enough for the throughput of one server.
   int connections = 4;
@@ -89,6 +94,14 @@ inline constexpr int kPostgresKeepaliveCount = 3;
 // keepalives do not run meanwhile. Used for the server's end: it waits for its client
 // no longer than keepalives would. This side's end is bounded by the reply's timeout.
 inline constexpr absl::Duration kPostgresPeerTimeout = absl::Seconds(25);
+
+// Connections of PostgresOptions::maintenance_url: one sweeps, and one serves administrators.
+inline constexpr int kPostgresMaintenanceConnections = 2;
+
+// The same schema with the login of `maintenance_url`. libpq's PGPASSWORD is the one of `url`; this
+// login has its own variable.
+inline constexpr char kMaintenancePasswordVariable[] = "IDEMPOTENCYD_MAINTENANCE_PASSWORD";
+PostgresOptions MaintenanceOptions(const PostgresOptions& options);
 
 // OK, or INVALID_ARGUMENT that names the option.
 absl::Status ValidatePostgresOptions(const PostgresOptions& options);

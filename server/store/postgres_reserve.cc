@@ -244,7 +244,7 @@ void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int 
   grant.created_at = result.Time(row, column + 1);
   grant.lease_expires_at = result.Time(row, column + 2);
   grant.expires_at = result.Time(row, column + 3);
-  grant.after_expiry = progress_[index].removed_forgotten;
+  grant.after_expiry = progress_[index].was_forgotten;
   batch_.Settle(index, Verdict(ToReserved(std::move(grant), progress_[index].token,
                                           result.Time(row, column + 4))));
 }
@@ -254,16 +254,25 @@ void PostgresReserve::EndInsert(const Indices& indices) {
   read_next_ = true;
 }
 
+// Returns what an insert returns. The window is checked by the clock of its own moment.
 absl::Status PostgresReserve::StartAfresh(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
-  const auto result = connection_.Execute(statements_.remove_forgotten, GuardsOf(steps));
-  if (!result.ok()) return result.status();
-  Indices removed;
+  Indices indices;
+  PostgresArray tokens(PostgresType::kUuid);
+  PostgresArray attempts(PostgresType::kInt4);
   for (const Step& step : steps) {
-    progress_[step.index].removed_forgotten = true;
-    removed.push_back(step.index);
+    progress_[step.index].was_forgotten = true;
+    indices.push_back(step.index);
+    tokens.AppendUuid(step.decision.guard.token);
+    attempts.AppendInt4(static_cast<std::int32_t>(step.decision.guard.attempt));
   }
-  return Insert(removed);
+  PostgresParameters parameters = BeginInsert(indices);
+  parameters.Add(tokens);
+  parameters.Add(attempts);
+  const auto result = connection_.Execute(statements_.start_afresh, parameters);
+  if (!result.ok()) return result.status();
+  for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0);
+  return absl::OkStatus();
 }
 
 // Returns: id, lease_until, expires_at, now.

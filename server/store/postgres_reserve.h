@@ -57,7 +57,7 @@ class PostgresReserve {
   // The state of one operation from earlier rounds.
   struct Progress {
     bool insert_tried = false;
-    bool removed_forgotten = false;
+    bool was_forgotten = false;
     // Generated for the running statement.
     Uuid token;
   };

@@ -154,15 +154,40 @@ FROM records t WHERE t.id = ANY($1::uuid[])
 
 constexpr std::string_view kReadClock = "SELECT {now}";
 
-// A forgotten record that is to start afresh is removed as by the sweep. $1
-// ids, $2 tokens, $3 attempts, as read.
-constexpr std::string_view kRemoveForgotten = R"sql(
-WITH removed AS (
-  DELETE FROM records t
-  WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
+// A forgotten record starts afresh in its own row, so that reservations need no right to delete.
+// $1-$20 as in {insert}; $21 tokens, $22 attempts, as read. Returns what {insert} returns. The
+// checkpoint keeps the created_at of the life before, under which nobody reads it.
+constexpr std::string_view kStartAfresh = R"sql(
+WITH afresh AS (
+  UPDATE records t SET
+    (require_recovery, token, request_token, created_at, lease_until, expires_at, fingerprints,
+     parent_namespace, parent_scope, parent_operation, parent_key, labels,
+     reply_until, tombstone_until) = (
+      SELECT ($9::boolean[])[c.i], ($10::uuid[])[c.i], ($11::uuid[])[c.i],
+        c.now, least(c.now + ($12::interval[])[c.i], e.expires_at), e.expires_at,
+        ($8::bytea[])[c.i], ($14::text[])[c.i], ($15::text[])[c.i], ($16::text[])[c.i],
+        ($17::text[])[c.i], (($18::text[])[c.i])::jsonb,
+        c.now + ($19::interval[])[c.i], e.expires_at + ($20::interval[])[c.i]
+      FROM (SELECT {i} AS i, {now} AS now) c
+      CROSS JOIN LATERAL (
+        SELECT CASE WHEN ($6::timestamptz[])[c.i] IS NULL THEN c.now + ($13::interval[])[c.i]
+          ELSE greatest(c.now, ($6::timestamptz[])[c.i])
+            + greatest(($13::interval[])[c.i], ($7::interval[])[c.i]) END AS expires_at) e),
+    state = 1, recovering = false, watched = false, open_for_long = false, attempt = 1,
+    completed_at = NULL, reply = NULL, reply_digest = NULL, status_digest = NULL,
+    release_reason = NULL
+  WHERE t.id = ANY($1::uuid[]) AND t.token = ($21::uuid[])[{i}]
+    AND t.attempt = ($22::integer[])[{i}]
+    AND t.namespace = ($2::text[])[{i}] AND t.scope = ($3::text[])[{i}]
+    AND t.operation = ($4::text[])[{i}] AND t.key = ($5::text[])[{i}]
     AND {gone}
-  RETURNING t.id)
-DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT r.id FROM removed r))
+    AND (($6::timestamptz[])[{i}] IS NULL
+      OR ({now} < ($6::timestamptz[])[{i}] + ($7::interval[])[{i}]
+        AND ($6::timestamptz[])[{i}] <= {now} + {ahead}))
+  RETURNING t.id, t.created_at, t.lease_until, t.expires_at, {now} AS now),
+cleared AS (
+  UPDATE checkpoints p SET checkpoint = '' WHERE p.id = ANY(ARRAY(SELECT a.id FROM afresh a)))
+SELECT a.id, a.created_at, a.lease_until, a.expires_at, a.now FROM afresh a
 )sql";
 
 // $1 ids; $2 tokens, $3 attempts, $4 states, $5 leases' ends, as read (any
@@ -734,7 +759,7 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       insert_few{"insert_few", Fill(InsertOf(kFewOperations), clock_sql)},
       read_to_reserve{"read_to_reserve", Fill(kReadToReserve, clock_sql)},
       read_clock{"read_clock", Fill(kReadClock, clock_sql)},
-      remove_forgotten{"remove_forgotten", Fill(kRemoveForgotten, clock_sql)},
+      start_afresh{"start_afresh", Fill(kStartAfresh, clock_sql)},
       grant{"grant", Fill(kGrant, clock_sql)},
       renew_lease{"renew_lease", Fill(kRenewLease, clock_sql)},
       mark_unknown{"mark_unknown", Fill(kMarkUnknown, clock_sql)},
@@ -783,7 +808,7 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
 std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
   return {&insert,
           &read_to_reserve,
-          &remove_forgotten,
+          &start_afresh,
           &grant,
           &renew_lease,
           &mark_unknown,

@@ -36,7 +36,7 @@ struct PostgresStatements {
   PostgresStatement insert_few;
   PostgresStatement read_to_reserve;
   PostgresStatement read_clock;
-  PostgresStatement remove_forgotten;
+  PostgresStatement start_afresh;
   PostgresStatement grant;
   PostgresStatement renew_lease;
   PostgresStatement mark_unknown;

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
+#include "absl/time/clock.h"
 
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_parameters.h"
@@ -120,6 +122,45 @@ class PostgresStatementsTest : public ::testing::Test {
     parameters.Add(attempts);
     return parameters;
   }
+  // Of start_afresh; of a key that has a time.
+  static PostgresParameters Afresh(std::optional<absl::Time> made_at) {
+    PostgresArray times(PostgresType::kTimestamptz);
+    if (made_at) times.AppendTime(*made_at);
+    PostgresArray no(PostgresType::kBool);
+    no.AppendBool(false);
+    const PostgresArray no_uuid(PostgresType::kUuid);
+    const PostgresArray no_text(PostgresType::kText);
+    const PostgresArray no_interval(PostgresType::kInterval);
+    const std::vector<PostgresArray> of_insert = {
+        Ids(),
+        Bytes(PostgresType::kText, "n"),
+        Bytes(PostgresType::kText, "s"),
+        Bytes(PostgresType::kText, "o"),
+        Bytes(PostgresType::kText, "k"),
+        times,
+        Minutes(24 * 60),
+        Bytes(PostgresType::kBytea, "f"),
+        no,
+        Uuids("33333333-3333-3333-3333-333333333333"),
+        no_uuid,
+        Minutes(1),
+        Minutes(60),
+        no_text,
+        no_text,
+        no_text,
+        no_text,
+        no_text,
+        no_interval,
+        no_interval,
+    };
+    PostgresArray attempts(PostgresType::kInt4);
+    attempts.AppendInt4(2);
+    PostgresParameters parameters;
+    for (const PostgresArray& column : of_insert) parameters.Add(column);
+    parameters.Add(Tokens());
+    parameters.Add(attempts);
+    return parameters;
+  }
   // $1 to $6.
   static PostgresParameters Held() {
     PostgresParameters parameters;
@@ -145,11 +186,47 @@ class PostgresStatementsTest : public ::testing::Test {
   std::unique_ptr<PostgresStatements> statements_;
 };
 
-TEST_F(PostgresStatementsTest, RemoveForgottenHitsWhatWasReadAndIsForgottenStill) {
-  Expect(statements_->remove_forgotten, AsRead(), kForgotten,
+TEST_F(PostgresStatementsTest, StartAfreshHitsWhatWasReadAndIsForgottenStill) {
+  const PostgresParameters opaque = Afresh(std::nullopt);
+  Expect(statements_->start_afresh, opaque, kForgotten,
          {"state = 1", kCompleted, "tombstone_until = '2026-01-04'"},
          {kOtherToken, kOtherAttempt, "expires_at = '2100-01-01'", kUnknown,
-          "state = 1, require_recovery = true", "tombstone_until = '2100-01-01'"});
+          "state = 1, require_recovery = true", "tombstone_until = '2100-01-01'", "namespace = 'x'",
+          "scope = 'x'", "operation = 'x'", "key = 'x'"});
+  const absl::Time now = absl::Now();
+  EXPECT_TRUE(Changes(statements_->start_afresh, Afresh(now), kForgotten, ""));
+  EXPECT_FALSE(Changes(statements_->start_afresh, Afresh(now - absl::Hours(25)), kForgotten, ""))
+      << "its window is over";
+  EXPECT_FALSE(Changes(statements_->start_afresh, Afresh(now + absl::Hours(25)), kForgotten, ""))
+      << "made too far ahead";
+}
+
+// Every column, so that nothing of the life before is left: one that a migration adds fails this
+// test until start_afresh sets it.
+TEST_F(PostgresStatementsTest, StartAfreshLeavesNothingOfTheLifeBefore) {
+  ASSERT_TRUE(Changes(
+      statements_->start_afresh, Afresh(std::nullopt),
+      "state = 2, require_recovery = true, recovering = true, open_for_long = true,"
+      " request_token = gen_random_uuid(), completed_at = '2026-01-02', reply = 'r',"
+      " reply_digest = sha256('r'), reply_until = '2026-01-03', status_digest = sha256('s'),"
+      " tombstone_until = '2026-01-04', expires_at = '2026-01-03', labels = '{\"a\": \"b\"}',"
+      " parent_namespace = 'n', parent_scope = 's', parent_operation = 'o', parent_key = 'p',"
+      " release_reason = 'why'",
+      ""));
+  const std::string afresh = schema_->Value(
+      "SELECT (to_jsonb(t) - ARRAY['created_at', 'lease_until', 'expires_at'])::text"
+      " FROM records t");
+  Run("DELETE FROM records");
+  PostgresParameters all;
+  const std::vector<std::string> values = Afresh(std::nullopt).values();
+  for (std::size_t i = 0; i < 20; ++i) all.AddBytes(values[i]);
+  const auto inserted = connection_->Execute(statements_->insert_few, all);
+  ASSERT_TRUE(inserted.ok()) << inserted.status();
+  EXPECT_EQ(afresh, schema_->Value("SELECT (to_jsonb(t) - ARRAY['created_at', 'lease_until',"
+                                   " 'expires_at'])::text FROM records t"));
+  EXPECT_EQ(schema_->Value("SELECT checkpoint = '' AND record_created_at = '2026-01-01'"
+                           " FROM checkpoints"),
+            "t");
 }
 
 TEST_F(PostgresStatementsTest, GrantHitsWhatWasReadAndMayBeGrantedStill) {

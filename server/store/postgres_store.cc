@@ -82,7 +82,26 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
       statements_(options.clock_sql),
       sessions_(options_, statements_, watchdog_),
       locked_rows_(options.locked_pause),
-      pool_(PoolOptions(options), Clock::System(), [this] { return sessions_.Open(); }) {}
+      pool_(PoolOptions(options), Clock::System(), [this] { return sessions_.Open(); }) {
+  if (!options_.maintenance_url.empty()) maintenance_.emplace(options_, statements_, watchdog_);
+}
+
+PostgresStore::Maintenance::Maintenance(const PostgresOptions& of,
+                                        const PostgresStatements& statements,
+                                        SocketWatchdog& watchdog)
+    : options(MaintenanceOptions(of)),
+      sessions(options, statements, watchdog),
+      pool(PoolOptions(options), Clock::System(), [this] { return sessions.Open(); }) {}
+
+ConnectionPoolGauges PostgresStore::connections() const {
+  ConnectionPoolGauges all = pool_.gauges();
+  if (!maintenance_) return all;
+  const ConnectionPoolGauges maintenance = maintenance_->pool.gauges();
+  all.in_use += maintenance.in_use;
+  all.idle += maintenance.idle;
+  all.broken += maintenance.broken;
+  return all;
+}
 
 template <typename Op, typename Answer>
 void PostgresStore::SkipLocked(PostgresBatch<Op, Answer>& batch) const {
@@ -95,6 +114,14 @@ void PostgresStore::SkipLocked(PostgresBatch<Op, Answer>& batch) const {
 absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::Acquire() {
   if (absl::Status schema = sessions_.schema(); !schema.ok()) return schema;
   return pool_.Acquire();
+}
+
+absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::AcquireForMaintenance() {
+  if (!maintenance_) return Acquire();
+  for (const PostgresSessions* const sessions : {&sessions_, &maintenance_->sessions}) {
+    if (absl::Status schema = sessions->schema(); !schema.ok()) return schema;
+  }
+  return maintenance_->pool.Acquire();
 }
 
 void PostgresStore::NoteCommit() {
@@ -220,31 +247,31 @@ std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> o
 }
 
 absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return connection.status();
   return PostgresSweep(**connection, statements_).Step(op);
 }
 
 absl::StatusOr<RecordPage> PostgresStore::List(const ListOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   return PostgresAdmin(**connection, statements_).List(op);
 }
 
 absl::StatusOr<Resolution> PostgresStore::Resolve(const ResolveOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   return PostgresAdmin(**connection, statements_).Resolve(op);
 }
 
 absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   return PostgresAdmin(**connection, statements_).Purge(op);
 }
 
 absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   return PostgresAdmin(**connection, statements_).ReadAudit(op);
 }
@@ -270,7 +297,7 @@ absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
 
 // Columns: how many were read, the last one's id, how many were ended.
 absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -68,7 +69,8 @@ class PostgresStore final : public Store {
   // of a minute.
   absl::StatusOr<StoreGauges> Inspect() override;
 
-  ConnectionPoolGauges connections() const { return pool_.gauges(); }
+  // Of both logins together.
+  ConnectionPoolGauges connections() const;
 
  private:
   using Pool = ConnectionPool<PostgresConnection>;
@@ -88,6 +90,8 @@ class PostgresStore final : public Store {
   // A connection for a call. Refused while the schema differs from the
   // original.
   absl::StatusOr<Pool::Lease> Acquire();
+  // The same with the login for maintenance.
+  absl::StatusOr<Pool::Lease> AcquireForMaintenance();
   absl::Status ProveCommits(PostgresConnection& connection);
   // A commit of this process took place; the second overload: if one of the
   // answers shows it.
@@ -98,6 +102,16 @@ class PostgresStore final : public Store {
   // Keeps the running mean.
   void NoteKnown(std::size_t known, std::size_t of);
 
+  // The sessions of the login for maintenance, where it is another one.
+  struct Maintenance {
+    Maintenance(const PostgresOptions& of, const PostgresStatements& statements,
+                SocketWatchdog& watchdog);
+
+    const PostgresOptions options;
+    PostgresSessions sessions;
+    Pool pool;
+  };
+
   const PostgresOptions options_;
   const PostgresStatements statements_;
   // Bounds the calls of all connections; outlives them.
@@ -105,6 +119,7 @@ class PostgresStore final : public Store {
   PostgresSessions sessions_;
   PostgresLockedRows locked_rows_;
   Pool pool_;
+  std::optional<Maintenance> maintenance_;
   // By the monotonic clock, in nanoseconds.
   std::atomic<std::int64_t> committed_at_{std::numeric_limits<std::int64_t>::min() / 2};
   // How many of the recent Reserve operations were on records that already

@@ -3,6 +3,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+#include "server/store/postgres_migrator.h"
+#include "server/store/postgres_roles.h"
 #include "tests/conformance/sealed_harness.h"
 #include "tests/support/postgres_cluster.h"
 
@@ -32,7 +38,46 @@ ALTER TABLE records
   ADD CHECK (num_nulls(parent_namespace, parent_scope, parent_operation, parent_key) IN (0, 4))
 )sql";
 
+// Of the test's clock, which is no table of the product.
+constexpr char kLogins[] = R"sql(
+GRANT SELECT ON test_clock TO {prefix}_app, {prefix}_sweeper, {prefix}_admin;
+CREATE ROLE {prefix}_calls LOGIN; GRANT {prefix}_app TO {prefix}_calls;
+CREATE ROLE {prefix}_sweeps LOGIN; GRANT {prefix}_sweeper, {prefix}_admin TO {prefix}_sweeps
+)sql";
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::MakeWithRoles() {
+  absl::StatusOr<std::unique_ptr<StoreHarness>> made = Make();
+  if (!made.ok()) return made.status();
+  auto& harness = static_cast<PostgresHarness&>(**made);
+  if (absl::Status added = harness.AddRoles(); !added.ok()) return added;
+  if (absl::Status reopened = harness.Reopen(); !reopened.ok()) return reopened;
+  return made;
+}
+
+absl::Status PostgresHarness::AddRoles() {
+  const std::string& prefix = options_.schema;
+  roles_ = PostgresRoleNames(prefix);
+  absl::Status made = PostgresMigrator(schema_->options()).CreateRoles(prefix);
+  if (!made.ok()) return made;
+  const auto added = schema_->Execute(absl::StrReplaceAll(kLogins, {{"{prefix}", prefix}}));
+  if (!added.ok()) return added.status();
+  for (const char* const login : {"_calls", "_sweeps"}) roles_.push_back(prefix + login);
+  const std::string as = absl::StrCat(options_.url, "&user=", prefix);
+  options_.url = as + "_calls";
+  options_.maintenance_url = as + "_sweeps";
+  return absl::OkStatus();
+}
+
+PostgresHarness::~PostgresHarness() {
+  if (roles_.empty()) return;
+  store_.reset();
+  const std::string all = absl::StrJoin(roles_, ", ");
+  schema_->Execute(absl::StrCat("DROP OWNED BY ", all, " CASCADE; DROP ROLE ", all))
+      .status()
+      .IgnoreError();
+}
 
 absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::Make() {
   auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl(),
@@ -47,7 +92,7 @@ absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::Make() {
 
 absl::Status PostgresHarness::Reopen() {
   store_.reset();
-  auto store = PostgresStore::Create(schema_->options());
+  auto store = PostgresStore::Create(options_);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
   return absl::OkStatus();
@@ -59,7 +104,11 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   postgres.make = PostgresHarness::Make;
   // Each of them is a row that several sessions update at once.
   postgres.racing_reservations = 200'000;
-  return {postgres, Sealed(postgres)};
+  StoreUnderTest with_roles;
+  with_roles.name = "PostgresWithRoles";
+  with_roles.make = PostgresHarness::MakeWithRoles;
+  with_roles.racing_reservations = 20'000;
+  return {postgres, Sealed(postgres), with_roles};
 }
 
 }  // namespace idempotency::internal

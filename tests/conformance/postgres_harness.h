@@ -2,6 +2,8 @@
 #define IDEMPOTENCY_TESTS_CONFORMANCE_POSTGRES_HARNESS_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -15,6 +17,9 @@ namespace idempotency::internal {
 class PostgresHarness final : public StoreHarness {
  public:
   static absl::StatusOr<std::unique_ptr<StoreHarness>> Make();
+  // The store has two logins, each with the roles that it needs and no other right.
+  static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeWithRoles();
+  ~PostgresHarness() override;
 
   Store& store() override { return *store_; }
   absl::Time Now() override { return schema_->Now(); }
@@ -23,9 +28,14 @@ class PostgresHarness final : public StoreHarness {
 
  private:
   explicit PostgresHarness(std::unique_ptr<testing::PostgresSchema> schema)
-      : schema_(std::move(schema)) {}
+      : schema_(std::move(schema)), options_(schema_->options()) {}
+
+  absl::Status AddRoles();
 
   std::unique_ptr<testing::PostgresSchema> schema_;
+  PostgresOptions options_;
+  // To be dropped.
+  std::vector<std::string> roles_;
   std::unique_ptr<PostgresStore> store_;
 };
 
