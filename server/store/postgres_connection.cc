@@ -285,6 +285,11 @@ absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
     return absl::UnavailableError("the synchronous standby did not confirm");
   }
   spdlog::warn("postgres: statement failed, SQLSTATE {}", state);
+  if (state == kInsufficientPrivilege) {
+    spdlog::error(
+        "postgres: the role lacks a privilege; run `idempotencyd migrate --create_roles`, and see "
+        "the roles of docs/operations.md");
+  }
   if (state == kSerializationFailure || state == kDeadlockDetected) {
     return absl::AbortedError("another transaction conflicted");
   }

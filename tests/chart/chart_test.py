@@ -38,13 +38,17 @@ TLS = {
 SCALED = {**MINIMAL, "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 9}}
 EVERYTHING = {
     **TLS,
+    "store": {**TLS["store"], "maintenance": {
+        "url": "postgresql://maintenance@db:5432/idempotency",
+        "passwordSecret": {"name": "maintenance-password"}}},
     "config": {"text": CONFIG + ISSUER, "files": {"keys.json": KEYS}},
     "tls": {**TLS["tls"], "probeSecret": "probe-tls"},
     "image": {"repository": "registry.example/idempotencyd", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
     "keyring": {"existingSecret": "seals"},
     "migrate": {"url": "postgresql://owner@db:5432/idempotency",
-                "passwordSecret": {"name": "owner-password"}, "grantTo": "idempotency"},
+                "passwordSecret": {"name": "owner-password"}, "grantTo": "idempotency",
+                "createRoles": True},
     "autoscaling": {"enabled": True},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "networkPolicy": {"database": [{"ipBlock": {"cidr": "10.1.2.3/32"}}]},
@@ -282,7 +286,20 @@ class ChartTest(unittest.TestCase):
         container = job["containers"][0]
         self.assertIn("--store=postgresql://owner@db:5432/idempotency", container["args"])
         self.assertIn("--grant_to=idempotency", container["args"])
+        self.assertIn("--create_roles", container["args"])
         self.assertEqual(container["env"][0]["valueFrom"]["secretKeyRef"]["name"], "owner-password")
+        minimal = self.objects["minimal"][("Job", NAME + "-migrate")]["spec"]["template"]["spec"]
+        self.assertNotIn("--create_roles", minimal["containers"][0]["args"])
+
+    def test_the_login_for_maintenance_has_a_password_of_its_own(self):
+        container = self.deployment("everything")["template"]["spec"]["containers"][0]
+        self.assertIn("--maintenance_store=postgresql://maintenance@db:5432/idempotency",
+                      container["args"])
+        names = {one["name"]: one["valueFrom"]["secretKeyRef"]["name"] for one in container["env"]}
+        self.assertEqual(names, {"PGPASSWORD": "db-password",
+                                 "IDEMPOTENCYD_MAINTENANCE_PASSWORD": "maintenance-password"})
+        minimal = self.deployment("minimal")["template"]["spec"]["containers"][0]
+        self.assertFalse([arg for arg in minimal["args"] if arg.startswith("--maintenance_store")])
 
     def test_the_autoscaler_alone_sets_the_replicas(self):
         self.assertEqual(self.deployment("minimal")["replicas"], 2)

@@ -55,6 +55,8 @@ class ComposeAccessTest(unittest.TestCase):
         words = [os.path.join(BIN, program)]
         for word in self.services[service]["command"]:
             flag, _, value = word.partition("=")
+            if flag == "--maintenance_store":  # SQLite has no logins
+                continue
             value = replaced.get(flag, value)
             value = value.replace("/run/certificates/payments.", f"/run/certificates/{tenant}.")
             value = value.replace("/run/certificates", self.folder)

@@ -13,6 +13,8 @@ import sys
 import tempfile
 import unittest
 
+import yaml
+
 MODULE = "github.com/docker/compose/v2/cmd@v2.29.7"
 ROOT, BUILD = map(pathlib.Path, sys.argv[1:3])
 
@@ -42,11 +44,24 @@ class ComposeConfigTest(unittest.TestCase):
         return subprocess.run([*self.compose, "-f", str(file), "--profile", "operator", "config"],
                               capture_output=True, text=True, check=False, timeout=120)
 
+    @staticmethod
+    def services():
+        return yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+
     def test_the_file_is_accepted(self):
         done = self.config(ROOT / "docker-compose.yml")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("level=warning", done.stderr)
         self.assertIn("--keyring=/run/keyring/keyring", done.stdout)
+
+    def test_the_replicas_log_in_with_roles_of_their_own(self):
+        logins = self.services()["logins"]["command"][0]
+        self.assertIn("--file=/run/passwords/logins.sql", logins)
+        made = self.services()["password"]["command"][0]
+        replica = self.services()["idempotencyd-1"]["command"]
+        for flag, login in [("store", "calls"), ("maintenance_store", "maintenance")]:
+            self.assertIn(f"--{flag}=postgresql://{login}@postgres:5432/idempotency", replica)
+            self.assertRegex(made, rf"idempotency_\w+ TO {login}'")
 
     def test_a_wrong_file_is_not(self):
         text = (ROOT / "docker-compose.yml").read_text()

@@ -62,16 +62,26 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* libpq's password, of (dict "secret" ...): as a variable, because libpq refuses a file that a
-group may read, as files of Secrets have to be. */}}
+{{/* libpq's password, of (dict "secret" ... "maintenance" ...), the second for another login: as
+variables, because libpq refuses a file that a group may read, as files of Secrets have to be. */}}
 {{- define "idempotency.password" -}}
-{{- if .secret.name }}
+{{- $maintenance := default dict .maintenance }}
+{{- if or .secret.name $maintenance.name }}
 env:
+{{- end }}
+{{- if .secret.name }}
   - name: PGPASSWORD
     valueFrom:
       secretKeyRef:
         name: {{ .secret.name }}
         key: {{ .secret.key }}
+{{- end }}
+{{- if $maintenance.name }}
+  - name: IDEMPOTENCYD_MAINTENANCE_PASSWORD
+    valueFrom:
+      secretKeyRef:
+        name: {{ $maintenance.name }}
+        key: {{ $maintenance.key }}
 {{- end }}
 {{- end -}}
 
@@ -141,6 +151,9 @@ env:
 {{- define "idempotency.check" -}}
 {{- if not .Values.store.url -}}
 {{- fail "store.url is missing: set it to postgresql://USER@HOST:PORT/DATABASE" -}}
+{{- end -}}
+{{- if and .Values.store.maintenance.passwordSecret.name (not .Values.store.maintenance.url) -}}
+{{- fail "store.maintenance.passwordSecret needs store.maintenance.url" -}}
 {{- end -}}
 {{- if and (not .Values.tls.existingSecret) (not .Values.tls.insecure) -}}
 {{- fail "tls.existingSecret is missing: set it to the Secret of the server's certificate, or set tls.insecure=true, with which tokens and replies can be read on the network" -}}
