@@ -285,7 +285,8 @@ class LeastPrivilegeTest : public ::testing::Test {
                                              absl::StrCat("'", Url(user), "'")}});
     }
     pasted = absl::StrReplaceAll(
-        pasted, {{"idempotencyd ", absl::StrCat(testing::ProgramPath("idempotencyd").value(), " ")}});
+        pasted,
+        {{"idempotencyd ", absl::StrCat(testing::ProgramPath("idempotencyd").value(), " ")}});
     const auto shell = testing::Process::Start({"/bin/sh", "-e", "-c", pasted});
     ASSERT_TRUE(shell.ok()) << shell.status();
     const auto ended = (*shell)->Wait();
@@ -388,9 +389,9 @@ TEST_F(LeastPrivilegeTest, EveryCallRunsWithTheLoginsOfTheManual) {
   resolve.set_expected_attempt(1);
   resolve.set_force(true);
   v1::ResolveResponse resolved;
-  EXPECT_TRUE(Administer(daemon->address(), &v1::IdempotencyAdminService::Stub::Resolve, resolve,
-                         &resolved)
-                  .ok());
+  EXPECT_TRUE(
+      Administer(daemon->address(), &v1::IdempotencyAdminService::Stub::Resolve, resolve, &resolved)
+          .ok());
   v1::PurgeRequest purge;
   *purge.mutable_record_key() = testing::SomeRecordKey("stuck");
   purge.set_reason("the tenant left");
@@ -408,13 +409,14 @@ TEST_F(LeastPrivilegeTest, EveryCallRunsWithTheLoginsOfTheManual) {
   v1::ListAuditRequest audit;
   audit.set_namespace_(list.namespace_());
   v1::ListAuditResponse audited;
-  EXPECT_TRUE(Administer(daemon->address(), &v1::IdempotencyAdminService::Stub::ListAudit, audit,
-                         &audited)
-                  .ok());
+  EXPECT_TRUE(
+      Administer(daemon->address(), &v1::IdempotencyAdminService::Stub::ListAudit, audit, &audited)
+          .ok());
   EXPECT_EQ(audited.entries_size(), 2);
   // Each login has the sessions that it is for.
-  Await("SELECT count(*) BETWEEN 1 AND 2 FROM pg_stat_activity WHERE usename ="
-        " 'payments_maintenance'");
+  Await(
+      "SELECT count(*) BETWEEN 1 AND 2 FROM pg_stat_activity WHERE usename ="
+      " 'payments_maintenance'");
   EXPECT_THAT(daemon->process().Stderr(), Not(HasSubstr("more rights than it needs")));
   EXPECT_THAT(daemon->process().Stderr(), Not(HasSubstr("statement failed")));
   EXPECT_EQ(daemon->Terminate().code, 0);
@@ -457,8 +459,8 @@ TEST_F(LeastPrivilegeTest, ALoginWithoutRightsIsNamedAndCallersReadNoSql) {
   v1::ListAuditRequest audit;
   audit.set_namespace_(testing::SomeRecordKey("").namespace_());
   v1::ListAuditResponse audited;
-  const absl::Status unread = Administer(
-      daemon->address(), &v1::IdempotencyAdminService::Stub::ListAudit, audit, &audited);
+  const absl::Status unread =
+      Administer(daemon->address(), &v1::IdempotencyAdminService::Stub::ListAudit, audit, &audited);
   EXPECT_EQ(ReasonOf(unread), Reason::kStoreUnavailable);
   for (const absl::Status& status : {refused, unread}) {
     for (const char* const leak : {"permission denied", "records", "audit_log", "payments_"}) {
