@@ -424,7 +424,7 @@ TEST_F(LeastPrivilegeTest, EveryCallRunsWithTheLoginsOfTheManual) {
 
 TEST_F(LeastPrivilegeTest, ALoginWithoutRightsIsNamedAndCallersReadNoSql) {
   PasteTheManual();
-  const auto serve = [this](const std::string& store, const std::string& maintenance) {
+  const auto serve = [](const std::string& store, const std::string& maintenance) {
     std::vector<std::string> arguments = {"serve", "--store=" + store, "--listen=127.0.0.1:0",
                                           "--metrics="};
     if (!maintenance.empty()) arguments.push_back("--maintenance_store=" + maintenance);
