@@ -153,6 +153,9 @@ class AdminServiceTest : public ::testing::Test {
   absl::StatusOr<v1::PurgeResponse> Purge(const v1::PurgeRequest& request) {
     return Call(&v1::IdempotencyAdminService::Stub::Purge, request);
   }
+  absl::StatusOr<v1::ResealResponse> Reseal(const v1::ResealRequest& request) {
+    return Call(&v1::IdempotencyAdminService::Stub::Reseal, request);
+  }
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request) {
     return Call(&v1::IdempotencyAdminService::Stub::ListAudit, request);
   }
@@ -423,7 +426,7 @@ TEST_F(AdminServiceTest, NamesEveryFieldThatIsWrong) {
 }
 
 TEST_F(AdminServiceTest, RefusesWhatIsNoMessage) {
-  for (const char* const method : {"List", "Resolve", "Purge", "ListAudit"}) {
+  for (const char* const method : {"List", "Resolve", "Purge", "Reseal", "ListAudit"}) {
     const grpc::Slice slice("\xff\xff");
     const grpc::ByteBuffer request(&slice, 1);
     grpc::GenericStub stub(channel_);

@@ -74,6 +74,8 @@ class SealedStore final : public Store {
     Indices indices;
   };
 
+  // The latest time that this process has seen.
+  absl::Time Now() const;
   Sealer NewSealer() const;
 
   static std::vector<ReserveOp> SealAll(const Sealer& sealer, absl::Span<const ReserveOp> ops);
