@@ -409,6 +409,7 @@ TEST_F(AdminServiceTest, NamesEveryFieldThatIsWrong) {
   resolve.mutable_reply();
   resolve.set_reason(std::string(limits::kMaxAdminReasonBytes + 1, 'r'));
   EXPECT_THAT(fields_of(Resolve(resolve).status()), ElementsAre("reason", "reply"));
+  EXPECT_THAT(fields_of(Reseal({}).status()), ElementsAre("namespace", "reason"));
   v1::PurgeRequest purge;
   purge.mutable_tombstone()->set_seconds(-1);
   EXPECT_THAT(fields_of(Purge(purge).status()), ElementsAre("reason", "target", "tombstone"));

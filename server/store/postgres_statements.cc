@@ -675,7 +675,9 @@ kept AS (
   UPDATE checkpoints t SET checkpoint = ($13::bytea[])[{p}]
   WHERE t.id = ANY(ARRAY(SELECT l.id FROM locked l)) AND t.checkpoint = ($12::bytea[])[{p}]
   RETURNING t.id),
-changed AS MATERIALIZED (SELECT r.id FROM replies r UNION SELECT k.id FROM kept k),
+changed AS MATERIALIZED (
+  SELECT l.id FROM locked l
+  WHERE l.id = ANY(ARRAY(SELECT r.id FROM replies r)) OR l.id = ANY(ARRAY(SELECT k.id FROM kept k))),
 noted AS (
   INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac, state,
     attempt, records)
