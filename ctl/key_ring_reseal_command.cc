@@ -114,9 +114,9 @@ class ResealCommand final : public Command {
       terminal.PrintJson(sums);
       return;
     }
-    std::string text = absl::StrCat(sums.resealed(), " of ", sums.examined(), " records ", verb,
-                                    " under key ", sums.sealing_key_id(), "; ", sums.current(),
-                                    " were under it.\n");
+    std::string text =
+        absl::StrCat(sums.resealed(), " of ", sums.examined(), " records ", verb, " under key ",
+                     sums.sealing_key_id(), "; ", sums.current(), " were under it.\n");
     if (sums.busy() > 0) {
       absl::StrAppend(&text, sums.busy(), " stay: they were in use. Run it again.\n");
     }
@@ -131,11 +131,10 @@ class ResealCommand final : public Command {
     }
     absl::StrAppend(&text, "Keys, as the records were found:\n");
     for (const v1::SealingKeyUse& use : sums.key_uses()) {
-      absl::StrAppend(&text, "  ",
-                      use.key_id() == 0 ? std::string("none of the ring")
-                                        : absl::StrCat("key ", use.key_id()),
-                      ": ", use.contents(), " with content, ", use.fingerprints(),
-                      " with a fingerprint\n");
+      absl::StrAppend(
+          &text, "  ",
+          use.key_id() == 0 ? std::string("none of the ring") : absl::StrCat("key ", use.key_id()),
+          ": ", use.contents(), " with content, ", use.fingerprints(), " with a fingerprint\n");
     }
     terminal.Print(text);
   }

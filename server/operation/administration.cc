@@ -17,8 +17,8 @@
 namespace idempotency::internal {
 namespace {
 
-// The shortest pause between two steps of a purge or a reseal: other transactions get their turn also where a
-// step takes no time.
+// The shortest pause between two steps of a purge or a reseal: other transactions get their turn
+// also where a step takes no time.
 constexpr absl::Duration kMinStepPause = absl::Milliseconds(5);
 
 // The caller's name, fit for the audit log.

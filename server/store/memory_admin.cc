@@ -242,8 +242,9 @@ std::vector<StoredContent> MemoryStore::ReadContents(const ResealOp& op, ResealS
       break;
     }
     const Row& row = rows_.at(id);
-    StoredContent content{id,           row.record.key,   row.token, row.record.fingerprints,
-                          row.record.reply, std::nullopt, row.checkpoint};
+    StoredContent content{
+        id,           row.record.key, row.token, row.record.fingerprints, row.record.reply,
+        std::nullopt, row.checkpoint};
     if (row.reply_dropped) content.completed_digest = row.completed_digest;
     if (content.reply) bytes += content.reply->bytes.size();
     contents.push_back(std::move(content));

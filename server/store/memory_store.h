@@ -79,7 +79,8 @@ class MemoryStore final : public Store {
   // The next records of `op`, and what `step` has of reading them.
   std::vector<StoredContent> ReadContents(const ResealOp& op, ResealStep& step);
   // The record, or nullptr if a part of it is not as it was read: then nothing is changed.
-  const Record* ReplaceContent(const ContentReplacement& replacement) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const Record* ReplaceContent(const ContentReplacement& replacement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds an entry to the audit log.
   AuditEntry& Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,
                    absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

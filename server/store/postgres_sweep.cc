@@ -197,7 +197,8 @@ absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pr
     }
     if (!any) continue;
     PostgresParameters write;
-    for (const PostgresArray* const column : {&found, &tokens, &attempts, &rests, &digests, &before}) {
+    for (const PostgresArray* const column :
+         {&found, &tokens, &attempts, &rests, &digests, &before}) {
       write.Add(*column);
     }
     const auto dropped = connection_.Execute(statements_.drop_replies, write);

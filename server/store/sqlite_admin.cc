@@ -203,8 +203,7 @@ absl::StatusOr<ResealStep> SqliteStore::Reseal(const ResealOp& op) {
                         std::move(record.fingerprints), std::move(record.reply),
                         row.stored->completed_digest, std::move(row.stored->checkpoint)});
   }
-  const std::vector<ContentReplacement> replacements =
-      ResealAll(*op.sealer, std::move(contents));
+  const std::vector<ContentReplacement> replacements = ResealAll(*op.sealer, std::move(contents));
   if (op.validate_only) {
     for (const auto& replacement : replacements) step.resealed.push_back(replacement.before.id);
     return step;
