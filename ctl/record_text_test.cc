@@ -20,8 +20,8 @@ TEST(RecordTextTest, TextOfCallersIsEscaped) {
   record.mutable_reply()->set_message("\x1b");
   record.mutable_reply()->set_body("\x1b");
   record.mutable_reply()->add_trailing_metadata()->set_value("\x1b");
-  const std::string all = DescribeRecord(record, kNow) + DescribeReply(record) +
-                          RecordRow(record, kNow)[4];
+  const std::string all =
+      DescribeRecord(record, kNow) + DescribeReply(record) + RecordRow(record, kNow)[4];
   EXPECT_THAT(all, Not(HasSubstr("\x1b")));
   EXPECT_THAT(all, HasSubstr("\\u{1b}[2Jscope"));
 }

@@ -25,8 +25,8 @@ void AddName(const ASN1_STRING* text, std::vector<std::string>& names) {
 // As RFC 4514 writes it; "" if it cannot be written.
 std::string SubjectOf(const X509& certificate) {
   const MemoryBio text(BIO_new(BIO_s_mem()), &BIO_free);
-  if (text == nullptr || X509_NAME_print_ex(text.get(), X509_get_subject_name(&certificate), 0,
-                                            XN_FLAG_RFC2253) < 0) {
+  if (text == nullptr ||
+      X509_NAME_print_ex(text.get(), X509_get_subject_name(&certificate), 0, XN_FLAG_RFC2253) < 0) {
     return "";
   }
   char* bytes = nullptr;
@@ -39,10 +39,9 @@ std::string SubjectOf(const X509& certificate) {
 void ReadCertificate(const X509& certificate, Credentials& credentials) {
   credentials.certificate = true;
   credentials.subject = SubjectOf(certificate);
-  const AlternativeNames names(
-      static_cast<GENERAL_NAMES*>(
-          X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)),
-      &GENERAL_NAMES_free);
+  const AlternativeNames names(static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(
+                                   &certificate, NID_subject_alt_name, nullptr, nullptr)),
+                               &GENERAL_NAMES_free);
   if (names == nullptr) return;
   for (int i = 0; i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);

@@ -21,16 +21,16 @@ constexpr char kPolicy[] =
     "require-trusted-types-for 'script'; trusted-types 'none'";
 
 void AddSafeguards(HttpResponse& response) {
-  response.headers.insert(response.headers.end(), {
-                                                      {"Content-Security-Policy", kPolicy},
-                                                      {"X-Content-Type-Options", "nosniff"},
-                                                      {"X-Frame-Options", "DENY"},
-                                                      {"Referrer-Policy", "no-referrer"},
-                                                      {"Cross-Origin-Opener-Policy", "same-origin"},
-                                                      {"Cross-Origin-Resource-Policy",
-                                                       "same-origin"},
-                                                      {"Cache-Control", "no-store"},
-                                                  });
+  response.headers.insert(response.headers.end(),
+                          {
+                              {"Content-Security-Policy", kPolicy},
+                              {"X-Content-Type-Options", "nosniff"},
+                              {"X-Frame-Options", "DENY"},
+                              {"Referrer-Policy", "no-referrer"},
+                              {"Cross-Origin-Opener-Policy", "same-origin"},
+                              {"Cross-Origin-Resource-Policy", "same-origin"},
+                              {"Cache-Control", "no-store"},
+                          });
 }
 
 // The host of a Host header without its port.

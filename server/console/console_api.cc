@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "explanation/record_story.h"
 
 #include "core/absl_view.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
-#include "explanation/record_story.h"
 #include "grpc_idempotency/errors.h"
 #include "idempotency/console/v1/console.pb.h"
 #include "idempotency/v1/admin_service.pb.h"
@@ -192,8 +192,8 @@ void ConsoleApi::Call(std::string_view method, const std::string& body, Credenti
         reply);
   }
   if (method == "List") {
-    return Run<v1::ListRequest, v1::ListResponse>(
-        body, std::move(credentials), Permission::kRead, by(&Administration::List), reply);
+    return Run<v1::ListRequest, v1::ListResponse>(body, std::move(credentials), Permission::kRead,
+                                                  by(&Administration::List), reply);
   }
   if (method == "Resolve") {
     return Run<v1::ResolveRequest, v1::ResolveResponse>(

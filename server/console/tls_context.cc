@@ -1,8 +1,9 @@
 #include "server/console/tls_context.h"
 
+#include <openssl/ssl.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/system/error_code.hpp>
-#include <openssl/ssl.h>
 
 namespace idempotency::internal {
 namespace {

@@ -1,9 +1,9 @@
 #ifndef IDEMPOTENCY_SERVER_CONSOLE_TLS_CONTEXT_H_
 #define IDEMPOTENCY_SERVER_CONSOLE_TLS_CONTEXT_H_
 
-#include <boost/asio/ssl/context.hpp>
-
 #include <memory>
+
+#include <boost/asio/ssl/context.hpp>
 
 #include "server/console/tls_content.h"
 

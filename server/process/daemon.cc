@@ -141,12 +141,11 @@ absl::Status Daemon::StartConsole() {
                                        tenants_, metrics_.registry()});
   TlsSource tls;
   if (!options_.tls.certificate.empty()) tls = [this] { return credentials_->content(); };
-  auto started = HttpListener::Start(
-      console_sockets_->sockets(), tls,
-      [this](const HttpRequest& request, const HttpReply& reply) {
-        console_->Answer(request, reply);
-      },
-      {});
+  auto started = HttpListener::Start(console_sockets_->sockets(), tls,
+                                     [this](const HttpRequest& request, const HttpReply& reply) {
+                                       console_->Answer(request, reply);
+                                     },
+                                     {});
   if (!started.ok()) return started.status();
   console_listener_ = *std::move(started);
   return absl::OkStatus();
