@@ -14,6 +14,7 @@ std::unique_ptr<Command> NewExplainCommand();
 std::unique_ptr<Command> NewGetCommand();
 std::unique_ptr<Command> NewKeyRingCheckCommand();
 std::unique_ptr<Command> NewKeyRingGenerateCommand();
+std::unique_ptr<Command> NewKeyRingResealCommand();
 std::unique_ptr<Command> NewListCommand();
 std::unique_ptr<Command> NewPurgeCommand();
 std::unique_ptr<Command> NewResolveCommand();

@@ -35,6 +35,7 @@ std::vector<std::unique_ptr<Command>> NewCommands() {
   commands.push_back(NewAuditCommand());
   commands.push_back(NewKeyRingCheckCommand());
   commands.push_back(NewKeyRingGenerateCommand());
+  commands.push_back(NewKeyRingResealCommand());
   return commands;
 }
 

@@ -110,6 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("purge --namespace=n --scope=s", "--reason is missing"),
         std::pair("completion", "completion bash"), std::pair("completion tcsh", "completion bash"),
         std::pair("keyring check", "--file is missing"),
+        std::pair("keyring reseal --reason=r", "--namespace is missing"),
+        std::pair("keyring reseal --namespace=n", "--reason is missing"),
         std::pair("keyring generate --file=f --seals_in=soon", "--seals_in must be"),
         std::pair("keyring check --file=f --address=127.0.0.1:1", "there is no flag --address"),
         std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --address=10.0.0.1:7411",
@@ -135,7 +137,8 @@ TEST(ProgramTest, AnUnreachableServerIsAFailureThatNamesIt) {
   }
   for (const char* line :
        {"list --namespace=n", "stats --namespace=n", "audit --namespace=n",
-        "watch --namespace=n --listings=1", "purge --namespace=n --scope=s --reason=r"}) {
+        "watch --namespace=n --listings=1", "purge --namespace=n --scope=s --reason=r",
+        "keyring reseal --namespace=n --reason=r"}) {
     const Result result = RunLine(absl::StrCat(line, kNowhere));
     EXPECT_EQ(result.code, ExitCode::kFailed) << line;
     EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << line;

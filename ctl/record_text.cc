@@ -146,8 +146,10 @@ std::string ActionText(v1::AuditAction action) {
 }
 
 std::string AuditText(const v1::AuditEntry& entry) {
-  return absl::StrCat(ActionText(entry.action()), entry.forced() ? " (forced)" : "", " by ",
-                      PrintableText(entry.actor()), ": ", PrintableText(entry.reason()));
+  return absl::StrCat(
+      ActionText(entry.action()), entry.forced() ? " (forced)" : "",
+      entry.records() > 1 ? absl::StrCat(" with ", entry.records() - 1, " others") : "", " by ",
+      PrintableText(entry.actor()), ": ", PrintableText(entry.reason()));
 }
 
 }  // namespace idempotency::internal

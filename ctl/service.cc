@@ -80,6 +80,14 @@ absl::StatusOr<v1::PurgeResponse> Service::Purge(const v1::PurgeRequest& request
       request);
 }
 
+absl::StatusOr<v1::ResealResponse> Service::Reseal(const v1::ResealRequest& request) {
+  return Call<v1::ResealResponse>(
+      [this](grpc::ClientContext* context, const auto& sent, auto* received) {
+        return administration_->Reseal(context, sent, received);
+      },
+      request);
+}
+
 absl::StatusOr<v1::ListAuditResponse> Service::ListAudit(const v1::ListAuditRequest& request) {
   return Call<v1::ListAuditResponse>(
       [this](grpc::ClientContext* context, const auto& sent, auto* received) {

@@ -35,6 +35,7 @@ class Service {
   absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request);
   absl::StatusOr<v1::ResolveResponse> Resolve(const v1::ResolveRequest& request);
   absl::StatusOr<v1::PurgeResponse> Purge(const v1::PurgeRequest& request);
+  absl::StatusOr<v1::ResealResponse> Reseal(const v1::ResealRequest& request);
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request);
 
   // Calls `visit` for each record, over all pages, until it returns false. True if none is left.

@@ -95,6 +95,14 @@ inline constexpr int kMaxListVisited = 500;
 inline constexpr int kMaxPurgeStep = 500;
 // The time in which one call of Purge begins steps; the caller continues with its token.
 inline constexpr absl::Duration kPurgeCallTime = absl::Seconds(2);
+// Records of one step of sealing anew, and the replies that it reads, exceeded by at most one. Each
+// reply exists three times until it is written.
+inline constexpr int kMaxResealStep = 100;
+inline constexpr std::size_t kMaxResealStepBytes = 4 * 1024 * 1024;
+// The time in which one call of Reseal begins steps.
+inline constexpr absl::Duration kResealCallTime = kPurgeCallTime;
+// Ids of damaged records that one call of Reseal names; it counts all of them.
+inline constexpr int kMaxDamagedNamed = 100;
 // Calls of the admin service that wait or run. They run one at a time.
 inline constexpr std::size_t kMaxAdminCalls = 16;
 // The name of an administrator in the audit log.

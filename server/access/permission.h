@@ -17,7 +17,7 @@ enum class Permission {
   kRead,
   // The content of replies as well.
   kReadContent,
-  // Resolve, Purge, ListAudit.
+  // Resolve, Purge, Reseal, ListAudit.
   kAdmin,
 };
 

@@ -209,6 +209,21 @@ absl::StatusOr<PurgeOp> PurgeOpFrom(const v1::PurgeRequest& request) {
   return op;
 }
 
+absl::StatusOr<ResealOp> ResealOpFrom(const v1::ResealRequest& request) {
+  FieldFaults faults;
+  CheckParts("", request.namespace_(), "s", "o", faults);
+  CheckReason(request.reason(), faults);
+  if (!faults.empty()) return faults.status();
+  absl::StatusOr<std::optional<RecordPlace>> after = PlaceOf(request);
+  if (!after.ok()) return after.status();
+  ResealOp op;
+  op.name_space = request.namespace_();
+  op.after = *std::move(after);
+  op.validate_only = request.validate_only();
+  op.note.reason = request.reason();
+  return op;
+}
+
 absl::StatusOr<AuditOp> AuditOpFrom(const v1::ListAuditRequest& request) {
   FieldFaults faults;
   CheckParts("", request.namespace_(), "s", "o", faults);

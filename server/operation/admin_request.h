@@ -11,6 +11,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "server/store/admin_operations.h"
+#include "server/store/reseal_operations.h"
 
 namespace idempotency::internal {
 
@@ -20,6 +21,7 @@ absl::StatusOr<ListOp> ListOpFrom(const v1::ListRequest& request);
 absl::StatusOr<ResolveOp> ResolveOpFrom(const v1::ResolveRequest& request);
 // Without `key`, if the target is one record.
 absl::StatusOr<PurgeOp> PurgeOpFrom(const v1::PurgeRequest& request);
+absl::StatusOr<ResealOp> ResealOpFrom(const v1::ResealRequest& request);
 absl::StatusOr<AuditOp> AuditOpFrom(const v1::ListAuditRequest& request);
 
 // The one record that a checked request is about: its key, or only its id. nullopt: a purge of

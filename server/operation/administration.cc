@@ -17,9 +17,9 @@
 namespace idempotency::internal {
 namespace {
 
-// The shortest pause between two steps of a purge: other transactions get their turn also where a
-// step takes no time.
-constexpr absl::Duration kMinPurgePause = absl::Milliseconds(5);
+// The shortest pause between two steps of a purge or a reseal: other transactions get their turn
+// also where a step takes no time.
+constexpr absl::Duration kMinStepPause = absl::Milliseconds(5);
 
 // The caller's name, fit for the audit log.
 absl::StatusOr<std::string> ActorOf(const AdminCaller& caller, const std::string& name_space) {
@@ -45,6 +45,41 @@ void Write(const AuditEntry& entry, v1::AuditEntry& proto) {
   proto.set_key_hmac(entry.key_hmac.data(), entry.key_hmac.size());
   proto.set_state(ToProto(entry.state));
   proto.set_attempt(entry.attempt);
+  proto.set_records(entry.records);
+}
+
+void Add(const ResealStep& step, ResealStep& sum) {
+  sum.examined += step.examined;
+  sum.resealed.insert(sum.resealed.end(), step.resealed.begin(), step.resealed.end());
+  sum.current += step.current;
+  sum.unsealed += step.unsealed;
+  sum.damaged.insert(sum.damaged.end(), step.damaged.begin(), step.damaged.end());
+  sum.busy += step.busy;
+  sum.sealing_key_id = step.sealing_key_id;
+  for (const auto& [key_id, use] : step.key_uses) {
+    sum.key_uses[key_id].contents += use.contents;
+    sum.key_uses[key_id].fingerprints += use.fingerprints;
+  }
+}
+
+void Write(const ResealStep& sum, v1::ResealResponse& response) {
+  response.set_examined(sum.examined);
+  response.set_resealed(static_cast<std::int64_t>(sum.resealed.size()));
+  response.set_current(sum.current);
+  response.set_unsealed(sum.unsealed);
+  response.set_damaged(static_cast<std::int64_t>(sum.damaged.size()));
+  for (const RecordId& id : sum.damaged) {
+    if (response.damaged_record_ids_size() == limits::kMaxDamagedNamed) break;
+    response.add_damaged_record_ids(id.ToString());
+  }
+  response.set_busy(sum.busy);
+  response.set_sealing_key_id(sum.sealing_key_id);
+  for (const auto& [key_id, use] : sum.key_uses) {
+    v1::SealingKeyUse& written = *response.add_key_uses();
+    written.set_key_id(key_id);
+    written.set_contents(use.contents);
+    written.set_fingerprints(use.fingerprints);
+  }
 }
 
 }  // namespace
@@ -172,12 +207,18 @@ absl::StatusOr<v1::PurgeResponse> Administration::PurgeSteps(const v1::PurgeRequ
     response.set_refused(response.refused() + step->refused);
     response.set_busy(response.busy() + step->busy);
     op.after = step->next;
-    const auto now = clock_.Monotonic();
-    const absl::Duration rest = std::max(absl::FromChrono(now - begun), kMinPurgePause);
-    if (!op.after || now >= end || caller.gone() || !caller.pause(rest)) break;
+    if (!op.after || !MayContinue(begun, end, caller)) break;
   }
   response.set_next_page_token(PageTokenFor(request, op.after));
   return response;
+}
+
+bool Administration::MayContinue(std::chrono::steady_clock::time_point begun,
+                                 std::chrono::steady_clock::time_point end,
+                                 const AdminCaller& caller) {
+  const auto now = clock_.Monotonic();
+  const absl::Duration rest = std::max(absl::FromChrono(now - begun), kMinStepPause);
+  return now < end && !caller.gone() && caller.pause(rest);
 }
 
 void Administration::Report(const PurgeOp& op, const PurgeStep& step) {
@@ -191,6 +232,44 @@ void Administration::Report(const PurgeOp& op, const PurgeStep& step) {
   act.forced = op.force;
   act.records = step.purged;
   if (op.key) act.key_hmac = step.key_hmac;
+  observer_.AdminActed(act);
+}
+
+absl::StatusOr<v1::ResealResponse> Administration::Reseal(const v1::ResealRequest& request,
+                                                          const AdminCaller& caller) {
+  absl::StatusOr<ResealOp> op = ResealOpFrom(request);
+  if (!op.ok()) return op.status();
+  absl::StatusOr<std::string> actor = ActorOf(caller, op->name_space);
+  if (!actor.ok()) return actor.status();
+  op->note.actor = *std::move(actor);
+  const auto end = clock_.Monotonic() + absl::ToChronoNanoseconds(limits::kResealCallTime);
+  ResealStep sum;
+  bool any = false;
+  while (true) {
+    const auto begun = clock_.Monotonic();
+    const absl::StatusOr<ResealStep> step = store_.Reseal(*op);
+    // What was done before is reported; the caller continues, and meets the failure then.
+    if (!step.ok() && !any) return step.status();
+    if (!step.ok()) break;
+    any = true;
+    if (!op->validate_only) Report(*op, *step);
+    Add(*step, sum);
+    op->after = step->next;
+    if (!op->after || !MayContinue(begun, end, caller)) break;
+  }
+  v1::ResealResponse response;
+  Write(sum, response);
+  response.set_next_page_token(PageTokenFor(request, op->after));
+  return response;
+}
+
+void Administration::Report(const ResealOp& op, const ResealStep& step) {
+  if (step.resealed.empty()) return;
+  AdminAct act;
+  act.action = AuditAction::kResealed;
+  act.note = op.note;
+  act.name_space = op.name_space;
+  act.records = step.resealed;
   observer_.AdminActed(act);
 }
 

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_OPERATION_ADMINISTRATION_H_
 #define IDEMPOTENCY_SERVER_OPERATION_ADMINISTRATION_H_
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,8 @@ class Administration {
                                               const AdminCaller& caller);
   absl::StatusOr<v1::PurgeResponse> Purge(const v1::PurgeRequest& request,
                                           const AdminCaller& caller);
+  absl::StatusOr<v1::ResealResponse> Reseal(const v1::ResealRequest& request,
+                                            const AdminCaller& caller);
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request,
                                                   const AdminCaller& caller);
 
@@ -59,6 +62,11 @@ class Administration {
   absl::StatusOr<v1::PurgeResponse> PurgeSteps(const v1::PurgeRequest& request, PurgeOp op,
                                                const AdminCaller& caller);
   void Report(const PurgeOp& op, const PurgeStep& step);
+  void Report(const ResealOp& op, const ResealStep& step);
+  // Between two steps, the first of which began at `begun`: rests, and answers whether the call
+  // goes on.
+  bool MayContinue(std::chrono::steady_clock::time_point begun,
+                   std::chrono::steady_clock::time_point end, const AdminCaller& caller);
 
   Store& store_;
   InFlightWaiters& waiters_;

@@ -41,6 +41,12 @@ std::string DigestOf(v1::PurgeRequest request) {
   return DigestOf("purge", request);
 }
 
+std::string DigestOf(v1::ResealRequest request) {
+  request.clear_page_token();
+  request.clear_reason();
+  return DigestOf("reseal", request);
+}
+
 std::string DigestOf(v1::ListAuditRequest request) {
   request.clear_page_size();
   request.clear_page_token();
@@ -95,6 +101,11 @@ std::string PageTokenFor(const v1::PurgeRequest& request, const std::optional<Re
   return TokenFor(DigestOf(request), place);
 }
 
+std::string PageTokenFor(const v1::ResealRequest& request,
+                         const std::optional<RecordPlace>& place) {
+  return TokenFor(DigestOf(request), place);
+}
+
 std::string PageTokenFor(const v1::ListAuditRequest& request,
                          std::optional<std::int64_t> sequence) {
   if (!sequence) return "";
@@ -110,6 +121,10 @@ absl::StatusOr<std::optional<RecordPlace>> PlaceOf(const v1::ListRequest& reques
 }
 
 absl::StatusOr<std::optional<RecordPlace>> PlaceOf(const v1::PurgeRequest& request) {
+  return PlaceIn(request.page_token(), DigestOf(request));
+}
+
+absl::StatusOr<std::optional<RecordPlace>> PlaceOf(const v1::ResealRequest& request) {
   return PlaceIn(request.page_token(), DigestOf(request));
 }
 

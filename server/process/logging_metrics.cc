@@ -21,9 +21,11 @@ constexpr std::string_view ActionName(AuditAction action) {
     case AuditAction::kPurged:
       return "PURGED";
     case AuditAction::kPurgedToTombstone:
+      return "PURGED_TO_TOMBSTONE";
+    case AuditAction::kResealed:
       break;
   }
-  return "PURGED_TO_TOMBSTONE";
+  return "RESEALED";
 }
 
 }  // namespace

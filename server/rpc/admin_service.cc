@@ -140,6 +140,12 @@ grpc::ServerUnaryReactor* IdempotencyAdminService::Purge(grpc::CallbackServerCon
   return Answer(context, request, response, &Administration::Purge, Permission::kAdmin);
 }
 
+grpc::ServerUnaryReactor* IdempotencyAdminService::Reseal(grpc::CallbackServerContext* context,
+                                                          const grpc::ByteBuffer* request,
+                                                          grpc::ByteBuffer* response) {
+  return Answer(context, request, response, &Administration::Reseal, Permission::kAdmin);
+}
+
 grpc::ServerUnaryReactor* IdempotencyAdminService::ListAudit(grpc::CallbackServerContext* context,
                                                              const grpc::ByteBuffer* request,
                                                              grpc::ByteBuffer* response) {

@@ -18,8 +18,9 @@ namespace idempotency::internal {
 using AdminServiceMethods = v1::IdempotencyAdminService::WithRawCallbackMethod_List<
     v1::IdempotencyAdminService::WithRawCallbackMethod_Resolve<
         v1::IdempotencyAdminService::WithRawCallbackMethod_Purge<
-            v1::IdempotencyAdminService::WithRawCallbackMethod_ListAudit<
-                v1::IdempotencyAdminService::Service>>>>;
+            v1::IdempotencyAdminService::WithRawCallbackMethod_Reseal<
+                v1::IdempotencyAdminService::WithRawCallbackMethod_ListAudit<
+                    v1::IdempotencyAdminService::Service>>>>>;
 
 // The gRPC service idempotency.v1.IdempotencyAdminService. Its calls run one after the other on
 // the worker. Thread-safe.
@@ -40,6 +41,9 @@ class IdempotencyAdminService final : public AdminServiceMethods {
   grpc::ServerUnaryReactor* Purge(grpc::CallbackServerContext* context,
                                   const grpc::ByteBuffer* request,
                                   grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Reseal(grpc::CallbackServerContext* context,
+                                   const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context,
                                       const grpc::ByteBuffer* request,
                                       grpc::ByteBuffer* response) override;

@@ -153,6 +153,9 @@ class AdminServiceTest : public ::testing::Test {
   absl::StatusOr<v1::PurgeResponse> Purge(const v1::PurgeRequest& request) {
     return Call(&v1::IdempotencyAdminService::Stub::Purge, request);
   }
+  absl::StatusOr<v1::ResealResponse> Reseal(const v1::ResealRequest& request) {
+    return Call(&v1::IdempotencyAdminService::Stub::Reseal, request);
+  }
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request) {
     return Call(&v1::IdempotencyAdminService::Stub::ListAudit, request);
   }
@@ -406,6 +409,7 @@ TEST_F(AdminServiceTest, NamesEveryFieldThatIsWrong) {
   resolve.mutable_reply();
   resolve.set_reason(std::string(limits::kMaxAdminReasonBytes + 1, 'r'));
   EXPECT_THAT(fields_of(Resolve(resolve).status()), ElementsAre("reason", "reply"));
+  EXPECT_THAT(fields_of(Reseal({}).status()), ElementsAre("namespace", "reason"));
   v1::PurgeRequest purge;
   purge.mutable_tombstone()->set_seconds(-1);
   EXPECT_THAT(fields_of(Purge(purge).status()), ElementsAre("reason", "target", "tombstone"));
@@ -423,7 +427,7 @@ TEST_F(AdminServiceTest, NamesEveryFieldThatIsWrong) {
 }
 
 TEST_F(AdminServiceTest, RefusesWhatIsNoMessage) {
-  for (const char* const method : {"List", "Resolve", "Purge", "ListAudit"}) {
+  for (const char* const method : {"List", "Resolve", "Purge", "Reseal", "ListAudit"}) {
     const grpc::Slice slice("\xff\xff");
     const grpc::ByteBuffer request(&slice, 1);
     grpc::GenericStub stub(channel_);

@@ -46,12 +46,16 @@ bool IsSealedCheckpoint(std::string_view stored) {
   return stored.substr(0, kMagic.size()) == kMagic;
 }
 
+std::uint32_t KeyOfCheckpoint(std::string_view stored) {
+  return stored.size() < kHeaderBytes ? 0 : ReadBigEndian32(stored.substr(kMagic.size()));
+}
+
 absl::StatusOr<std::string> OpenCheckpoint(const KeyRing& ring, const RecordKey& record,
                                            const RecordId& id, std::string_view stored) {
   if (!IsSealedCheckpoint(stored) || stored.size() < kSealedCheckpointBytes) {
     return Damaged("is damaged");
   }
-  const std::uint32_t key_id = ReadBigEndian32(stored.substr(kMagic.size()));
+  const std::uint32_t key_id = KeyOfCheckpoint(stored);
   const SealingKey* const key = ring.Find(key_id);
   if (key == nullptr) {
     return Damaged(absl::StrCat("is sealed under key ", key_id,

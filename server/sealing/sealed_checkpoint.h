@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_SEALING_SEALED_CHECKPOINT_H_
 #define IDEMPOTENCY_SERVER_SEALING_SEALED_CHECKPOINT_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,9 @@ std::string SealCheckpoint(const SealingKey& key, const RecordKey& record, const
 // Whether the bytes begin as a sealed checkpoint does. One that was stored unsealed may too, if its
 // caller chose these four bytes.
 bool IsSealedCheckpoint(std::string_view stored);
+
+// The id of the key that a sealed checkpoint names; 0 if it is too short for one.
+std::uint32_t KeyOfCheckpoint(std::string_view stored);
 
 // DATA_LOSS / RECORD_DAMAGED unless every byte is as it was sealed, for this record, under a key of
 // the ring.

@@ -81,6 +81,22 @@ absl::StatusOr<EncodedReply> SealReply(const SealingKey& key, const ReplyOwner& 
   return sealed;
 }
 
+absl::StatusOr<EncodedReply> ResealReply(const KeyRing& ring, const SealingKey& key,
+                                         const ReplyOwner& owner, const EncodedReply& stored) {
+  const absl::StatusOr<EncodedReply> reply = OpenReply(ring, owner, stored);
+  if (!reply.ok()) return reply.status();
+  const absl::StatusOr<ReplyEnvelope> envelope = ReplyEnvelope::Parse(stored);
+  if (!envelope.ok()) return envelope.status();
+  if (envelope->content) return SealReply(key, owner, *reply);
+  Secret attempt_key;
+  AttemptKey(key, owner, attempt_key);
+  const std::string header =
+      EnvelopeHeader(key.id(), envelope->digest, reply->bytes.size() + kBoxBytes);
+  std::string bytes = header;
+  BoxKey(attempt_key).Append(OfStatus(owner, header), reply->bytes, bytes);
+  return Encoded(std::move(bytes));
+}
+
 absl::StatusOr<EncodedReply> OpenReply(const KeyRing& ring, const ReplyOwner& owner,
                                        const EncodedReply& stored) {
   const absl::StatusOr<ReplyEnvelope> envelope = ReplyEnvelope::Parse(stored);

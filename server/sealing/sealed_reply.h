@@ -35,6 +35,11 @@ absl::StatusOr<EncodedReply> SealReply(const SealingKey& key, const ReplyOwner& 
 absl::StatusOr<EncodedReply> OpenReply(const KeyRing& ring, const ReplyOwner& owner,
                                        const EncodedReply& stored);
 
+// The same reply, sealed under `key`. Of a reply without its content that is what is left, with the
+// digest that it has: under its former key, since the whole reply is needed for another one.
+absl::StatusOr<EncodedReply> ResealReply(const KeyRing& ring, const SealingKey& key,
+                                         const ReplyOwner& owner, const EncodedReply& stored);
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SEALING_SEALED_REPLY_H_

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "grpc_idempotency/errors.h"
+#include "server/sealing/content_resealer.h"
 #include "server/store/batch_weight.h"
 #include "server/store/lost_reservation.h"
 
@@ -17,10 +18,14 @@ SealedStore::SealedStore(std::unique_ptr<Store> store, std::shared_ptr<const Key
                          const SealedStoreOptions& options)
     : owned_(std::move(store)), store_(*owned_), rings_(std::move(rings)), options_(options) {}
 
-Sealer SealedStore::NewSealer() const {
+absl::Time SealedStore::Now() const {
   MutexLock lock(mutex_);
   latest_ = std::max(latest_, options_.clock->Now());
-  return Sealer(rings_->Current(), latest_, options_.accept_unsealed);
+  return latest_;
+}
+
+Sealer SealedStore::NewSealer() const {
+  return Sealer(rings_->Current(), Now(), options_.accept_unsealed);
 }
 
 std::vector<ReserveOp> SealedStore::SealAll(const Sealer& sealer, absl::Span<const ReserveOp> ops) {
@@ -197,6 +202,22 @@ absl::StatusOr<Resolution> SealedStore::Resolve(const ResolveOp& op) {
 }
 
 absl::StatusOr<PurgeStep> SealedStore::Purge(const PurgeOp& op) { return store_.Purge(op); }
+
+absl::StatusOr<ResealStep> SealedStore::Reseal(const ResealOp& op) {
+  const std::shared_ptr<const KeyRing> ring = rings_->Current();
+  const SealingKey* const sealing = ring->SealsAt(Now());
+  if (sealing == nullptr) {
+    return MakeError(Reason::kRequestInvalid,
+                     "no key of the key ring seals yet; `idempotencyctl keyring check` shows when "
+                     "the first one does");
+  }
+  ContentResealer resealer(ring, *sealing);
+  ResealOp with_keys = op;
+  with_keys.sealer = &resealer;
+  absl::StatusOr<ResealStep> step = store_.Reseal(with_keys);
+  if (step.ok()) resealer.AddTo(*step);
+  return step;
+}
 
 absl::StatusOr<AuditPage> SealedStore::ReadAudit(const AuditOp& op) { return store_.ReadAudit(op); }
 

@@ -60,6 +60,7 @@ class SealedStore final : public Store {
   // A settlement that is repeated costs a read and a second call.
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
@@ -73,6 +74,8 @@ class SealedStore final : public Store {
     Indices indices;
   };
 
+  // The latest time that this process has seen.
+  absl::Time Now() const;
   Sealer NewSealer() const;
 
   static std::vector<ReserveOp> SealAll(const Sealer& sealer, absl::Span<const ReserveOp> ops);

@@ -86,6 +86,12 @@ absl::StatusOr<PurgeStep> DeferredStore::Purge(const PurgeOp& op) {
   return NotOpen();
 }
 
+absl::StatusOr<ResealStep> DeferredStore::Reseal(const ResealOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->Reseal(op);
+  return NotOpen();
+}
+
 absl::StatusOr<AuditPage> DeferredStore::ReadAudit(const AuditOp& op) {
   Store* const store = opened();
   if (store != nullptr) return store->ReadAudit(op);

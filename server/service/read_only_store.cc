@@ -55,6 +55,8 @@ absl::StatusOr<Resolution> ReadOnlyStore::Resolve(const ResolveOp& /*op*/) { ret
 
 absl::StatusOr<PurgeStep> ReadOnlyStore::Purge(const PurgeOp& /*op*/) { return Refused(); }
 
+absl::StatusOr<ResealStep> ReadOnlyStore::Reseal(const ResealOp& /*op*/) { return Refused(); }
+
 absl::StatusOr<AuditPage> ReadOnlyStore::ReadAudit(const AuditOp& op) {
   return store_->ReadAudit(op);
 }

@@ -127,9 +127,10 @@ enum class AuditAction {
   kResolvedReleased = 2,
   kPurged = 3,
   kPurgedToTombstone = 4,
+  kResealed = 5,
 };
 
-// What was done to one record.
+// What was done to one record; of kResealed, to `records` of them.
 struct AuditEntry {
   // Rising in the order in which entries were written, with gaps. Two that were written at
   // the same time may become visible in the other order.
@@ -139,6 +140,7 @@ struct AuditEntry {
   AdminNote note;
   AuditAction action = AuditAction::kPurged;
   bool forced = false;
+  // Of kResealed, the one with the highest id.
   RecordId record_id;
   std::string name_space;
   // AuditHmac() of the key.
@@ -146,6 +148,8 @@ struct AuditEntry {
   // The record before.
   RecordState state = RecordState::kUnknown;
   std::uint32_t attempt = 0;
+  // How many records the entry stands for: 1, unless it is kResealed.
+  std::int64_t records = 1;
 };
 
 struct AuditOp {

@@ -222,8 +222,79 @@ absl::StatusOr<EndUnknownStep> MemoryStore::EndUnknown(const EndUnknownOp& op) {
   return step;
 }
 
-void MemoryStore::Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,
-                       absl::Time now) {
+std::vector<StoredContent> MemoryStore::ReadContents(const ResealOp& op, ResealStep& step) {
+  MutexLock lock(mutex_);
+  std::vector<std::pair<std::string, RecordId>> places;
+  for (const auto& [id, row] : rows_) {
+    if (row.record.key.name_space != op.name_space) continue;
+    std::pair<std::string, RecordId> place(row.record.key.scope, id);
+    if (!op.after || std::make_pair(op.after->scope, op.after->id) < place) {
+      places.push_back(std::move(place));
+    }
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<StoredContent> contents;
+  std::size_t bytes = 0;
+  for (const auto& [scope, id] : places) {
+    if (contents.size() == static_cast<std::size_t>(op.limit) ||
+        bytes >= limits::kMaxResealStepBytes) {
+      step.next = RecordPlace{contents.back().key.scope, contents.back().id};
+      break;
+    }
+    const Row& row = rows_.at(id);
+    StoredContent content{
+        id,           row.record.key, row.token, row.record.fingerprints, row.record.reply,
+        std::nullopt, row.checkpoint};
+    if (row.reply_dropped) content.completed_digest = row.completed_digest;
+    if (content.reply) bytes += content.reply->bytes.size();
+    contents.push_back(std::move(content));
+  }
+  step.examined = static_cast<std::int64_t>(contents.size());
+  return contents;
+}
+
+const Record* MemoryStore::ReplaceContent(const ContentReplacement& replacement) {
+  const auto& [before, after] = replacement;
+  Row* const row = Find(before.id);
+  if (row == nullptr || row->token != before.token) return nullptr;
+  if (after.reply && !(row->record.reply == before.reply)) return nullptr;
+  if (after.checkpoint && row->checkpoint != before.checkpoint) return nullptr;
+  if (after.reply) {
+    row->record.reply = after.reply;
+    if (!row->reply_dropped) row->completed_digest = after.reply->digest;
+  }
+  if (after.checkpoint) row->checkpoint = *after.checkpoint;
+  return &row->record;
+}
+
+absl::StatusOr<ResealStep> MemoryStore::Reseal(const ResealOp& op) {
+  if (op.sealer == nullptr) return NothingIsSealed();
+  ResealStep step;
+  const std::vector<ContentReplacement> replacements =
+      ResealAll(*op.sealer, ReadContents(op, step));
+  MutexLock lock(mutex_);
+  const Record* last = nullptr;
+  for (const ContentReplacement& replacement : replacements) {
+    if (op.validate_only) {
+      step.resealed.push_back(replacement.before.id);
+      continue;
+    }
+    const Record* const record = ReplaceContent(replacement);
+    if (record == nullptr) {
+      step.busy += 1;
+      continue;
+    }
+    step.resealed.push_back(record->id);
+    if (last == nullptr || last->id < record->id) last = record;
+  }
+  if (last == nullptr) return step;
+  Note(op.note, AuditAction::kResealed, /*forced=*/false, *last, clock_.Now()).records =
+      static_cast<std::int64_t>(step.resealed.size());
+  return step;
+}
+
+AuditEntry& MemoryStore::Note(const AdminNote& note, AuditAction action, bool forced,
+                              const Record& before, absl::Time now) {
   AuditEntry entry;
   entry.sequence = static_cast<std::int64_t>(audit_.size()) + 1;
   entry.at = now;
@@ -235,7 +306,7 @@ void MemoryStore::Note(const AdminNote& note, AuditAction action, bool forced, c
   entry.key_hmac = AuditHmac(audit_key_, before.key);
   entry.state = before.state;
   entry.attempt = before.attempt;
-  audit_.push_back(std::move(entry));
+  return audit_.emplace_back(std::move(entry));
 }
 
 absl::StatusOr<AuditPage> MemoryStore::ReadAudit(const AuditOp& op) {

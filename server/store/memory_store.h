@@ -39,6 +39,7 @@ class MemoryStore final : public Store {
   absl::StatusOr<RecordPage> List(const ListOp& op) override;
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
@@ -75,9 +76,14 @@ class MemoryStore final : public Store {
   void Forget(const PurgeOp& op, const RecordId& id, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void LeaveTombstone(Row& row, absl::Duration tombstone, absl::Time now);
+  // The next records of `op`, and what `step` has of reading them.
+  std::vector<StoredContent> ReadContents(const ResealOp& op, ResealStep& step);
+  // The record, or nullptr if a part of it is not as it was read: then nothing is changed.
+  const Record* ReplaceContent(const ContentReplacement& replacement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds an entry to the audit log.
-  void Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,
-            absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  AuditEntry& Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,
+                   absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The row under `id`, nullptr if there is none; forgotten or not.
   Row* Find(const RecordId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

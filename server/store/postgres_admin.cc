@@ -43,6 +43,7 @@ AuditEntry EntryFrom(const PostgresResult& result, int row) {
   std::copy_n(hmac.begin(), std::min(hmac.size(), entry.key_hmac.size()), entry.key_hmac.begin());
   entry.state = RecordStateFrom(result.Integer(row, 9)).value_or(RecordState::kUnknown);
   entry.attempt = static_cast<std::uint32_t>(result.Integer(row, 10));
+  entry.records = result.Integer(row, 11);
   return entry;
 }
 

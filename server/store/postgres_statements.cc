@@ -22,6 +22,7 @@ namespace {
 //   {sweepable}   the same for so long that no step of the clock reverts it
 //   {margin}      that duration (limits::kClockStepMargin)
 //   {is_open_for_long}  t is reserved, under a live lease, and not recently
+//   {p}           the place of row t in the batch whose ids are $5
 //   {held}        t is the record of $1 to $6 (ids, tokens, the four parts), and its
 //                 token holds it; the ids are sorted
 //   {confirmed}   the row t that was read is on every node that commits must reach
@@ -420,14 +421,16 @@ FROM records t WHERE t.id = ANY($1::uuid[]) AND t.state = 2 AND t.status_digest 
 )sql";
 
 // $1 ids, $2 tokens, $3 attempts, as read; $4 the remaining parts of the
-// replies, $5 their digests. Returns id. A row that is locked is left to the
-// next pass.
+// replies, $5 their digests; $6 the digests of the replies, as read: one that was
+// sealed anew meanwhile is another. Returns id. A row that is locked is left to
+// the next pass.
 constexpr std::string_view kDropReplies = R"sql(
 UPDATE records t SET reply = ($4::bytea[])[{i}], status_digest = ($5::bytea[])[{i}]
 WHERE t.id = ANY(ARRAY(
     SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
   AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
   AND t.state = 2 AND t.reply_until <= {now} AND t.status_digest IS NULL
+  AND t.reply_digest = ($6::bytea[])[{i}]
 RETURNING t.id
 )sql";
 
@@ -657,10 +660,62 @@ SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
 FROM visited v
 )sql";
 
+// $1 to $4 as kWalkNamespace. What may be sealed of the next rows, forgotten or not. The reply is
+// NULL once those before it reach the limit. No column of {record}: a reply is read without the
+// rest.
+constexpr std::string_view kReadContents = R"sql(
+SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.token, t.fingerprints, t.state,
+  t.reply_digest, t.status_digest,
+  CASE WHEN coalesce(sum(octet_length(t.reply)) OVER (
+      ORDER BY t.scope, t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < {step_replies}
+    THEN t.reply END,
+  (SELECT p.checkpoint FROM checkpoints p WHERE p.id = t.id)
+FROM (
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.token, t.fingerprints, t.state,
+    t.reply_digest, t.status_digest, t.reply
+  FROM records t {walk}) t
+ORDER BY t.scope, t.id
+)sql";
+
+// $1 actor, $2 reason, $3 and $4 pads; $5 ids, sorted, $6 tokens, as read; $7 reply_digest and $8
+// status_digest as read, $9 the reply in its place, $10 and $11 its digests, NULL where it stays;
+// $12 the checkpoint as read, $13 that in its place, NULL where it stays. The digests stand for the
+// bytes: reply_digest is that of the reply under one key, status_digest that of what is left of it.
+// Returns the ids whose reply, and those whose checkpoint was replaced. Locked rows are left.
+constexpr std::string_view kReseal = R"sql(
+WITH locked AS MATERIALIZED (
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt
+  FROM records t
+  WHERE t.id = ANY($5::uuid[]) AND t.token = ($6::uuid[])[{p}]
+  ORDER BY t.id FOR UPDATE SKIP LOCKED),
+replies AS (
+  UPDATE records t SET reply = ($9::bytea[])[{p}], reply_digest = ($10::bytea[])[{p}],
+    status_digest = ($11::bytea[])[{p}]
+  WHERE t.id = ANY(ARRAY(SELECT l.id FROM locked l)) AND t.state = 2
+    AND t.token = ($6::uuid[])[{p}] AND t.reply_digest = ($7::bytea[])[{p}]
+    AND t.status_digest IS NOT DISTINCT FROM ($8::bytea[])[{p}]
+    AND ($9::bytea[])[{p}] IS NOT NULL
+  RETURNING t.id),
+kept AS (
+  UPDATE checkpoints t SET checkpoint = ($13::bytea[])[{p}]
+  WHERE t.id = ANY(ARRAY(SELECT l.id FROM locked l)) AND t.checkpoint = ($12::bytea[])[{p}]
+  RETURNING t.id),
+changed AS MATERIALIZED (
+  SELECT l.id FROM locked l
+  WHERE l.id = ANY(ARRAY(SELECT r.id FROM replies r)) OR l.id = ANY(ARRAY(SELECT k.id FROM kept k))),
+noted AS (
+  INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac, state,
+    attempt, records)
+  SELECT {now}, $1::text, $2::text, 5, false, t.namespace, t.id, {audit_hmac}, t.state, t.attempt,
+    (SELECT count(*) FROM changed)
+  FROM locked t WHERE t.id = (SELECT c.id FROM changed c ORDER BY c.id DESC LIMIT 1))
+SELECT ARRAY(SELECT r.id FROM replies r), ARRAY(SELECT k.id FROM kept k)
+)sql";
+
 // $1 namespace, $2 the sequence to continue after, $3 how many.
 constexpr std::string_view kReadAudit = R"sql(
 SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.record_id,
-  a.key_hmac, a.state, a.attempt
+  a.key_hmac, a.state, a.attempt, a.records
 FROM audit_log a WHERE a.namespace = $1::text AND a.sequence > $2::bigint
 ORDER BY a.sequence LIMIT $3::integer
 )sql";
@@ -742,6 +797,8 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
              {"{o}", "width_bucket(t.id, $1::uuid[])"},
+             {"{p}", "array_position($5::uuid[], t.id)"},
+             {"{step_replies}", absl::StrCat(limits::kMaxResealStepBytes)},
              {"{known}", absl::StrCat(AllMigrations().size())},
              {"{serve_lock}", AbslView(kPostgresServeLock)},
              {"{inspected}", absl::StrCat(kInspectedRows)},
@@ -793,6 +850,11 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       count_namespace{
           "count_namespace",
           Fill(PurgeOf(kCount, kWalkNamespace, "t.created_at < $6::timestamptz", 1), clock_sql)},
+      read_contents{
+          "read_contents",
+          Fill(absl::StrReplaceAll(AbslView(kReadContents), {{"{walk}", AbslView(kWalkNamespace)}}),
+               clock_sql)},
+      reseal{"reseal", Fill(kReseal, clock_sql)},
       read_audit{"read_audit", Fill(kReadAudit, clock_sql)},
       read_audit_key{"read_audit_key", Fill(kReadAuditKey, clock_sql)},
       end_unknown{"end_unknown", Fill(kEndUnknown, clock_sql)},
@@ -835,6 +897,8 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &purge_namespace,
           &count_scope,
           &count_namespace,
+          &read_contents,
+          &reseal,
           &read_audit,
           &read_audit_key,
           &end_unknown,

@@ -77,6 +77,8 @@ struct PostgresStatements {
   PostgresStatement purge_namespace;
   PostgresStatement count_scope;
   PostgresStatement count_namespace;
+  PostgresStatement read_contents;
+  PostgresStatement reseal;
   PostgresStatement read_audit;
   PostgresStatement read_audit_key;
 

@@ -11,6 +11,7 @@
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/postgres_admin.h"
+#include "server/store/postgres_reseal.h"
 #include "server/store/postgres_reserve.h"
 #include "server/store/postgres_rows.h"
 #include "server/store/postgres_settle.h"
@@ -268,6 +269,13 @@ absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   return PostgresAdmin(**connection, statements_).Purge(op);
+}
+
+absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
+  if (op.sealer == nullptr) return NothingIsSealed();
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  return PostgresReseal(**connection, statements_).Step(op);
 }
 
 absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {

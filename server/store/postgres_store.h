@@ -59,6 +59,7 @@ class PostgresStore final : public Store {
   absl::StatusOr<RecordPage> List(const ListOp& op) override;
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;

@@ -175,6 +175,7 @@ class PostgresPlanTest : public PostgresStoreTest {
         {&statements.purge_namespace, "records_by_scope"},
         {&statements.count_scope, "records_by_scope"},
         {&statements.count_namespace, "records_by_scope"},
+        {&statements.read_contents, "records_by_scope"},
         {&statements.read_audit, "audit_log_by_namespace"},
     };
     for (const auto& [statement, index] : walks) {
@@ -267,6 +268,50 @@ TEST_F(PostgresStoreTest, AdministratorsLeaveLockedRows) {
   EXPECT_EQ(schema_->Value("SELECT string_agg(id::text, ',') FROM records"), locked);
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM audit_log"), "2");
   EXPECT_EQ(store_->Purge(purge)->purged.size(), 1u);
+}
+
+// Replaces every reply.
+class ReplyReplacer final : public ContentSealer {
+ public:
+  ResealedContent Reseal(const StoredContent& stored) override {
+    ResealedContent after;
+    if (stored.reply) {
+      v1::Reply reply;
+      reply.set_body("sealed anew");
+      after.reply = EncodeReply(reply);
+    }
+    return after;
+  }
+};
+
+TEST_F(PostgresStoreTest, AResealLeavesLockedRows) {
+  lock_timeout_ = absl::Milliseconds(100);
+  Open(testing::TestPostgresUrl());
+  std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two"), OpFor("three")};
+  for (const ReserveOp& op : ops) {
+    const auto verdict = store_->Reserve({&op, 1}).at(0);
+    ASSERT_TRUE(verdict.ok());
+    v1::Reply reply;
+    reply.set_body("paid");
+    const CompleteOp complete{op.key, op.id, std::get<Reserved>(*verdict).token,
+                              EncodeReply(reply)};
+    ASSERT_TRUE(store_->Complete({&complete, 1}).at(0).ok());
+  }
+  ASSERT_TRUE(schema_
+                  ->Execute(absl::StrCat("BEGIN; SELECT id FROM records WHERE id = '",
+                                         ops[1].id.ToString(), "' FOR UPDATE"))
+                  .ok());
+  ReplyReplacer sealer;
+  ResealOp op;
+  op.name_space = "payments";
+  op.note = {"alice", "ticket 42"};
+  op.sealer = &sealer;
+  const absl::StatusOr<ResealStep> step = store_->Reseal(op);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(step->resealed.size(), 2u);
+  EXPECT_EQ(step->busy, 1);
+  ASSERT_TRUE(schema_->Execute("COMMIT").ok());
+  EXPECT_EQ(schema_->Value("SELECT sum(records) FROM audit_log WHERE action = 5"), "2");
 }
 
 // The database computes the HMAC of a purge, this side that of an answer.

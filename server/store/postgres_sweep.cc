@@ -172,6 +172,7 @@ absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pr
     PostgresArray attempts(PostgresType::kInt4);
     PostgresArray rests(PostgresType::kBytea);
     PostgresArray digests(PostgresType::kBytea);
+    PostgresArray before(PostgresType::kBytea);
     bool any = false;
     // Columns: id, token, attempt, reply_digest, reply or NULL.
     for (int row = 0; row < rows->rows(); ++row) {
@@ -192,10 +193,12 @@ absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pr
       rests.AppendBytes(rest->bytes);
       digests.AppendBytes(
           {reinterpret_cast<const char*>(rest->digest.data()), rest->digest.size()});
+      before.AppendBytes(digest);
     }
     if (!any) continue;
     PostgresParameters write;
-    for (const PostgresArray* const column : {&found, &tokens, &attempts, &rests, &digests}) {
+    for (const PostgresArray* const column :
+         {&found, &tokens, &attempts, &rests, &digests, &before}) {
       write.Add(*column);
     }
     const auto dropped = connection_.Execute(statements_.drop_replies, write);

@@ -181,6 +181,90 @@ absl::Status SqliteStore::Forget(const PurgeOp& op, const StoredRecord& stored, 
   return writer_.audit->Append(entry);
 }
 
+absl::StatusOr<ResealStep> SqliteStore::Reseal(const ResealOp& op) {
+  if (op.sealer == nullptr) return NothingIsSealed();
+  absl::StatusOr<SqliteRecords::ContentPage> page;
+  {
+    MutexLock lock(reader_mutex_);
+    page = reader_.records->ReadContents(op.name_space, op.after, op.limit);
+  }
+  if (!page.ok()) return page.status();
+  ResealStep step;
+  std::vector<StoredContent> contents;
+  for (SqliteRecords::WalkRow& row : page->rows) {
+    step.examined += 1;
+    if (!page->at_end) step.next = row.place;
+    if (!row.stored) {
+      step.damaged.push_back(row.place.id);
+      continue;
+    }
+    Record& record = row.stored->record;
+    contents.push_back({record.id, std::move(record.key), row.stored->token,
+                        std::move(record.fingerprints), std::move(record.reply),
+                        row.stored->completed_digest, std::move(row.stored->checkpoint)});
+  }
+  const std::vector<ContentReplacement> replacements = ResealAll(*op.sealer, std::move(contents));
+  if (op.validate_only) {
+    for (const auto& replacement : replacements) step.resealed.push_back(replacement.before.id);
+    return step;
+  }
+  if (replacements.empty()) return step;
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
+  if (absl::Status done = ReplaceHere(op, replacements, step); !done.ok()) return done;
+  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
+  return step;
+}
+
+absl::Status SqliteStore::ReplaceHere(const ResealOp& op,
+                                      const std::vector<ContentReplacement>& replacements,
+                                      ResealStep& step) {
+  std::optional<StoredRecord> last;
+  for (const ContentReplacement& replacement : replacements) {
+    auto replaced = ReplaceContent(replacement);
+    if (!replaced.ok()) return replaced.status();
+    if (!*replaced) {
+      step.busy += 1;
+      continue;
+    }
+    step.resealed.push_back(replacement.before.id);
+    if (!last || last->record.id < replacement.before.id) last = *std::move(replaced);
+  }
+  if (!last) return absl::OkStatus();
+  AuditEntry entry = EntryFor(*last, op.note, AuditAction::kResealed, /*forced=*/false, Now());
+  const auto hmac = writer_.audit->HmacOf(last->record.key);
+  if (!hmac.ok()) return hmac.status();
+  entry.key_hmac = *hmac;
+  entry.records = static_cast<std::int64_t>(step.resealed.size());
+  return writer_.audit->Append(entry);
+}
+
+absl::StatusOr<std::optional<StoredRecord>> SqliteStore::ReplaceContent(
+    const ContentReplacement& replacement) {
+  const auto& [before, after] = replacement;
+  SqliteRecords& records = *writer_.records;
+  auto stored = records.Find(before.id, SqliteRecords::Detail::kWhole);
+  // Damaged since it was read.
+  if (absl::IsDataLoss(stored.status())) return std::optional<StoredRecord>();
+  if (!stored.ok() || !*stored) return stored;
+  if ((*stored)->token != before.token ||
+      (after.reply && !((*stored)->record.reply == before.reply)) ||
+      (after.checkpoint && (*stored)->checkpoint != before.checkpoint)) {
+    return std::optional<StoredRecord>();
+  }
+  if (after.reply) {
+    const absl::Status replaced = records.ReplaceReply(before.id, before.token, *after.reply,
+                                                       before.completed_digest.has_value());
+    if (!replaced.ok()) return replaced;
+  }
+  if (after.checkpoint) {
+    const absl::Status replaced = records.ReplaceCheckpoint(before.id, *after.checkpoint);
+    if (!replaced.ok()) return replaced;
+  }
+  return stored;
+}
+
 absl::StatusOr<AuditPage> SqliteStore::ReadAudit(const AuditOp& op) {
   MutexLock lock(reader_mutex_);
   return reader_.audit->Read(op);

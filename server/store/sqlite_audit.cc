@@ -15,10 +15,10 @@ namespace {
 constexpr char kReadKey[] = "SELECT key FROM audit_key WHERE id = 1";
 constexpr char kAppend[] =
     "INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac,"
-    " state, attempt) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    " state, attempt, records) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 constexpr char kRead[] =
     "SELECT sequence, at, actor, reason, action, forced, namespace, record_id, key_hmac, state,"
-    " attempt FROM audit_log INDEXED BY audit_log_by_namespace"
+    " attempt, records FROM audit_log INDEXED BY audit_log_by_namespace"
     " WHERE namespace = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3";
 
 AuditEntry EntryFrom(const SqliteStatement& row) {
@@ -34,6 +34,7 @@ AuditEntry EntryFrom(const SqliteStatement& row) {
   std::copy_n(hmac.begin(), std::min(hmac.size(), entry.key_hmac.size()), entry.key_hmac.begin());
   entry.state = RecordStateFrom(row.Integer(9).value_or(0)).value_or(RecordState::kUnknown);
   entry.attempt = static_cast<std::uint32_t>(row.Integer(10).value_or(0));
+  entry.records = row.Integer(11).value_or(1);
   return entry;
 }
 
@@ -77,6 +78,7 @@ absl::Status SqliteAudit::Append(const AuditEntry& entry) {
   run->BindBlob(8, hmac);
   run->Bind(9, ToProto(entry.state));
   run->Bind(10, std::int64_t{entry.attempt});
+  run->Bind(11, entry.records);
   return run->ChangeOne();
 }
 

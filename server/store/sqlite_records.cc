@@ -89,6 +89,12 @@ constexpr char kWalkUnknown[] =
 constexpr char kWalkChildren[] =
     " FROM records AS r INDEXED BY records_by_parent"
     " WHERE parent_key = ?1 AND ?2 IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4";
+// ?4 whether the reply is without its content, whose digest stays.
+constexpr char kReplaceReply[] =
+    "UPDATE records SET reply = ?3, reply_digest = CASE WHEN ?4 THEN reply_digest ELSE ?5 END,"
+    " status_digest = CASE WHEN ?4 THEN ?5 END"
+    " WHERE id = ?1 AND token = ?2 AND state = 2 AND (status_digest IS NOT NULL) = ?4";
+constexpr char kReplaceCheckpoint[] = "UPDATE checkpoints SET checkpoint = ?2 WHERE id = ?1";
 constexpr char kSettle[] =
     "UPDATE records SET state = ?4, token = ?5, expires_at = ?6,"
     " tombstone_until = ?6 + (tombstone_until - expires_at),"
@@ -284,6 +290,8 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
   const std::string walk_scope = walk(kWalkScope);
   const std::string walk_unknown = walk(kWalkUnknown);
   const std::string walk_children = walk(kWalkChildren);
+  const std::string read_contents =
+      absl::StrCat("SELECT ", kRowColumns, kReplyAndCheckpoint, ", id", kWalkNamespace);
   SqliteRecords records;
   const std::pair<SqliteStatement*, const char*> statements[] = {
       {&records.find_whole_, find_whole.c_str()},
@@ -303,6 +311,9 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
       {&records.walk_scope_, walk_scope.c_str()},
       {&records.walk_unknown_, walk_unknown.c_str()},
       {&records.walk_children_, walk_children.c_str()},
+      {&records.read_contents_, read_contents.c_str()},
+      {&records.replace_reply_, kReplaceReply},
+      {&records.replace_checkpoint_, kReplaceCheckpoint},
       {&records.measure_usage_, kMeasureUsage},
       {&records.settle_, kSettle},
       {&records.set_tombstone_, kSetTombstone},
@@ -563,6 +574,52 @@ absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
     if (stored.ok()) read.stored = *std::move(stored);
     rows.push_back(std::move(read));
   }
+}
+
+absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
+    std::string_view name_space, const std::optional<RecordPlace>& after, int limit) {
+  ContentPage page;
+  const RecordPlace place = after.value_or(RecordPlace());
+  SqliteStatement::Run run(read_contents_);
+  run->BindText(1, name_space);
+  BindPlace(*run, place);
+  run->Bind(4, std::int64_t{limit} + 1);
+  std::size_t bytes = 0;
+  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+    if (!row.ok()) return row.status();
+    page.at_end = !*row;
+    const bool full = page.rows.size() == static_cast<std::size_t>(limit);
+    if (page.at_end || full || bytes >= limits::kMaxResealStepBytes) return page;
+    const RecordId id = run->UuidBlob(23).value_or(RecordId());
+    WalkRow read{{std::string(run->Text(1).value_or("")), id}, std::nullopt};
+    absl::StatusOr<std::optional<StoredRecord>> stored = ReadRow(*run, id, Detail::kWhole);
+    if (stored.ok()) {
+      read.stored = *std::move(stored);
+      const std::optional<EncodedReply>& reply = read.stored->record.reply;
+      if (reply) bytes += reply->bytes.size();
+    }
+    page.rows.push_back(std::move(read));
+  }
+}
+
+absl::Status SqliteRecords::ReplaceReply(const RecordId& id, const Uuid& token,
+                                         const EncodedReply& reply, bool content_dropped) {
+  const std::string_view digest(reinterpret_cast<const char*>(reply.digest.data()),
+                                reply.digest.size());
+  SqliteStatement::Run run(replace_reply_);
+  run->Bind(1, id);
+  run->Bind(2, token);
+  run->BindBlob(3, reply.bytes);
+  run->Bind(4, std::int64_t{content_dropped});
+  run->BindBlob(5, digest);
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::ReplaceCheckpoint(const RecordId& id, std::string_view checkpoint) {
+  SqliteStatement::Run run(replace_checkpoint_);
+  run->Bind(1, id);
+  run->BindBlob(2, checkpoint);
+  return run->ChangeOne();
 }
 
 absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& decision,

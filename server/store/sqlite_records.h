@@ -81,6 +81,18 @@ class SqliteRecords {
   // kChildren. For kScope `after` has the scope, with the nil id for its first record.
   absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
                                             const std::optional<RecordPlace>& after, int limit);
+  // The same by scope and id, with what may be sealed. Fewer rows once their replies reach
+  // limits::kMaxResealStepBytes; `at_end`: there are none behind them.
+  struct ContentPage {
+    std::vector<WalkRow> rows;
+    bool at_end = false;
+  };
+  absl::StatusOr<ContentPage> ReadContents(std::string_view name_space,
+                                           const std::optional<RecordPlace>& after, int limit);
+  // Both for a row that was just read, under its token.
+  absl::Status ReplaceReply(const RecordId& id, const Uuid& token, const EncodedReply& reply,
+                            bool content_dropped);
+  absl::Status ReplaceCheckpoint(const RecordId& id, std::string_view checkpoint);
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op, absl::Time now);
   // As DecideResolve() decided.
   absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, absl::Time now);
@@ -113,6 +125,9 @@ class SqliteRecords {
   SqliteStatement walk_scope_;
   SqliteStatement walk_unknown_;
   SqliteStatement walk_children_;
+  SqliteStatement read_contents_;
+  SqliteStatement replace_reply_;
+  SqliteStatement replace_checkpoint_;
   SqliteStatement measure_usage_;
   SqliteStatement settle_;
   SqliteStatement set_tombstone_;

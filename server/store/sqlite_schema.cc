@@ -23,7 +23,7 @@ namespace {
 // The CHECKs are the state machine's invariants: a bug shows as a refused
 // write, not as a strange record a month later. Small columns come before the
 // large ones, so that reading them never follows a reply's overflow pages.
-constexpr std::array<const char*, 3> kSteps = {
+constexpr std::array<const char*, 4> kSteps = {
     R"sql(
 CREATE TABLE records (
   -- 16 bytes. Those of UUIDv7 keys are ordered by time.
@@ -115,6 +115,36 @@ CREATE TABLE audit_log (
   state INTEGER NOT NULL CHECK (state BETWEEN 1 AND 4),
   attempt INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX audit_log_by_namespace ON audit_log (namespace, sequence);
+CREATE TRIGGER audit_log_not_changed BEFORE UPDATE ON audit_log
+BEGIN SELECT RAISE(ABORT, 'audit_log is only added to'); END;
+CREATE TRIGGER audit_log_not_removed BEFORE DELETE ON audit_log
+BEGIN SELECT RAISE(ABORT, 'audit_log is only added to'); END;
+)sql",
+    R"sql(
+-- Entries that stand for many records. A CHECK cannot be changed, so the table is made anew; its
+-- sequence goes on where it was, also if the log was cut.
+CREATE TABLE audit_log_of_many (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  action INTEGER NOT NULL CHECK (action BETWEEN 1 AND 5),
+  forced INTEGER NOT NULL CHECK (forced IN (0, 1)),
+  namespace TEXT NOT NULL,
+  record_id BLOB NOT NULL CHECK (length(record_id) = 16),
+  key_hmac BLOB NOT NULL CHECK (length(key_hmac) = 32),
+  state INTEGER NOT NULL CHECK (state BETWEEN 1 AND 4),
+  attempt INTEGER NOT NULL,
+  records INTEGER NOT NULL CHECK (records >= 1)
+) STRICT;
+INSERT INTO sqlite_sequence (name, seq)
+  SELECT 'audit_log_of_many', seq FROM sqlite_sequence WHERE name = 'audit_log';
+INSERT INTO audit_log_of_many
+  SELECT sequence, at, actor, reason, action, forced, namespace, record_id, key_hmac, state,
+    attempt, 1 FROM audit_log;
+DROP TABLE audit_log;
+ALTER TABLE audit_log_of_many RENAME TO audit_log;
 CREATE INDEX audit_log_by_namespace ON audit_log (namespace, sequence);
 CREATE TRIGGER audit_log_not_changed BEFORE UPDATE ON audit_log
 BEGIN SELECT RAISE(ABORT, 'audit_log is only added to'); END;

@@ -65,6 +65,7 @@ class SqliteStore final : public Store {
   absl::StatusOr<RecordPage> List(const ListOp& op) override;
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
@@ -107,6 +108,12 @@ class SqliteStore final : public Store {
   absl::StatusOr<EndUnknownStep> EndUnknownHere(const EndUnknownOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // Replaces what is still as it was read, and notes it.
+  absl::Status ReplaceHere(const ResealOp& op, const std::vector<ContentReplacement>& replacements,
+                           ResealStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // The record as it was, or nullopt if a part of it is not as it was read: nothing is changed.
+  absl::StatusOr<std::optional<StoredRecord>> ReplaceContent(const ContentReplacement& replacement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // Removes a record, or reduces it to a tombstone, and notes it.
   absl::Status Forget(const PurgeOp& op, const StoredRecord& stored, absl::Time now)

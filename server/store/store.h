@@ -22,6 +22,7 @@
 #include "server/store/admin_operations.h"
 #include "server/store/namespace_usage.h"
 #include "server/store/record.h"
+#include "server/store/reseal_operations.h"
 #include "server/store/unknown_records.h"
 #include "server/store/verdict.h"
 
@@ -290,6 +291,12 @@ class Store {
   //   FAILED_PRECONDITION / FORCE_REQUIRED  It may run twice (NeedsForce)
   // Also removes forgotten records and tombstones of a scope.
   virtual absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) = 0;
+
+  // One step of sealing anew. Reads the next records of the namespace by an index, has op.sealer
+  // seal their parts, and replaces those whose record still has the token, and the very part, that
+  // was read. One transaction writes them, and one entry of the audit log for all. REQUEST_INVALID
+  // without a sealer.
+  virtual absl::StatusOr<ResealStep> Reseal(const ResealOp& op) = 0;
 
   // A page of the audit log, oldest entries first.
   virtual absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) = 0;

@@ -50,6 +50,7 @@ class StoreDecorator : public Store {
   absl::StatusOr<RecordPage> List(const ListOp& op) override { return store_.List(op); }
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return store_.Resolve(op); }
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return store_.Purge(op); }
+  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override { return store_.Reseal(op); }
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return store_.ReadAudit(op); }
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
     return store_.MeasureUsage(op);

@@ -44,6 +44,7 @@ class WorldStore final : public Store {
   absl::StatusOr<RecordPage> List(const ListOp& op) override { return Memory()->List(op); }
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return Memory()->Resolve(op); }
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return Memory()->Purge(op); }
+  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override { return Memory()->Reseal(op); }
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override {
     return Memory()->ReadAudit(op);
   }

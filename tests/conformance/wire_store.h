@@ -15,7 +15,7 @@ namespace idempotency::internal {
 // These bypass the wire, which has no field for them:
 //   Sweep, EndUnknown, MeasureUsage, Inspect
 //                         have no method: the store behind answers.
-//   List, Resolve, Purge, ReadAudit
+//   List, Resolve, Purge, Reseal, ReadAudit
 //                         are of another service, which a client has no connection for: the
 //                         store behind answers; admin_service_test has the wire.
 //   ids that are forced   passed to the store behind; the errors come by wire.
@@ -47,6 +47,7 @@ class WireStore final : public Store {
   absl::StatusOr<RecordPage> List(const ListOp& op) override { return behind_.List(op); }
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return behind_.Resolve(op); }
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return behind_.Purge(op); }
+  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override { return behind_.Reseal(op); }
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return behind_.ReadAudit(op); }
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
     return behind_.MeasureUsage(op);

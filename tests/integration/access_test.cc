@@ -208,6 +208,11 @@ void AddAdministration(Client& client, const v1::RecordKey& key, const std::stri
   purge.clear_scope();
   purge.set_record_id(record_id);
   reasons["PurgeById"] = ReasonOfAnswer(client.Administer(&Stub::Purge, purge));
+  v1::ResealRequest reseal;
+  reseal.set_namespace_(key.namespace_());
+  reseal.set_reason("a test");
+  reseal.set_validate_only(true);
+  reasons["Reseal"] = ReasonOfAnswer(client.Administer(&Stub::Reseal, reseal));
 }
 
 // Every operation on a record; the reason of its refusal, or nullopt.
@@ -256,7 +261,7 @@ const std::vector<Row>& Matrix() {
       {"reader", "READ", {"Get", "GetById", "List"}},
       {"content", "READ_CONTENT", {"GetFull", "GetFullById"}},
       {"both", "READ, READ_CONTENT", {"Get", "GetById", "GetFull", "GetFullById", "List"}},
-      {"admin", "ADMIN", {"Resolve", "ResolveById", "Purge", "PurgeById", "ListAudit"}},
+      {"admin", "ADMIN", {"Resolve", "ResolveById", "Purge", "PurgeById", "Reseal", "ListAudit"}},
       {"nothing", "", {}},
   };
   return rows;
