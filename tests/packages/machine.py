@@ -51,7 +51,8 @@ class Machine:
         done = subprocess.run(["nsenter", "--all", f"--target={self.init}", "bash", "--norc", "-s"],
                               input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", check=False, timeout=timeout,
-                              env={**PATH, "HOME": "/root"})
+                              env={**PATH, "HOME": "/root",
+                                   "PATH": f"/usr/local/sbin:/usr/local/bin:{PATH['PATH']}"})
         return done.stdout
 
     def run(self, *words):
