@@ -83,7 +83,7 @@ class ProductionPageTest(unittest.TestCase):
         self.assertGreater(len(files), 1)
         for file in map(pathlib.PurePosixPath, files):
             folder = file if file.suffix == "" else file.parent
-            self.assertIn(str(folder), PACKAGING)
+            self.assertRegex(PACKAGING, rf"{re.escape(str(folder))}(?![\w/-])")
             if file.suffix:
                 self.assertIn(f"/{file.name}", PACKAGING)
 
