@@ -8,6 +8,7 @@ endif()
 # Files beside the program, at Debian's places; no part of `cmake --install` without a component.
 function(_idempotency_package_files)
   install(FILES "${PROJECT_SOURCE_DIR}/deploy/idempotencyd.service"
+    "${PROJECT_SOURCE_DIR}/deploy/idempotencyd@.service"
     "${PROJECT_SOURCE_DIR}/deploy/idempotencyd-migrate.service"
     DESTINATION /lib/systemd/system COMPONENT daemon_package EXCLUDE_FROM_ALL)
   install(FILES "${PROJECT_SOURCE_DIR}/deploy/debian/idempotencyd.default"
@@ -16,8 +17,26 @@ function(_idempotency_package_files)
     DESTINATION /etc/idempotency COMPONENT daemon_package EXCLUDE_FROM_ALL)
   install(FILES "${PROJECT_SOURCE_DIR}/docs/configuration.md" "${PROJECT_SOURCE_DIR}/docs/access.md"
     DESTINATION /usr/share/doc/idempotencyd COMPONENT daemon_package EXCLUDE_FROM_ALL)
+  # For Prometheus and Grafana, on this machine or copied to another.
+  install(FILES "${PROJECT_SOURCE_DIR}/deploy/prometheus/idempotencyd.rules.yaml"
+    DESTINATION /usr/share/idempotencyd/prometheus COMPONENT daemon_package EXCLUDE_FROM_ALL)
+  install(FILES "${PROJECT_SOURCE_DIR}/deploy/grafana/idempotencyd.json"
+    DESTINATION /usr/share/idempotencyd/grafana COMPONENT daemon_package EXCLUDE_FROM_ALL)
   install(DIRECTORY DESTINATION /etc/idempotency/credentials COMPONENT daemon_package
     DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE EXCLUDE_FROM_ALL)
+endfunction()
+
+# The payments example, as a project that is built with the installed libraries.
+function(_idempotency_package_example)
+  set(destination /usr/share/grpc-idempotency/examples)
+  install(FILES "${PROJECT_SOURCE_DIR}/examples/installed/CMakeLists.txt"
+    DESTINATION "${destination}" COMPONENT dev_package EXCLUDE_FROM_ALL)
+  foreach(name IN ITEMS ledger.cc ledger.h outcome.cc outcome.h payments.proto payments_client.cc
+      payments_guard.cc payments_guard.h payments_server.cc payments_service.cc payments_service.h
+      server_setup.cc server_setup.h)
+    install(FILES "${PROJECT_SOURCE_DIR}/examples/payments/${name}"
+      DESTINATION "${destination}/payments" COMPONENT dev_package EXCLUDE_FROM_ALL)
+  endforeach()
 endfunction()
 
 # dpkg compares changelog.Debian.gz; gzip -n leaves the date out, so that two builds are equal.
@@ -49,6 +68,7 @@ if(NOT IDEMPOTENCY_PACKAGE_DATE)
 endif()
 set(CPACK_PACKAGE_CONTACT "The grpc-idempotency authors <maintainers@grpc-idempotency.dev>")
 _idempotency_package_files()
+_idempotency_package_example()
 _idempotency_package_documents(idempotencyd daemon_package)
 _idempotency_package_documents(idempotencyctl ctl_package)
 _idempotency_package_documents(libgrpc-idempotency-dev dev_package)

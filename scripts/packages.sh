@@ -4,14 +4,15 @@
 #
 #   scripts/packages.sh                   builds them (a release build: minutes)
 #   scripts/packages.sh --test            and installs, upgrades, removes and purges them in a
-#                                         clean Debian, also under systemd (root; a
-#                                         mirror of Debian; 1 GB; five minutes)
+#                                         clean Debian, also under systemd, and follows
+#                                         docs/operations.md there (root; a mirror of
+#                                         Debian; 3 GB; ten minutes)
 #   scripts/packages.sh --build=FOLDER    with another build folder of the preset `package`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/configure.sh
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 
 build=build/package
 test=false
@@ -42,7 +43,8 @@ ls -l "$build"/packages/*
 if $test; then
   export IDEMPOTENCY_BUILD="$PWD/$build" PYTHONDONTWRITEBYTECODE=1
   case "$build" in /*) IDEMPOTENCY_BUILD=$build ;; esac
-  for suite in unit_test contents_test sbom_test system_calls_test installation_test boot_test; do
+  for suite in unit_test contents_test sbom_test system_calls_test installation_test boot_test \
+      production_page_test production_test; do
     python3 tests/support/subreaper.py python3 -m unittest "tests.packages.$suite"
   done
 fi

@@ -93,8 +93,8 @@ Flags:
 constexpr absl::string_view kHealthSummary =
     R"(idempotencyd health [flags]
 
-Calls grpc.health.v1.Health of a gRPC server, for container health checks. Exits 0
-if the answer is SERVING, 1 for another answer or none.
+Calls grpc.health.v1.Health of a gRPC server, for container health checks. Prints
+SERVING and exits 0 if that is the answer; exits 1 for another answer or none.
 
 Without --address it calls the one idempotencyd that serves on this machine or in
 this container, at the address and with the TLS flags of that process's command
@@ -518,6 +518,9 @@ struct HealthFlags {
                 "The service to check. Empty for the server as a whole.");
     set.AddDuration("timeout", &options->timeout, absl::Milliseconds(10), absl::Minutes(1),
                     "Time limit for the answer.");
+    set.AddDuration("wait", &options->wait, absl::ZeroDuration(), absl::Minutes(10),
+                    "Time to try again until the answer is SERVING, for scripts that start a\n"
+                    "server; 0 tries once.");
   }
 
   std::string address;

@@ -112,6 +112,8 @@ struct HealthOptions {
   // Empty: the server as a whole.
   std::string service;
   absl::Duration timeout = absl::Seconds(2);
+  // How long to try again until the server is SERVING. Zero: one try.
+  absl::Duration wait = absl::ZeroDuration();
 };
 
 // Text to print on stdout: --help, --version.

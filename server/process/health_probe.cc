@@ -7,12 +7,14 @@
 #include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
@@ -89,24 +91,30 @@ absl::StatusOr<Credentials> CredentialsFor(const Target& target, const HealthOpt
   return grpc::experimental::TlsCredentials(tls);
 }
 
-}  // namespace
+using Stub = ::grpc::health::v1::Health::StubInterface;
 
-absl::Status ProbeHealth(const HealthOptions& options) {
-  const absl::StatusOr<Target> target = FindTarget(options);
-  if (!target.ok()) return target.status();
-  const absl::StatusOr<Credentials> credentials = CredentialsFor(*target, options);
+// Between two tries.
+constexpr absl::Duration kPause = absl::Milliseconds(200);
+
+absl::StatusOr<std::unique_ptr<Stub>> StubFor(const Target& target, const HealthOptions& options) {
+  const absl::StatusOr<Credentials> credentials = CredentialsFor(target, options);
   if (!credentials.ok()) return credentials.status();
   grpc::ChannelArguments arguments;
   if (!options.tls_name.empty()) arguments.SetSslTargetNameOverride(options.tls_name);
-  const std::string address = target->address.ToString();
-  const auto stub = ::grpc::health::v1::Health::NewStub(
-      grpc::CreateCustomChannel(address, *credentials, arguments));
+  // A server that starts meanwhile is found at the next try.
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(kPause)));
+  return ::grpc::health::v1::Health::NewStub(
+      grpc::CreateCustomChannel(target.address.ToString(), *credentials, arguments));
+}
+
+absl::Status Check(Stub& stub, const std::string& address, const HealthOptions& options) {
   grpc::ClientContext context;
   context.set_deadline(GrpcDeadlineIn(options.timeout));
   HealthCheckRequest request;
   request.set_service(options.service);
   HealthCheckResponse response;
-  const grpc::Status status = stub->Check(&context, request, &response);
+  const grpc::Status status = stub.Check(&context, request, &response);
   if (!status.ok()) {
     return absl::UnavailableError(
         absl::StrCat(address, " did not report that it serves: ", status.error_message()));
@@ -116,6 +124,21 @@ absl::Status ProbeHealth(const HealthOptions& options) {
         absl::StrCat(address, " is ", HealthCheckResponse::ServingStatus_Name(response.status())));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ProbeHealth(const HealthOptions& options) {
+  const absl::StatusOr<Target> target = FindTarget(options);
+  if (!target.ok()) return target.status();
+  const auto stub = StubFor(*target, options);
+  if (!stub.ok()) return stub.status();
+  const SteadyTime end = DeadlineIn(options.wait);
+  for (;;) {
+    absl::Status serving = Check(**stub, target->address.ToString(), options);
+    if (serving.ok() || TimeUntil(end, std::chrono::steady_clock::now()) <= kPause) return serving;
+    absl::SleepFor(kPause);
+  }
 }
 
 }  // namespace idempotency::internal

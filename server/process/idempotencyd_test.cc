@@ -15,6 +15,7 @@
 
 #include "server/sealing/key_ring_file.h"
 #include "tests/support/certificate_authority.h"
+#include "tests/support/held_port.h"
 #include "tests/support/process.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
@@ -22,6 +23,7 @@
 namespace idempotency::internal {
 namespace {
 
+using ::idempotency::internal::testing::HeldPort;
 using ::idempotency::internal::testing::Process;
 using ::idempotency::internal::testing::TempFolder;
 using ::testing::HasSubstr;
@@ -208,6 +210,22 @@ TEST_F(IdempotencydTest, ListensOnAUnixSocket) {
   EXPECT_EQ(*line, "idempotencyd: serving on " + address);
   EXPECT_EQ(Run({"health", "--address=" + address}).code, 0);
   EXPECT_EQ(EndWith(*process, SIGTERM), 0);
+}
+
+TEST_F(IdempotencydTest, HealthWaitsForAServerThatStarts) {
+  const HeldPort port;
+  const std::string address = "--address=" + port.address();
+  const Ended refused = Run({"health", address, "--wait=300ms"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("did not report that it serves"));
+
+  const auto health = Start({"health", address, "--wait=60s"});
+  const auto process = Start({"serve", Store(), "--metrics=", "--listen=" + port.address()});
+  const auto exit = health->Wait();
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  EXPECT_EQ(exit->code, 0) << health->Stderr();
+  EXPECT_EQ(health->Stdout(), "SERVING\n");
+  EXPECT_EQ(EndWith(*process, SIGTERM), 0) << process->Stderr();
 }
 
 TEST_F(IdempotencydTest, HealthIsCheckedOverTls) {

@@ -123,7 +123,10 @@ int Run(const CheckConfigOptions& options) {
 
 int Run(const HealthOptions& options) {
   const absl::Status serving = ProbeHealth(options);
-  if (serving.ok()) return kDone;
+  if (serving.ok()) {
+    Print(stdout, "SERVING\n");
+    return kDone;
+  }
   Print(stderr, absl::StrCat("idempotencyd: ", serving.message(), "\n"));
   return kNotServing;
 }

@@ -5,18 +5,23 @@ against one of its own.
 With grpcurl if it is installed or Go can install it; otherwise with
 reflection_client, which takes the same arguments. The test prints its choice.
 
-In a recipe, `#> text` is expected output. In the opening line `fails=Code` means that the call of
-grpcurl must fail with that code, and `exit=N` that the last command must end with that status.
+In the opening line of a recipe `fails=Code` means that the call of grpcurl must fail with that code.
 
 usage: recipes_test.py BIN_FOLDER PAGE...
 """
 
+import dataclasses
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+# pylint: disable=wrong-import-position
+from tests.support.recipe_page import blocks
 
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
 CODES = {"FailedPrecondition": 9, "NotFound": 5}
@@ -45,21 +50,11 @@ def find_grpcurl(bin_folder):
     return os.path.join(bin_folder, "reflection_client"), "reflection_client (no grpcurl, no Go)"
 
 
-def recipes(path):
-    """(line, options, text unchanged, expected texts) of every recipe."""
-    found = []
-    text = open(path, encoding="utf-8").read()
-    for match in re.finditer(r"^```sh recipe(.*?)\n(.*?)^```", text, re.M | re.S):
-        wanted = [line[3:] for line in match.group(2).splitlines() if line.startswith("#> ")]
-        found.append((text.count("\n", 0, match.start()) + 1, match.group(1).strip(), match.group(2), wanted))
-    return found
-
-
 def paste(found, folder, address):
     """The output and the exit status of each recipe: all of them are pasted into one shell,
     which reads them as from a terminal."""
     mark = "@@ the end of a recipe:"
-    script = "".join(f"{text}\nprintf '\\n{mark} %s\\n' $?\n" for _, _, text, _ in found)
+    script = "".join(f"{recipe.text}\nprintf '\\n{mark} %s\\n' $?\n" for recipe in found)
     environment = {**os.environ, "DAEMON": address, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "--norc", "-s"], input=script, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
@@ -67,19 +62,11 @@ def paste(found, folder, address):
     return list(zip(printed[::2], map(int, printed[1::2])))
 
 
-def faults_of(recipe, output, status):
-    line, options, _, wanted = recipe
-    expected = 0
-    if options.startswith("fails="):
-        expected = 64 + CODES[options.removeprefix("fails=")]
-    elif options:
-        expected = int(options.removeprefix("exit="))
-    if status != expected:
-        yield f"line {line}: exit {status}, not {expected}\n{output}"
-    for text in wanted:
-        # grpcurl and protobuf print JSON with different spaces.
-        if re.sub(r"\s", "", text) not in re.sub(r"\s", "", output):
-            yield f"line {line}: did not print {text!r}\n{output}"
+def recipes(document):
+    """The recipes of a page, with the status that a code of grpcurl means."""
+    found = [block for block in blocks(document) if block.is_recipe]
+    return [dataclasses.replace(recipe, opening=re.sub(
+        r"fails=(\w+)", lambda code: f"exit={64 + CODES[code[1]]}", recipe.opening)) for recipe in found]
 
 
 def check(document, bin_folder, grpcurl):
@@ -98,7 +85,7 @@ def check(document, bin_folder, grpcurl):
                        os.path.join(folder, "idempotencyctl"))
             printed = paste(found, folder, address)
             faults = [fault for recipe, (output, status) in zip(found, printed)
-                      for fault in faults_of(recipe, output, status)]
+                      for fault in recipe.faults(output, status)]
             if len(printed) != len(found):
                 faults.append(f"the shell ended after {len(printed)} recipes")
             print(f"{document}: {len(found)} recipes, {len(faults)} faults")

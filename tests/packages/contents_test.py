@@ -32,9 +32,12 @@ class ContentsTest(unittest.TestCase):
                           if not mode.startswith("d")}, {
             "/usr/bin/idempotencyd": "-rwxr-xr-x",
             "/lib/systemd/system/idempotencyd.service": "-rw-r--r--",
+            "/lib/systemd/system/idempotencyd@.service": "-rw-r--r--",
             "/lib/systemd/system/idempotencyd-migrate.service": "-rw-r--r--",
             "/etc/default/idempotencyd": "-rw-r--r--",
             "/etc/idempotency/idempotencyd.textproto": "-rw-r--r--",
+            "/usr/share/idempotencyd/prometheus/idempotencyd.rules.yaml": "-rw-r--r--",
+            "/usr/share/idempotencyd/grafana/idempotencyd.json": "-rw-r--r--",
             "/usr/share/man/man1/idempotencyd.1.gz": "-rw-r--r--",
             "/usr/share/doc/idempotencyd/access.md": "-rw-r--r--",
             "/usr/share/doc/idempotencyd/configuration.md": "-rw-r--r--",
@@ -73,6 +76,7 @@ class ContentsTest(unittest.TestCase):
                          COMPONENTS)
         self.assertIn("/usr/include/grpc_idempotency/server_guard/server_guard.h", names)
         self.assertIn("/usr/include/idempotency/v1/options.proto", names)
+        self.assertIn("/usr/share/grpc-idempotency/examples/payments/payments_server.cc", names)
         self.assertEqual([name for name in names if name.startswith(("/usr/bin", "/etc", "/lib"))
                           and "." in name], [])
         self.assertTrue(any(re.fullmatch(r"/usr/lib/[\w-]+-linux-gnu/libidempotency_core\.a", name)

@@ -18,7 +18,7 @@ class Machine:
         # pylint: disable=consider-using-with
         self.process = subprocess.Popen(
             ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network",
-             "--boot", f"--directory={chroot.root}"],
+             "--resolv-conf=off", "--boot", f"--directory={chroot.root}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace",
             env={**os.environ, "SYSTEMD_COLORS": "0"})
         console = []
@@ -45,6 +45,15 @@ class Machine:
         done = subprocess.run(["nsenter", "--all", f"--target={self.init}", *words],
                               capture_output=True, text=True, check=False, timeout=300, env=PATH)
         return done.returncode, done.stdout + done.stderr
+
+    def paste(self, script, timeout):
+        """What a shell of root prints that reads the script."""
+        done = subprocess.run(["nsenter", "--all", f"--target={self.init}", "bash", "--norc", "-s"],
+                              input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", check=False, timeout=timeout,
+                              env={**PATH, "HOME": "/root",
+                                   "PATH": f"/usr/local/sbin:/usr/local/bin:{PATH['PATH']}"})
+        return done.stdout
 
     def run(self, *words):
         status, out = self.status(*words)

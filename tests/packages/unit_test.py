@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 DEBIAN = DEPLOY / "debian"
 BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
-UNITS = [DEPLOY / "idempotencyd.service", DEPLOY / "idempotencyd-migrate.service"]
+UNITS = [DEPLOY / name for name in ("idempotencyd.service", "idempotencyd@.service",
+                                    "idempotencyd-migrate.service")]
 # Of 10. What remains is the network, which the service needs.
 EXPOSURE = 1.2
 
@@ -45,14 +46,22 @@ class UnitTest(unittest.TestCase):
             self.assertIsNotNone(found, out)
             self.assertEqual((status, float(found[1])), (0, EXPOSURE), out)
 
-    def test_both_units_have_the_same_sandbox(self):
-        one, other = [ServiceUnit(unit).settings for unit in UNITS]
-        for name in set(one) & set(other) - {"Description", "Type", "ExecStart"}:
-            self.assertEqual(one[name], other[name], name)
+    def test_all_units_have_the_same_sandbox(self):
+        one, *others = [ServiceUnit(unit).settings for unit in UNITS]
         sandbox = {name for name in one if name.startswith(("Protect", "Private", "Restrict",
                                                             "SystemCall", "Capability"))}
         self.assertGreater(len(sandbox), 15)
-        self.assertLessEqual(sandbox, set(other))
+        for other in others:
+            for name in set(one) & set(other) - {"Description", "Type", "EnvironmentFile", "ExecStart"}:
+                self.assertEqual(one[name], other[name], name)
+            self.assertLessEqual(sandbox, set(other))
+
+    def test_a_replica_is_the_service_with_addresses_of_its_own(self):
+        one, replica, _ = [ServiceUnit(unit).settings for unit in UNITS]
+        self.assertEqual({name for name in one if one[name] != replica[name]},
+                         {"Description", "EnvironmentFile"})
+        self.assertEqual(replica["EnvironmentFile"],
+                         [*one["EnvironmentFile"], "/etc/default/idempotencyd-%i"])
 
     def test_every_argument_is_a_flag(self):
         for unit in UNITS:

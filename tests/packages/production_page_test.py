@@ -1,0 +1,92 @@
+"""docs/operations.md, "From a bare Debian 12 to production", without a machine: what production_test
+pastes is all of it, is bash, and names flags, files and settings that exist."""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+from tests.support.recipe_page import blocks
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/operations.md"
+SECTION = "From a bare Debian 12 to production"
+BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
+PACKAGING = (ROOT / "cmake/IdempotencyPackages.cmake").read_text()
+DOCUMENT = re.compile(r"cat > (\S+) <<'END'\n(.*?)^END$", re.M | re.S)
+# Words of each program's command line before its flags.
+COMMANDS = re.compile(r"\b(idempotency(?:d|ctl)) ((?:[a-z][a-z-]* )+)((?:[^|&;\n]|\\\n)*)")
+
+
+def output(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          check=False, timeout=60).stdout
+
+
+class ProductionPageTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.blocks = blocks(PAGE, SECTION)
+        cls.text = "".join(block.text for block in cls.blocks)
+        cls.documents = dict(DOCUMENT.findall(cls.text))
+
+    def test_every_block_is_pasted_or_has_a_reason(self):
+        self.assertGreater(len(self.blocks), 20)
+        for block in self.blocks:
+            self.assertRegex(block.opening, r'^sh (recipe( exit=\d+)?|not-run=".{10,}")$',
+                             f"line {block.line}")
+
+    def test_most_recipes_state_what_they_print(self):
+        recipes = [block for block in self.blocks if block.is_recipe]
+        self.assertGreater(sum(bool(block.expected) for block in recipes), len(recipes) * 3 / 4)
+
+    def test_every_block_is_bash(self):
+        for block in self.blocks:
+            done = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), f"line {block.line}")
+
+    def test_every_flag_exists(self):
+        checked = 0
+        for program, words, rest in COMMANDS.findall(self.text):
+            known = output(BIN / program, *words.split(), "--help")
+            for flag in re.findall(r"--\w+", rest):
+                self.assertRegex(known, rf"(?m)^  {flag}\b", f"{program} {words}")
+                checked += 1
+        self.assertGreater(checked, 8)
+        known = output(BIN / "idempotencyd", "serve", "--help")
+        flags = re.findall(r"--\w+", self.documents["/etc/default/idempotencyd"])
+        self.assertGreater(len(flags), 3)
+        for flag in flags:
+            self.assertIn(f"  {flag}", known)
+
+    def test_the_configuration_is_valid(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".textproto") as file:
+            file.write(self.documents["/etc/idempotency/idempotencyd.textproto"])
+            file.flush()
+            done = subprocess.run([BIN / "idempotencyd", "check-config", f"--config={file.name}"],
+                                  capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_settings_are_of_the_unit(self):
+        unit = (ROOT / "deploy/idempotencyd@.service").read_text()
+        names = set(re.findall(r"IDEMPOTENCYD_\w+", self.text))
+        self.assertGreater(len(names), 4)
+        for name in names:
+            self.assertRegex(unit, rf"\$\{{?{name}\b", name)
+
+    def test_the_packages_have_the_files(self):
+        files = re.findall(r"/usr/share/[\w./-]*\w", self.text)
+        self.assertGreater(len(files), 1)
+        for file in map(pathlib.PurePosixPath, files):
+            folder = file if file.suffix == "" else file.parent
+            self.assertRegex(PACKAGING, rf"{re.escape(str(folder))}(?![\w/-])")
+            if file.suffix:
+                self.assertIn(f"/{file.name}", PACKAGING)
+
+
+if __name__ == "__main__":
+    unittest.main()
