@@ -39,7 +39,8 @@ class GrpcIdempotencyConan(ConanFile):
     exports = "VERSION"
     exports_sources = ("CMakeLists.txt", "VERSION", "LICENSE", "bench/CMakeLists.txt", "client/*",
                        "cmake/*", "command_line/*", "core/*", "ctl/*", "embedded/*",
-                       "explanation/*", "include/*", "interceptors/*", "migrations/*", "postgres/*", "proto/*", "server/*")
+                       "explanation/*", "include/*", "interceptors/*", "migrations/*", "postgres/*",
+                       "proto/*", "server/*", "tracing/*")
     test_package_folder = "tests/install/conan"
 
     def set_version(self):

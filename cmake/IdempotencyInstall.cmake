@@ -5,14 +5,16 @@ set(_installed_headers "${CMAKE_INSTALL_INCLUDEDIR}/grpc_idempotency")
 set(_installed_cmake "${CMAKE_INSTALL_LIBDIR}/cmake/grpc-idempotency")
 
 # The components, each after those that it needs.
-set(IDEMPOTENCY_COMPONENTS core error_reflection postgres client key_store_sqlite
-  client_interceptor server_guard ledger_postgres ledger_sqlite embedded)
+set(IDEMPOTENCY_COMPONENTS core error_reflection postgres otlp client key_store_sqlite
+  client_interceptor server_guard guard_tracing ledger_postgres ledger_sqlite embedded)
 set(IDEMPOTENCY_NEEDS_error_reflection core)
 set(IDEMPOTENCY_NEEDS_postgres core)
+set(IDEMPOTENCY_NEEDS_otlp core)
 set(IDEMPOTENCY_NEEDS_client core)
 set(IDEMPOTENCY_NEEDS_key_store_sqlite core)
 set(IDEMPOTENCY_NEEDS_client_interceptor client)
 set(IDEMPOTENCY_NEEDS_server_guard client)
+set(IDEMPOTENCY_NEEDS_guard_tracing server_guard otlp)
 set(IDEMPOTENCY_NEEDS_ledger_postgres server_guard postgres)
 set(IDEMPOTENCY_NEEDS_ledger_sqlite server_guard)
 set(IDEMPOTENCY_NEEDS_embedded client postgres)

@@ -36,6 +36,8 @@ class Command {
   virtual absl::Status Validate(absl::string_view operand) = 0;
   // False: it connects to nothing, and has no flags of a connection.
   virtual bool connects() const { return true; }
+  // True: it runs until SIGINT or SIGTERM, which are held (ctl/interrupts.h) before it connects.
+  virtual bool runs_until_interrupted() const { return false; }
   // `service` is null if it does not connect.
   virtual absl::Status Run(Service* service, Terminal& terminal) = 0;
 };

@@ -14,6 +14,7 @@
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
 #include "ctl/completion.h"
+#include "ctl/interrupts.h"
 #include "ctl/manual_page.h"
 #include "explanation/printable_text.h"
 
@@ -102,6 +103,7 @@ ExitCode RunCommand(Command& command, Args args, Terminal& terminal) {
   if (const absl::Status valid = command.Validate(operand); !valid.ok()) {
     return RefuseUsage(valid, terminal);
   }
+  if (command.runs_until_interrupted()) Interrupts::Hold();
   const absl::StatusOr<std::unique_ptr<Service>> service = flags.Connect();
   if (!service.ok()) return RefuseUsage(service.status(), terminal);
   const absl::Status done = command.Run(service->get(), terminal);

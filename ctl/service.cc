@@ -1,7 +1,5 @@
 #include "ctl/service.h"
 
-#include <grpcpp/client_context.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,10 +38,25 @@ absl::StatusOr<Response> Service::Call(const Method& method, const Request& requ
   if (!options_.local_token.empty()) {
     context.AddMetadata("authorization", absl::StrCat("Bearer ", options_.local_token));
   }
+  {
+    const MutexLock lock(mutex_);
+    if (cancelled_) return absl::CancelledError("the call was cancelled");
+    running_ = &context;
+  }
   Response response;
   const grpc::Status status = method(&context, request, &response);
+  {
+    const MutexLock lock(mutex_);
+    running_ = nullptr;
+  }
   if (!status.ok()) return Explain(FromGrpcStatus(status), options_.address);
   return response;
+}
+
+void Service::Cancel() {
+  const MutexLock lock(mutex_);
+  cancelled_ = true;
+  if (running_ != nullptr) running_->TryCancel();
 }
 
 absl::StatusOr<v1::Record> Service::Get(const v1::GetRequest& request) {

@@ -2,15 +2,18 @@
 #define IDEMPOTENCY_CTL_SERVICE_H_
 
 #include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/mutex.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
@@ -18,7 +21,7 @@ namespace idempotency::internal {
 
 // The methods of an idempotencyd that idempotencyctl calls, one at a time. An error has the
 // server's reason and its message, and names the address if the server could not be reached.
-// Thread-compatible.
+// Thread-compatible; Cancel() is thread-safe.
 class Service {
  public:
   struct Options {
@@ -45,6 +48,9 @@ class Service {
   absl::StatusOr<bool> VisitAudit(v1::ListAuditRequest request,
                                   const std::function<bool(const v1::AuditEntry&)>& visit);
 
+  // Ends the running call and all later ones with CANCELLED.
+  void Cancel() ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   template <typename Response, typename Method, typename Request>
   absl::StatusOr<Response> Call(const Method& method, const Request& request);
@@ -52,6 +58,10 @@ class Service {
   const Options options_;
   const std::unique_ptr<v1::IdempotencyService::Stub> records_;
   const std::unique_ptr<v1::IdempotencyAdminService::Stub> administration_;
+  Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  // Null: none.
+  grpc::ClientContext* running_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace idempotency::internal

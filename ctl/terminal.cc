@@ -1,6 +1,5 @@
 #include "ctl/terminal.h"
 
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,14 +13,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-sigset_t EndingSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
-}
 
 void Write(std::FILE* stream, absl::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
@@ -56,17 +47,6 @@ std::size_t Terminal::width() const {
   winsize size{};
   if (ioctl(fileno(streams_.out), TIOCGWINSZ, &size) != 0) return 0;
   return size.ws_col;
-}
-
-void Terminal::HoldSignals() {
-  const sigset_t signals = EndingSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
-
-bool Terminal::Pause(absl::Duration wait) {
-  const sigset_t signals = EndingSignals();
-  const timespec limit = absl::ToTimespec(wait);
-  return sigtimedwait(&signals, nullptr, &limit) < 0;
 }
 
 absl::Time Terminal::Now() const { return absl::Now(); }

@@ -37,10 +37,6 @@ class Terminal {
 
   // The columns of the terminal; 0 where stdout is none, so that nothing is cut.
   std::size_t width() const;
-  // Waits; false once SIGINT or SIGTERM is pending, which HoldSignals() keeps from ending the
-  // process.
-  virtual bool Pause(absl::Duration wait);
-  static void HoldSignals();
   // By this machine's clock, for ages.
   virtual absl::Time Now() const;
 

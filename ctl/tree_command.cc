@@ -44,16 +44,27 @@ class TreeCommand final : public Command {
     if (shown_.size() >= static_cast<std::size_t>(limit_)) {
       terminal.Note(absl::StrCat("Only ", limit_, " records are shown: raise --limit.\n"));
     }
+    if (too_deep_ > 0) {
+      terminal.Note(absl::StrCat("Only ", depth_,
+                                 depth_ == 1 ? " level of calls is" : " levels of calls are",
+                                 " shown: ", too_deep_, too_deep_ == 1 ? " record" : " records",
+                                 " below, raise --depth.\n"));
+    }
     return shown;
   }
 
  private:
   // A record that names itself or a descendant as its parent is shown once.
   absl::Status Show(Service* service, const v1::Record& record, int level, Terminal& terminal) {
-    if (level > depth_ || shown_.size() >= static_cast<std::size_t>(limit_) ||
-        !shown_.insert(record.record_id()).second) {
+    if (shown_.size() >= static_cast<std::size_t>(limit_) ||
+        shown_.count(record.record_id()) != 0) {
       return absl::OkStatus();
     }
+    if (level > depth_) {
+      ++too_deep_;
+      return absl::OkStatus();
+    }
+    shown_.insert(record.record_id());
     Print(record, level, terminal);
     for (const std::string& name_space : searched_) {
       const absl::StatusOr<std::vector<v1::Record>> children =
@@ -107,6 +118,8 @@ class TreeCommand final : public Command {
   bool json_ = false;
   std::set<std::string> searched_;
   std::set<std::string> shown_;
+  // Records of the first level that is not shown.
+  int too_deep_ = 0;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ctl/commands.h"
+#include "ctl/interrupts.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "explanation/printable_text.h"
@@ -17,7 +19,8 @@ class WatchCommand final : public Command {
   absl::string_view description() const override {
     return "Lists the selected records again and again, and prints a line for each one that is\n"
            "new, changed or gone, until it is interrupted. It sees what lasts longer than\n"
-           "--interval. Needs the permission READ.";
+           "--interval. If the service stops answering, stderr has a line for each try, with\n"
+           "growing pauses of up to 30 seconds. Needs the permission READ.";
   }
 
   void AddFlags(FlagSet& flags) override {
@@ -31,16 +34,45 @@ class WatchCommand final : public Command {
 
   absl::Status Validate(absl::string_view /*operand*/) override { return filter_.Validate(); }
 
+  bool runs_until_interrupted() const override { return true; }
+
   absl::Status Run(Service* service, Terminal& terminal) override {
-    Terminal::HoldSignals();
+    // A listing that has begun ends as well.
+    Interrupts interrupts([service] { service->Cancel(); });
+    absl::Duration pause = interval_;
     for (int listing = 1;; ++listing) {
-      if (const absl::Status shown = ShowChanges(service, terminal); !shown.ok()) return shown;
-      if (listing == listings_ || !terminal.Pause(interval_)) return absl::OkStatus();
+      const absl::Status shown = ShowChanges(service, terminal);
+      if (interrupts.interrupted()) return absl::OkStatus();
+      const bool last = listing == listings_;
+      if (!shown.ok() && (last || listing == 1 || !MayPass(shown))) return shown;
+      if (last) return absl::OkStatus();
+      pause = NextPause(shown, pause, terminal);
+      if (!interrupts.Pause(pause)) return absl::OkStatus();
     }
   }
 
  private:
   using Seen = std::map<std::string, v1::Record>;
+
+  static constexpr absl::Duration kMaxRetryPause = absl::Seconds(30);
+
+  // A replica restarts, the store fails over, the network is interrupted.
+  static bool MayPass(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  }
+
+  // After a listing; reports when the service stops answering, and when it answers again.
+  absl::Duration NextPause(const absl::Status& shown, absl::Duration pause, Terminal& terminal) {
+    if (shown.ok()) {
+      if (std::exchange(failing_, false)) terminal.Note("The service answers again.\n");
+      return interval_;
+    }
+    if (std::exchange(failing_, true)) pause *= 2;
+    pause = std::max(interval_, std::min(std::max(pause, absl::Seconds(1)), kMaxRetryPause));
+    terminal.Note(absl::StrCat("No listing: ", PrintableText(std::string(shown.message())),
+                               "; the next try in ", absl::FormatDuration(pause), ".\n"));
+    return pause;
+  }
 
   absl::Status ShowChanges(Service* service, Terminal& terminal) {
     Seen seen;
@@ -91,6 +123,7 @@ class WatchCommand final : public Command {
   int listings_ = 0;
   bool json_ = false;
   bool complete_ = true;
+  bool failing_ = false;
   Seen seen_;
 };
 

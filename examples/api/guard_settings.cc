@@ -1,8 +1,11 @@
 // The settings of a guard: each header of server_guard/ that is not used elsewhere in the
 // examples, as an application uses it.
+#include <grpcpp/create_channel.h>
+
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -11,11 +14,13 @@
 #include "absl/time/time.h"
 
 #include "examples/payments/payments.pb.h"
+#include "grpc_idempotency/guard_tracing/otlp_guard_tracer.h"
 #include "grpc_idempotency/log_sink.h"
 #include "grpc_idempotency/server_guard/disposition.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/guard_threads.h"
+#include "grpc_idempotency/server_guard/guard_tracer.h"
 #include "grpc_idempotency/server_guard/key_validator.h"
 #include "grpc_idempotency/server_guard/method_config.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
@@ -65,6 +70,26 @@ idempotency::GuardHooks CountOutcomes(std::atomic<int>& completed, std::atomic<i
   return hooks;
 }
 
+// guard_tracer.h: the spans of the application's own tracing.
+class SlowAdmissions final : public idempotency::GuardTracer {
+ public:
+  void OnSpanEnd(idempotency::GuardSpan span) override {
+    if (span.end - span.start > absl::Seconds(1)) ++count_;
+  }
+  int count() const { return count_; }
+
+ private:
+  std::atomic<int> count_{0};
+};
+
+// guard_tracing/otlp_guard_tracer.h: or to a collector, without an SDK.
+std::shared_ptr<idempotency::GuardTracer> TracerTo(const std::string& collector) {
+  idempotency::OtlpGuardTracerOptions options;
+  options.service_name = "payments";
+  return std::make_shared<idempotency::OtlpGuardTracer>(
+      grpc::CreateChannel(collector, grpc::InsecureChannelCredentials()), options);
+}
+
 // guard_options.h, scope.h, guard_threads.h, replay_cache_options.h, log_sink.h
 idempotency::GuardOptions Options(std::atomic<int>& completed, std::atomic<int>& lost) {
   idempotency::GuardOptions options;
@@ -72,6 +97,7 @@ idempotency::GuardOptions Options(std::atomic<int>& completed, std::atomic<int>&
   options.scope = idempotency::PeerIdentityScope();
   options.methods["/payments.v1.Payments/Charge"] = ChargeConfig();
   options.hooks = CountOutcomes(completed, lost);
+  options.tracer = std::make_shared<SlowAdmissions>();
   options.threads.handlers = 32;
   options.replay_cache.max_age = absl::Seconds(5);
   options.log = [](idempotency::LogSeverity severity, std::string_view line) {

@@ -114,6 +114,11 @@ inline constexpr std::size_t kMaxAdminReasonBytes = kMaxReleaseReasonBytes;
 inline constexpr std::size_t kMaxQueuedSpans = 8 * 1024;
 // Spans of one call to the collector.
 inline constexpr std::size_t kMaxSpanBatch = 512;
+// Links of the span of a store call, to its other sampled operations: as OpenTelemetry's SDKs.
+inline constexpr std::size_t kMaxSpanLinks = 128;
+
+// The log. The text of one line, without its time and level; a longer one is cut.
+inline constexpr std::size_t kMaxLogLineBytes = 16 * 1024;
 
 // The listener. Descriptors that are reserved for the store's sessions, files, metrics and gRPC
 // itself; connections never get them.

@@ -8,7 +8,10 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/escaping.h"
 
 #include "client/testing/fake_connection.h"
 #include "core/mutex.h"
@@ -164,6 +167,84 @@ TEST_F(GuardHooksTest, WhatAHookThrowsChangesNothing) {
   EXPECT_TRUE(status_.ok()) << status_.error_message();
   EXPECT_EQ(Charge(kSecond), kFirst);
   EXPECT_TRUE(status_.ok()) << status_.error_message();
+}
+
+class KeptSpans final : public GuardTracer {
+ public:
+  void OnSpanEnd(GuardSpan span) override {
+    {
+      const MutexLock lock(mutex_);
+      spans_.push_back(std::move(span));
+    }
+    if (throws) throw std::runtime_error("thrown by a tracer");
+  }
+  std::vector<GuardSpan> spans() {
+    const MutexLock lock(mutex_);
+    return spans_;
+  }
+
+  bool throws = false;
+
+ private:
+  Mutex mutex_;
+  std::vector<GuardSpan> spans_ ABSL_GUARDED_BY(mutex_);
+};
+
+std::string HexOf(const GuardSpan::SpanId& id) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(id.data()), id.size()));
+}
+
+TEST_F(GuardHooksTest, ATracerGetsTheSpansOfASampledCall) {
+  const auto tracer = std::make_shared<KeptSpans>();
+  options_.tracer = tracer;
+  Start();
+  Charge(kFirst);
+  const std::vector<GuardSpan> first = tracer->spans();
+  ASSERT_EQ(first.size(), 2);
+  EXPECT_EQ(first[0].name, "idempotency admission");
+  EXPECT_EQ(first[1].name, "idempotency recording");
+  for (const GuardSpan& span : first) {
+    EXPECT_EQ(span.trace_id[0], 0x11);
+    EXPECT_EQ(HexOf(span.parent_span_id), "1111111111111111");
+    EXPECT_LE(span.start, span.end);
+    EXPECT_TRUE(span.status.ok());
+    EXPECT_TRUE(span.links.empty());
+  }
+  EXPECT_NE(first[0].span_id, first[1].span_id);
+  // The daemon's spans are children of the admission, and the record leads to it; the hooks have
+  // the call's own.
+  EXPECT_EQ(Charge(kSecond),
+            "00-11111111111111111111111111111111-" + HexOf(first[0].span_id) + "-01");
+  EXPECT_EQ(diary_.Lines().front(), "verdict 0 attempt 1 in 1 first - OK");
+  const std::vector<GuardSpan> all = tracer->spans();
+  ASSERT_EQ(all.size(), 3);
+  ASSERT_EQ(all[2].links.size(), 1);
+  EXPECT_EQ(all[2].links[0].trace_id, first[0].trace_id);
+  EXPECT_EQ(all[2].links[0].span_id, first[0].span_id);
+  // A mismatch.
+  Charge(kSecond, 200);
+  EXPECT_EQ(ReasonOf(tracer->spans().back().status), Reason::kKeyReused);
+}
+
+TEST_F(GuardHooksTest, WithoutASampledTraceThereIsNoSpan) {
+  const auto tracer = std::make_shared<KeptSpans>();
+  options_.tracer = tracer;
+  Start();
+  Charge("");
+  Charge("00-11111111111111111111111111111111-1111111111111111-00");
+  Charge("nonsense");
+  EXPECT_TRUE(tracer->spans().empty());
+}
+
+TEST_F(GuardHooksTest, WhatATracerThrowsChangesNothing) {
+  const auto tracer = std::make_shared<KeptSpans>();
+  tracer->throws = true;
+  options_.tracer = tracer;
+  Start();
+  Charge(kFirst);
+  EXPECT_TRUE(status_.ok()) << status_.error_message();
+  EXPECT_EQ(tracer->spans().size(), 2);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ LogLevel LevelOf(gpr_log_severity severity) {
 }
 
 void LogMessage(gpr_log_func_args* args) {
-  Log(LevelOf(args->severity), "grpc", {{"message", args->message}});
+  Log(LevelOf(args->severity), "grpc", {{"text", args->message}});
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ LogLevel LevelOf(absl::LogSeverity severity) {
 class EventSink final : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
-    Log(LevelOf(entry.log_severity()), "grpc", {{"message", std::string(entry.text_message())}});
+    Log(LevelOf(entry.log_severity()), "grpc", {{"text", std::string(entry.text_message())}});
   }
 };
 

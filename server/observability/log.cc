@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <ctime>
 #include <memory>
 #include <string_view>
@@ -14,7 +15,9 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/wrappers.pb.h"
 
+#include "core/absl_view.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/limits.h"
 #include "server/observability/grpc_log.h"
 
 namespace idempotency::internal {
@@ -47,38 +50,87 @@ bool NeedsQuotes(absl::string_view value) {
   return false;
 }
 
-void AppendQuoted(std::string* line, absl::string_view value) {
-  absl::StrAppend(line, "\"", absl::Utf8SafeCEscape(value), "\"");
+// Bytes that are not UTF-8 become '?', here and below.
+std::string InQuotes(absl::string_view value) {
+  const std::string text = ToUtf8(std::string_view(value.data(), value.size()));
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
 }
 
-// `value` as a JSON string. Bytes that are not UTF-8 become '?'.
-void AppendJsonString(std::string* line, absl::string_view value) {
+std::string JsonString(absl::string_view value) {
   google::protobuf::StringValue text;
   text.set_value(ToUtf8(std::string_view(value.data(), value.size())));
   // Escapes whatever ends a line or a string. It cannot fail for well-formed text.
   std::string json;
   if (!google::protobuf::util::MessageToJsonString(text, &json).ok()) json = R"("?")";
-  *line += json;
+  return json;
 }
 
-// "%*" in a pattern: the text, quoted.
-class QuotedText final : public spdlog::custom_flag_formatter {
+// Writes the pairs of one line, at most limits::kMaxLogLineBytes. The first value that does not fit
+// is cut, and a last pair reports it.
+class LineWriter {
  public:
-  explicit QuotedText(LogFormat format) : format_(format) {}
+  explicit LineWriter(LogFormat format) : json_(format == LogFormat::kJson) {}
+
+  void Event(absl::string_view event) { Append(json_ ? R"("message":)" : "event=", event, true); }
+
+  void Field(const LogField& field) {
+    const std::string start =
+        json_ ? absl::StrCat(",", JsonString(field.name), ":") : absl::StrCat(" ", field.name, "=");
+    Append(start, field.value, json_ || NeedsQuotes(field.value));
+  }
+
+  std::string Line() && { return std::move(line_); }
+
+ private:
+  static constexpr absl::string_view kCutText = " cut=true";
+  static constexpr absl::string_view kCutJson = R"(,"cut":"true")";
+  static constexpr std::size_t kMaxPairBytes = limits::kMaxLogLineBytes - kCutJson.size();
+
+  std::string Written(absl::string_view value, bool quoted) const {
+    if (json_) return JsonString(value);
+    return quoted ? InQuotes(value) : std::string(value);
+  }
+
+  void Append(absl::string_view start, absl::string_view value, bool quoted) {
+    if (cut_) return;
+    const std::size_t used = line_.size() + start.size();
+    // Not even quotes.
+    if (used + 2 > kMaxPairBytes) return Cut();
+    const std::size_t room = kMaxPairBytes - used;
+    // No byte becomes shorter when it is written.
+    std::string_view kept = Utf8Prefix(std::string_view(value.data(), value.size()), room);
+    std::string written = Written(AbslView(kept), quoted);
+    while (written.size() > room) {
+      kept = Utf8Prefix(kept, kept.size() * room / (written.size() + 1));
+      written = Written(AbslView(kept), quoted);
+    }
+    absl::StrAppend(&line_, start, written);
+    if (kept.size() < value.size()) Cut();
+  }
+
+  void Cut() {
+    cut_ = true;
+    absl::StrAppend(&line_, json_ ? kCutJson : kCutText);
+  }
+
+  const bool json_;
+  bool cut_ = false;
+  std::string line_;
+};
+
+// "%*" in a pattern: the text, as an event.
+class TextAsEvent final : public spdlog::custom_flag_formatter {
+ public:
+  explicit TextAsEvent(LogFormat format) : format_(format) {}
 
   void format(const spdlog::details::log_msg& message, const std::tm&,
               spdlog::memory_buf_t& line) override {
-    std::string quoted;
-    const absl::string_view text(message.payload.data(), message.payload.size());
-    if (format_ == LogFormat::kJson) {
-      AppendJsonString(&quoted, text);
-    } else {
-      AppendQuoted(&quoted, text);
-    }
-    line.append(quoted.data(), quoted.data() + quoted.size());
+    const std::string event = FormatLogLine(
+        format_, absl::string_view(message.payload.data(), message.payload.size()), {});
+    line.append(event.data(), event.data() + event.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<QuotedText>(format_);
+    return std::make_unique<TextAsEvent>(format_);
   }
 
  private:
@@ -87,7 +139,7 @@ class QuotedText final : public spdlog::custom_flag_formatter {
 
 spdlog::sink_ptr NewSink(LogFormat format, const std::string& pattern) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
-  formatter->add_flag<QuotedText>('*', format).set_pattern(pattern);
+  formatter->add_flag<TextAsEvent>('*', format).set_pattern(pattern);
   auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   sink->set_formatter(std::move(formatter));
   return sink;
@@ -97,28 +149,10 @@ spdlog::sink_ptr NewSink(LogFormat format, const std::string& pattern) {
 
 std::string FormatLogLine(LogFormat format, absl::string_view event,
                           std::initializer_list<LogField> fields) {
-  if (format == LogFormat::kJson) {
-    std::string line = R"("message":)";
-    AppendJsonString(&line, event);
-    for (const LogField& field : fields) {
-      line += ',';
-      AppendJsonString(&line, field.name);
-      line += ':';
-      AppendJsonString(&line, field.value);
-    }
-    return line;
-  }
-  std::string line = "event=";
-  AppendQuoted(&line, event);
-  for (const LogField& field : fields) {
-    absl::StrAppend(&line, " ", field.name, "=");
-    if (NeedsQuotes(field.value)) {
-      AppendQuoted(&line, field.value);
-    } else {
-      line += field.value;
-    }
-  }
-  return line;
+  LineWriter writer(format);
+  writer.Event(event);
+  for (const LogField& field : fields) writer.Field(field);
+  return std::move(writer).Line();
 }
 
 void StartLog(LogLevel level, LogFormat format) {
@@ -130,8 +164,8 @@ void StartLog(LogLevel level, LogFormat format) {
   // text, which becomes one pair.
   const auto events =
       std::make_shared<spdlog::logger>(kEventLogger, NewSink(format, head + (json ? "%v}" : "%v")));
-  const auto texts = std::make_shared<spdlog::logger>(
-      "", NewSink(format, head + (json ? R"("message":%*})" : "event=%*")));
+  const auto texts =
+      std::make_shared<spdlog::logger>("", NewSink(format, head + (json ? "%*}" : "%*")));
   events->set_level(ToSpdlog(level));
   texts->set_level(ToSpdlog(level));
   spdlog::register_logger(events);

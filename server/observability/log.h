@@ -7,6 +7,8 @@
 //
 //   {"time":"2025-01-31T12:00:00.000Z","severity":"info","message":"serving","listen":"127.0.0.1:7411"}
 //
+// The names time, level, severity, event, message and cut are the log's own; no field has them.
+//
 // Never logged: idempotency keys, scopes, tokens, requests, replies, connection
 // strings. A record appears by its record id.
 #ifndef IDEMPOTENCY_SERVER_OBSERVABILITY_LOG_H_
@@ -41,7 +43,9 @@ void StartLog(LogLevel level, LogFormat format = LogFormat::kText);
 // before it.
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
 
-// The text of an event, without time and level; as JSON, without the braces.
+// The text of an event, without time and level; as JSON, without the braces. At most
+// limits::kMaxLogLineBytes: a value that does not fit is cut between two characters, the fields
+// after it are left out, and the field `cut` reports it.
 std::string FormatLogLine(LogFormat format, absl::string_view event,
                           std::initializer_list<LogField> fields);
 

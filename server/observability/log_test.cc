@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
+
+#include "core/utf8.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 namespace {
@@ -47,6 +52,65 @@ TEST(LogTest, NothingEndsAStringOfAnObject) {
   EXPECT_EQ(parsed.fields().at("message").string_value(), expected);
   EXPECT_EQ(parsed.fields().at("field").string_value(), expected);
   EXPECT_EQ(parsed.fields().at("empty").string_value(), "");
+}
+
+std::map<std::string, std::string> ParseObject(const std::string& line) {
+  google::protobuf::Struct parsed;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage("{" + line + "}", &parsed).ok()) << line;
+  std::map<std::string, std::string> fields;
+  for (const auto& [name, value] : parsed.fields()) fields[name] = value.string_value();
+  return fields;
+}
+
+// Of this, each byte is escaped in another way, and characters take one to four bytes.
+std::string LongText(std::size_t shift) {
+  std::string text(shift, 'x');
+  while (text.size() < 2 * limits::kMaxLogLineBytes) {
+    text += "a\"\\\n\x1b\x7f\xff \xc3\xa4 \xe2\x82\xac \xf0\x9f\x94\x91=";
+  }
+  return text;
+}
+
+TEST(LogTest, CutsALongLineBetweenCharacters) {
+  // Every place at which a cut may fall.
+  for (std::size_t shift = 0; shift < 40; ++shift) {
+    const std::string text = LongText(shift);
+    for (const bool in_event : {false, true}) {
+      const std::string event = in_event ? text : "short";
+      const std::string json =
+          FormatLogLine(LogFormat::kJson, event, {{"before", "1"}, {"long", text}, {"after", "2"}});
+      EXPECT_LE(json.size(), limits::kMaxLogLineBytes);
+      EXPECT_GT(json.size(), limits::kMaxLogLineBytes - 100);
+      EXPECT_TRUE(IsUtf8(json));
+      const std::map<std::string, std::string> fields = ParseObject(json);
+      EXPECT_EQ(fields.at("cut"), "true");
+      EXPECT_EQ(fields.count("after"), 0);
+      EXPECT_EQ(fields.count("before"), in_event ? 0 : 1);
+      const std::string& cut = fields.at(in_event ? "message" : "long");
+      EXPECT_EQ(cut, ToUtf8(text).substr(0, cut.size()));
+
+      const std::string pairs = FormatLogLine(LogFormat::kText, event, {{"long", text}});
+      EXPECT_LE(pairs.size(), limits::kMaxLogLineBytes);
+      EXPECT_EQ(pairs.substr(pairs.size() - 10), "\" cut=true");
+      EXPECT_TRUE(IsUtf8(pairs));
+    }
+  }
+}
+
+TEST(LogTest, ALineThatFitsIsNotCut) {
+  const std::string value(limits::kMaxLogLineBytes - 100, 'x');
+  const std::string line = FormatLogLine(LogFormat::kText, "e", {{"long", value}, {"after", "2"}});
+  EXPECT_EQ(line, "event=\"e\" long=" + value + " after=2");
+}
+
+TEST(LogTest, ManyFieldsStayWithinALine) {
+  const std::string value(limits::kMaxLogLineBytes / 2 - 10, 'x');
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    const std::string line =
+        FormatLogLine(format, "e", {{"a", value}, {"b", value}, {"c", value}, {"d", value}});
+    EXPECT_LE(line.size(), limits::kMaxLogLineBytes);
+    if (format == LogFormat::kJson) EXPECT_EQ(ParseObject(line).count("cut"), 1);
+  }
 }
 
 }  // namespace

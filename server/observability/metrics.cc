@@ -132,7 +132,13 @@ Metrics::Metrics()
       plaintext_exposed_(NewGauge("idempotency_plaintext_exposed",
                                   "1 if calls from other machines are accepted without TLS.")),
       connections_(Gauges(*registry_, "idempotency_store_connections",
-                          "Connections to the store, by state.")) {
+                          "Connections to the store, by state.")),
+      certificate_not_before_(
+          Gauges(*registry_, "idempotency_certificate_not_before_timestamp_seconds",
+                 "Start of the validity of the certificate in the next gauge.")),
+      certificate_not_after_(
+          Gauges(*registry_, "idempotency_certificate_not_after_timestamp_seconds",
+                 "Expiry of the listener's certificates, the first of each file to expire.")) {
   prometheus::Family<prometheus::Counter>& verdicts =
       Counters(*registry_, "idempotency_verdicts_total", "Answers of Reserve, by verdict.");
   prometheus::Family<prometheus::Counter>& refused =
@@ -159,8 +165,13 @@ Metrics::Metrics()
   for (const OperationKind kind : kAllOperationKinds) {
     RpcLatency(kind, absl::StatusCode::kOk);
     prometheus::Labels labels = MethodLabel(kind);
-    labels["reason"] = std::string(ReasonName(Reason::kStoreUnavailable));
-    store_errors_.Add(labels);
+    // increase() misses the first error of a series that begins with it, and for some a single
+    // one is an alert.
+    for (const Reason reason :
+         {Reason::kStoreUnavailable, Reason::kRecordDamaged, Reason::kRecordIdCollision}) {
+      labels["reason"] = std::string(ReasonName(reason));
+      store_errors_.Add(labels);
+    }
   }
   ConnectionsChanged({});
 }
@@ -222,6 +233,14 @@ void Metrics::MismatchSeen(std::string_view, std::string_view, const RecordId&) 
 
 void Metrics::ConnectionRefused(ConnectionRefusal refusal) {
   connections_refused_[static_cast<std::size_t>(refusal)]->Increment();
+}
+
+void Metrics::CertificateLoaded(CertificateUse use, const CertificateValidity& validity) {
+  const prometheus::Labels labels = {{"certificate", std::string(CertificateUseName(use))}};
+  certificate_not_before_.Add(labels).Set(
+      absl::ToDoubleSeconds(validity.not_before - absl::UnixEpoch()));
+  certificate_not_after_.Add(labels).Set(
+      absl::ToDoubleSeconds(validity.not_after - absl::UnixEpoch()));
 }
 
 void Metrics::SessionsChanged(std::size_t sessions) {

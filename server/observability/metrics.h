@@ -35,6 +35,7 @@ class Metrics : public Observer {
   void MismatchSeen(std::string_view name_space, std::string_view operation,
                     const RecordId& id) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
+  void CertificateLoaded(CertificateUse use, const CertificateValidity& validity) override;
   void SessionsChanged(std::size_t sessions) override;
   void FrameReceived(std::size_t operations) override;
   void FrameSent() override;
@@ -134,6 +135,9 @@ class Metrics : public Observer {
   prometheus::Family<prometheus::Gauge>& reply_bytes_;
   prometheus::Gauge& plaintext_exposed_;
   prometheus::Family<prometheus::Gauge>& connections_;
+  // Without series while there is no TLS.
+  prometheus::Family<prometheus::Gauge>& certificate_not_before_;
+  prometheus::Family<prometheus::Gauge>& certificate_not_after_;
 };
 
 }  // namespace idempotency::internal

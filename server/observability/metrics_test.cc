@@ -78,6 +78,8 @@ TEST(MetricsTest, NamesTypesAndLabelsAreAContract) {
   metrics.TenantAdmitted("payments");
   for (const QuotaLimit limit : kAllQuotaLimits) metrics.QuotaExceeded("payments", limit);
   metrics.UsageMeasured("payments", {});
+  // And these with TLS.
+  for (const CertificateUse use : kAllCertificateUses) metrics.CertificateLoaded(use, {});
   std::ifstream file(IDEMPOTENCY_TESTDATA "/metrics.golden");
   const std::string golden{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_EQ(Describe(metrics), golden)
@@ -159,6 +161,16 @@ TEST(MetricsTest, CountsTheSweeper) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_marked_unknown_total"), 2);
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 1);
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_step_duration_seconds"), 2);
+}
+
+TEST(MetricsTest, CertificatesHaveTheirValidity) {
+  Metrics metrics;
+  metrics.CertificateLoaded(CertificateUse::kServer, {absl::FromUnixSeconds(1'700'000'000),
+                                                      absl::FromUnixSeconds(1'800'000'000)});
+  EXPECT_EQ(ValueOf(metrics, "idempotency_certificate_not_before_timestamp_seconds", {"server"}),
+            1'700'000'000);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_certificate_not_after_timestamp_seconds", {"server"}),
+            1'800'000'000);
 }
 
 TEST(MetricsTest, GaugesKeepTheirLastValueWhileTheStoreIsAway) {

@@ -103,6 +103,27 @@ constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
   return "";
 }
 
+// Which certificates of the listener.
+enum class CertificateUse { kServer, kClientCa };
+inline constexpr CertificateUse kAllCertificateUses[] = {CertificateUse::kServer,
+                                                         CertificateUse::kClientCa};
+
+constexpr std::string_view CertificateUseName(CertificateUse use) {
+  switch (use) {
+    case CertificateUse::kServer:
+      return "server";
+    case CertificateUse::kClientCa:
+      return "client_ca";
+  }
+  return "";
+}
+
+// When a certificate is valid.
+struct CertificateValidity {
+  absl::Time not_before;
+  absl::Time not_after;
+};
+
 // What an administrator did, in one transaction. Only loggable values; never a key or a scope.
 struct AdminAct {
   AuditAction action = AuditAction::kPurged;
@@ -146,6 +167,10 @@ class Observer {
 
   // A connection was closed instead of being served.
   virtual void ConnectionRefused(ConnectionRefusal) {}
+
+  // New connections get these certificates; of the file's, the one that expires first. Not called
+  // without TLS.
+  virtual void CertificateLoaded(CertificateUse, const CertificateValidity&) {}
 
   // Sessions.
 

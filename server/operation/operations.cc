@@ -55,7 +55,10 @@ void DescribeVerdict(const Verdict& verdict, Span* span) {
   const auto* const replay = std::get_if<Replay>(&verdict);
   if (replay == nullptr) return;
   const auto first = replay->labels.find(std::string(kTraceparentName));
-  if (first != replay->labels.end()) span->link = ParseTraceparent(first->second);
+  if (first == replay->labels.end()) return;
+  if (const std::optional<TraceContext> attempt = ParseTraceparent(first->second)) {
+    span->links.push_back({*attempt, "first_attempt"});
+  }
 }
 
 Permission PermissionFor(v1::RecordView view) {
@@ -94,12 +97,13 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   pending.id_ = op->id;
   pending.max_reply_bytes_ = request.max_reply_bytes();
   // A copy: the operation may be over, and destroyed, before Start() returns.
-  const InFlightWaiters::WaiterPtr call =
-      waiters_.NewWaiter(*std::move(op), pending.deadline_, *max_wait,
-                         [this, &pending](const absl::StatusOr<Verdict>& answer) {
-                           const ResponseBatchScope scope;
-                           Finish(pending, Write(answer, pending));
-                         });
+  const InFlightWaiters::WaiterPtr call = waiters_.NewWaiter(
+      *std::move(op), pending.deadline_, *max_wait,
+      [this, &pending](const absl::StatusOr<Verdict>& answer) {
+        const ResponseBatchScope scope;
+        Finish(pending, Write(answer, pending));
+      },
+      pending.trace());
   pending.waiting_ = call;
   waiters_.Start(call, group);
 }
@@ -158,7 +162,7 @@ void Operations::Complete(const v1::CompleteRequest& request,
         if (answer.ok()) WriteCompletion(*answer, pending.response());
         Finish(pending, answer.status());
       },
-      group);
+      group, pending.trace());
 }
 
 void Operations::Release(const v1::ReleaseRequest& request,
@@ -178,7 +182,7 @@ void Operations::Release(const v1::ReleaseRequest& request,
         if (answer.ok()) pending.response();
         Finish(pending, answer);
       },
-      group);
+      group, pending.trace());
 }
 
 void Operations::Extend(const v1::ExtendRequest& request,
@@ -196,7 +200,7 @@ void Operations::Extend(const v1::ExtendRequest& request,
         if (answer.ok()) WriteExtension(*answer, pending.response());
         Finish(pending, answer.status());
       },
-      group);
+      group, pending.trace());
 }
 
 void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetResponse>& pending,
@@ -218,7 +222,7 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
         const ResponseBatchScope scope;
         Finish(pending, Write(answer, view, pending));
       },
-      group);
+      group, pending.trace());
 }
 
 absl::Status Operations::Check(const PendingOperation& pending, const RecordKey& key,
@@ -273,12 +277,12 @@ void Operations::StartSpan(std::string_view traceparent, PendingOperation& pendi
   if (!parent.has_value() || !parent->sampled) return;
   pending.span_ = std::make_unique<Span>();
   pending.span_->parent = *parent;
+  pending.span_->id = NewSpanId();
 }
 
 void Operations::EndSpan(const absl::Status& status, PendingOperation& pending) {
   Span& span = *pending.span_;
   const std::string method(OperationName(pending.kind_));
-  span.id = NewSpanId();
   span.name = "idempotency.v1.IdempotencyService/" + method;
   span.end = absl::Now();
   span.start = span.end - absl::FromChrono(options_.clock->Monotonic() - pending.arrived_);

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "tracing/tracer.h"
 
 #include "grpc_idempotency/uuid.h"
 #include "server/access/access_control.h"
@@ -14,7 +16,6 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
 #include "server/tenants/tenants.h"
-#include "server/tracing/tracer.h"
 
 namespace idempotency::internal {
 
@@ -53,6 +54,12 @@ class PendingOperation {
 
  private:
   friend class Operations;
+
+  // Of its span, for the store's; nullopt without one.
+  std::optional<TraceContext> trace() const {
+    if (span_ == nullptr) return std::nullopt;
+    return TraceContext{span_->parent.trace_id, span_->id, true};
+  }
 
   // The operation is over; when `status` is OK, the response was filled in. Called
   // exactly once, within a ResponseBatchScope; this may be destroyed afterwards.

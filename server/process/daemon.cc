@@ -5,6 +5,7 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -56,7 +57,7 @@ Daemon::Daemon(const ServeOptions& options, StopRequest* stop) : options_(option
 absl::Status Daemon::StartParts() {
   // Any fault of the files, the store or the schema is reported before a port
   // opens.
-  auto credentials = ListenerCredentials::Make(options_.tls);
+  auto credentials = ListenerCredentials::Make(options_.tls, metrics_);
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
@@ -121,13 +122,24 @@ absl::Status Daemon::StartTracing() {
     credentials = grpc::SslCredentials(tls);
   }
   OtlpExporter::Options exporting;
+  exporting.service = "idempotencyd";
   exporting.version = std::string(Version());
+  OtlpExporter::Events events;
+  events.exported = [this](std::size_t spans) { metrics_.SpansExported(spans); };
+  events.dropped = [this](std::size_t spans) { metrics_.SpansDropped(spans); };
+  events.outage = [](const absl::Status& status) {
+    if (status.ok()) {
+      Log(LogLevel::kInfo, "spans are exported again");
+    } else {
+      Log(LogLevel::kWarn, "spans cannot be exported", {{"error", status.message()}});
+    }
+  };
   grpc::ChannelArguments arguments;
   // The environment may name a proxy, which is another machine.
   if (local) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   tracer_ = std::make_unique<OtlpExporter>(
       grpc::CreateCustomChannel(options_.otlp_endpoint, credentials, arguments), exporting,
-      metrics_);
+      std::move(events));
   return absl::OkStatus();
 }
 

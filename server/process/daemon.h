@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "tracing/otlp_exporter.h"
 
 #include "server/access/access_control.h"
 #include "server/config/config_watcher.h"
@@ -20,7 +21,6 @@
 #include "server/service/health.h"
 #include "server/service/service_stack.h"
 #include "server/service/store_monitor.h"
-#include "server/tracing/otlp_exporter.h"
 
 namespace idempotency::internal {
 

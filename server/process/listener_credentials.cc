@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <utility>
 
@@ -81,6 +82,30 @@ absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
   return absl::OkStatus();
 }
 
+absl::Time TimeOf(const ASN1_TIME* time) {
+  std::tm parts{};
+  // It cannot fail for a certificate that OpenSSL parsed, except for years beyond a tm's.
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return absl::InfiniteFuture();
+  return absl::FromTM(parts, absl::UTCTimeZone());
+}
+
+// Of the certificate that expires first: with it, some of the connections end.
+CertificateValidity FirstToExpire(const std::string& pem) {
+  CertificateValidity first{absl::InfinitePast(), absl::InfiniteFuture()};
+  const MemoryBio bio = Open(pem);
+  for (;;) {
+    const Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, &NoPassphrase, nullptr),
+                                  &X509_free);
+    if (certificate == nullptr) break;
+    const absl::Time not_after = TimeOf(X509_get0_notAfter(certificate.get()));
+    if (not_after >= first.not_after) continue;
+    first = {TimeOf(X509_get0_notBefore(certificate.get())), not_after};
+  }
+  // That of the end of the text.
+  ERR_clear_error();
+  return first;
+}
+
 // The current and future content of these files.
 std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
                                                  const std::string& client_ca) {
@@ -103,9 +128,9 @@ std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ListenerCredentials>> ListenerCredentials::Make(
-    const TlsFiles& files) {
+    const TlsFiles& files, Observer& observer) {
   // Private constructor.
-  std::unique_ptr<ListenerCredentials> made(new ListenerCredentials(files));
+  std::unique_ptr<ListenerCredentials> made(new ListenerCredentials(files, observer));
   if (files.certificate.empty()) {
     made->credentials_ = grpc::InsecureServerCredentials();
     return made;
@@ -160,6 +185,10 @@ absl::Status ListenerCredentials::StartWatching(TlsContent content) {
 }
 
 void ListenerCredentials::Publish(TlsContent content) {
+  observer_.CertificateLoaded(CertificateUse::kServer, FirstToExpire(content.identity));
+  if (!content.client_ca.empty()) {
+    observer_.CertificateLoaded(CertificateUse::kClientCa, FirstToExpire(content.client_ca));
+  }
   auto published = std::make_shared<const TlsContent>(std::move(content));
   MutexLock lock(mutex_);
   current_ = std::move(published);

@@ -15,6 +15,7 @@
 #include "core/mutex.h"
 #include "server/console/tls_content.h"
 #include "server/files/memory_file.h"
+#include "server/observability/observer.h"
 #include "server/process/command_line.h"
 #include "server/service/stop_latch.h"
 
@@ -39,8 +40,9 @@ class ListenerCredentials {
   // Reads the files and checks them, since gRPC itself would only fail at every
   // handshake. INVALID_ARGUMENT names the flag and what is wrong: a file that
   // cannot be read, has no PEM, has expired, or a key that is not the
-  // certificate's.
-  static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const TlsFiles& files);
+  // certificate's. `observer` gets the validity of what is in use, and outlives it.
+  static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const TlsFiles& files,
+                                                                   Observer& observer);
   ~ListenerCredentials();
   ListenerCredentials(const ListenerCredentials&) = delete;
   ListenerCredentials& operator=(const ListenerCredentials&) = delete;
@@ -50,7 +52,8 @@ class ListenerCredentials {
   std::shared_ptr<const TlsContent> content() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  explicit ListenerCredentials(const TlsFiles& files) : files_(files) {}
+  ListenerCredentials(const TlsFiles& files, Observer& observer)
+      : files_(files), observer_(observer) {}
 
   static absl::StatusOr<TlsContent> Read(const TlsFiles& files);
   absl::Status StartWatching(TlsContent content);
@@ -59,6 +62,7 @@ class ListenerCredentials {
   void Refresh();
 
   const TlsFiles files_;
+  Observer& observer_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
 
   // The files that gRPC reads. Owned by the thread once that runs.

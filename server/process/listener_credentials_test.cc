@@ -7,10 +7,16 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <chrono>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/time/clock.h"
+
+#include "core/mutex.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -56,6 +62,35 @@ std::string CertificatePem(const Key& key, int seconds) {
   return Pem([&](BIO* bio) { PEM_write_bio_X509(bio, certificate.get()); });
 }
 
+// What is reported, also by the thread that reads the files again.
+class Validities final : public Observer {
+ public:
+  void CertificateLoaded(CertificateUse use, const CertificateValidity& validity) override {
+    const MutexLock lock(mutex_);
+    validities_[use] = validity;
+    changed_.NotifyAll();
+  }
+
+  std::map<CertificateUse, CertificateValidity> Get() {
+    const MutexLock lock(mutex_);
+    return validities_;
+  }
+  // False if it takes half a minute.
+  bool AwaitEndAfter(CertificateUse use, absl::Time time) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    MutexLock lock(mutex_);
+    while (validities_[use].not_after <= time) {
+      if (!changed_.WaitUntil(lock, deadline)) return false;
+    }
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<CertificateUse, CertificateValidity> validities_ ABSL_GUARDED_BY(mutex_);
+};
+
 class ListenerCredentialsTest : public ::testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& content) {
@@ -64,24 +99,57 @@ class ListenerCredentialsTest : public ::testing::Test {
   }
 
   static std::string ErrorOf(const TlsFiles& files) {
-    const absl::Status status = ListenerCredentials::Make(files).status();
+    Observer observer;
+    const absl::Status status = ListenerCredentials::Make(files, observer).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   }
 
   testing::TempFolder folder_;
+  Validities validities_;
   const Key key_ = NewKey();
   const std::string good_certificate_ = Write("good.pem", CertificatePem(key_, 3600));
   const std::string good_key_ = Write("good.key", KeyPem(key_));
 };
 
 TEST_F(ListenerCredentialsTest, WithoutFilesThereIsNoTls) {
-  EXPECT_TRUE(ListenerCredentials::Make({}).ok());
+  EXPECT_TRUE(ListenerCredentials::Make({}, validities_).ok());
 }
 
 TEST_F(ListenerCredentialsTest, TakesACertificateWithItsKeyAndAnAuthority) {
-  EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, ""}).ok());
-  EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, good_certificate_}).ok());
+  EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, ""}, validities_).ok());
+  EXPECT_TRUE(
+      ListenerCredentials::Make({good_certificate_, good_key_, good_certificate_}, validities_)
+          .ok());
+}
+
+TEST_F(ListenerCredentialsTest, ReportsTheValidityOfTheFirstCertificateToExpire) {
+  const absl::Time now = absl::Now();
+  const std::string chain =
+      Write("chain.pem",
+            CertificatePem(key_, 7200) + CertificatePem(key_, 1800) + CertificatePem(key_, 5400));
+  ASSERT_TRUE(ListenerCredentials::Make({chain, good_key_, good_certificate_}, validities_).ok());
+  std::map<CertificateUse, CertificateValidity> validities = validities_.Get();
+  ASSERT_EQ(validities.size(), 2);
+  const CertificateValidity& server = validities[CertificateUse::kServer];
+  EXPECT_LT(absl::AbsDuration(server.not_after - (now + absl::Minutes(30))), absl::Minutes(1));
+  EXPECT_LT(absl::AbsDuration(server.not_before - (now - absl::Hours(1))), absl::Minutes(1));
+  const CertificateValidity& authority = validities[CertificateUse::kClientCa];
+  EXPECT_LT(absl::AbsDuration(authority.not_after - (now + absl::Hours(1))), absl::Minutes(1));
+}
+
+TEST_F(ListenerCredentialsTest, ARenewedCertificateIsReported) {
+  const std::string certificate = Write("renewed.pem", CertificatePem(key_, 600));
+  const auto made = ListenerCredentials::Make({certificate, good_key_, ""}, validities_);
+  ASSERT_TRUE(made.ok());
+  Write("renewed.pem", CertificatePem(key_, 7200));
+  EXPECT_TRUE(
+      validities_.AwaitEndAfter(CertificateUse::kServer, absl::Now() + absl::Hours(1)));
+}
+
+TEST_F(ListenerCredentialsTest, WithoutTlsNoValidityIsReported) {
+  ASSERT_TRUE(ListenerCredentials::Make({}, validities_).ok());
+  EXPECT_TRUE(validities_.Get().empty());
 }
 
 TEST_F(ListenerCredentialsTest, NamesTheFaultyFile) {

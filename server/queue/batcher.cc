@@ -89,14 +89,20 @@ std::string_view NamespaceOf(const Op& op) {
   return op.key.name_space;
 }
 
+// True for an answer that the metrics count as a failure of the store.
+bool IsFailure(const absl::Status& status) {
+  if (status.ok()) return false;
+  const std::optional<Reason> reason = ReasonOf(status);
+  return !reason.has_value() || reason == Reason::kStoreUnavailable ||
+         reason == Reason::kRecordDamaged || reason == Reason::kRecordIdCollision;
+}
+
 // Reports an answer to the metrics.
 void Observe(Observer& observer, OperationKind kind, const absl::Status& status) {
   if (status.ok()) return;
-  const std::optional<Reason> reason = ReasonOf(status);
-  if (reason == Reason::kReservationLost) {
+  if (ReasonOf(status) == Reason::kReservationLost) {
     observer.ReservationLost(kind);
-  } else if (!reason.has_value() || reason == Reason::kStoreUnavailable ||
-             reason == Reason::kRecordDamaged || reason == Reason::kRecordIdCollision) {
+  } else if (IsFailure(status)) {
     observer.StoreFailed(kind, status);
   }
 }
@@ -118,6 +124,21 @@ void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Comple
 template <typename T>
 void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<T>& answer) {
   Observe(observer, kind, answer.status());
+}
+
+const absl::Status& StatusOf(const absl::Status& answer) { return answer; }
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& answer) {
+  return answer.status();
+}
+
+// The first one; OK if there is none.
+template <typename Answer>
+absl::Status FailureIn(const std::vector<Answer>& answers) {
+  for (const Answer& answer : answers) {
+    if (IsFailure(StatusOf(answer))) return StatusOf(answer);
+  }
+  return absl::OkStatus();
 }
 
 // See Store.
@@ -215,41 +236,45 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
 
 Batcher::~Batcher() { Close(); }
 
-void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group) {
+void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group,
+                      const Trace& trace) {
   Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserve, std::move(op), deadline,
                                           std::move(done)),
-          group);
+          group, trace);
 }
 
-void Batcher::ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done) {
+void Batcher::ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done,
+                               const Trace& trace) {
   Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserveForWaiter, std::move(op), deadline,
                                           std::move(done)),
-          nullptr);
+          nullptr, trace);
 }
 
 void Batcher::Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
-                       Group* group) {
+                       Group* group, const Trace& trace) {
   Enqueue(std::make_unique<QueuedComplete>(QueueKind::kComplete, std::move(op), deadline,
                                            std::move(done)),
-          group);
+          group, trace);
 }
 
-void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group) {
+void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group,
+                      const Trace& trace) {
   Enqueue(std::make_unique<QueuedRelease>(QueueKind::kRelease, std::move(op), deadline,
                                           std::move(done)),
-          group);
+          group, trace);
 }
 
 void Batcher::Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
-                     Group* group) {
+                     Group* group, const Trace& trace) {
   Enqueue(
       std::make_unique<QueuedExtend>(QueueKind::kExtend, std::move(op), deadline, std::move(done)),
-      group);
+      group, trace);
 }
 
-void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group) {
+void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group,
+                  const Trace& trace) {
   Enqueue(std::make_unique<QueuedGet>(QueueKind::kGet, std::move(op), deadline, std::move(done)),
-          group);
+          group, trace);
 }
 
 void Batcher::GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done) {
@@ -258,7 +283,8 @@ void Batcher::GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done) {
           nullptr);
 }
 
-void Batcher::Enqueue(QueuedPtr queued, Group* group) {
+void Batcher::Enqueue(QueuedPtr queued, Group* group, const Trace& trace) {
+  if (options_.tracer != nullptr) queued->trace = trace;
   if (group != nullptr) {
     group->operations_.push_back(std::move(queued));
   } else {
@@ -465,6 +491,18 @@ void Batcher::RunTogether(AtStore<QueuedComplete> completions,
   const Deadline start = options_.clock->Monotonic();
   SharedAnswers answers = store_.CompleteAndReserve(completions.ops, reservations.ops);
   const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
+  if (options_.tracer != nullptr) {
+    StoreSpan span;
+    AddToSpan(completions.queued, span);
+    AddToSpan(reservations.queued, span);
+    if (!span.empty()) {
+      absl::Status failure = FailureIn(answers.completions);
+      if (failure.ok()) failure = FailureIn(answers.verdicts);
+      std::move(span).Record(options_.store_system, "",
+                             completions.queued.size() + reservations.queued.size(), took, failure,
+                             *options_.tracer);
+    }
+  }
   const ResponseBatchScope scope;
   Respond(std::move(completions), std::move(answers.completions), took);
   Respond(std::move(reservations), std::move(answers.verdicts), took);
@@ -477,8 +515,23 @@ void Batcher::RunKind(AtStore<QueuedType> operations,
   const Deadline start = options_.clock->Monotonic();
   std::vector<Answer> answers = (store_.*call)(operations.ops);
   const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
+  if (options_.tracer != nullptr) {
+    StoreSpan span;
+    AddToSpan(operations.queued, span);
+    if (!span.empty()) {
+      std::move(span).Record(options_.store_system,
+                             OperationName(operations.queued.front()->kind()),
+                             operations.queued.size(), took, FailureIn(answers), *options_.tracer);
+    }
+  }
   const ResponseBatchScope scope;
   Respond(std::move(operations), std::move(answers), took);
+}
+
+void Batcher::AddToSpan(const std::vector<QueuedPtr>& operations, StoreSpan& span) {
+  for (const QueuedPtr& queued : operations) {
+    span.AddOperation(queued->trace.has_value() ? &*queued->trace : nullptr);
+  }
 }
 
 template <typename QueuedType, typename Answer>

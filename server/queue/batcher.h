@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tracing/tracer.h"
 
 #include "core/clock.h"
 #include "core/mutex.h"
@@ -20,6 +22,7 @@
 #include "server/observability/observer.h"
 #include "server/queue/fair_queue.h"
 #include "server/queue/memory_budget.h"
+#include "server/queue/store_span.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {
@@ -47,6 +50,10 @@ struct BatcherOptions {
   std::size_t min_batch_size = 20;
   std::chrono::steady_clock::duration max_linger = std::chrono::milliseconds(5);
   const Clock* clock = &Clock::System();
+  // Gets a span for each store call with a sampled operation; outlives the batcher. nullptr: none.
+  Tracer* tracer = nullptr;
+  // The database, as OpenTelemetry's attribute `db.system`.
+  std::string_view store_system = "other_sql";
 };
 
 // Gathers single operations into the store's batches. While every worker is busy, operations
@@ -98,14 +105,20 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
+  // Of a sampled operation, its span.
+  using Trace = std::optional<TraceContext>;
+
   // With a group, the operation waits in it for Submit().
-  void Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group = nullptr);
+  void Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group = nullptr,
+               const Trace& trace = std::nullopt);
   void Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
-                Group* group = nullptr);
-  void Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group = nullptr);
+                Group* group = nullptr, const Trace& trace = std::nullopt);
+  void Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group = nullptr,
+               const Trace& trace = std::nullopt);
   void Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
-              Group* group = nullptr);
-  void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group = nullptr);
+              Group* group = nullptr, const Trace& trace = std::nullopt);
+  void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group = nullptr,
+           const Trace& trace = std::nullopt);
 
   // The store's comparison of a record that it answered with a request; never waits.
   FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const {
@@ -113,7 +126,8 @@ class Batcher {
   }
 
   // Like Reserve() and Get(), for callers that waited in the wait room.
-  void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done);
+  void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done,
+                        const Trace& trace = std::nullopt);
   void GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done);
 
   // Queues the operations of a group, which is empty afterwards: together, so
@@ -161,6 +175,7 @@ class Batcher {
     const RecordId id;
     const std::size_t bytes;
     const Deadline deadline;
+    Trace trace;
   };
   using QueuedPtr = std::unique_ptr<Queued>;
 
@@ -185,7 +200,7 @@ class Batcher {
   // The part of a batch that reservations and other kinds in front leave to the kinds
   // behind `queue_kind`.
   std::size_t PromisedBehind(std::size_t queue_kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enqueue(QueuedPtr queued, Group* group);
+  void Enqueue(QueuedPtr queued, Group* group, const Trace& trace = std::nullopt);
   // Those that are refused stay in `operations`.
   void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   // OK if this one may be queued as well.
@@ -217,6 +232,8 @@ class Batcher {
   template <typename QueuedType, typename Op, typename Answer>
   void RunKind(AtStore<QueuedType> operations,
                std::vector<Answer> (Store::*call)(absl::Span<const Op>));
+  // With the operations that the store has.
+  static void AddToSpan(const std::vector<QueuedPtr>& operations, StoreSpan& span);
   template <typename QueuedType, typename Answer>
   void Respond(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
   // Reservations that went with one that was answered.

@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tracing/testing/kept_spans.h"
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
@@ -27,6 +31,7 @@ namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Counts = CountingObserver::Counts;
 
@@ -52,6 +57,8 @@ class BatcherTest : public ::testing::Test {
     options.min_batch_size = worth_a_batch_;
     options.max_linger = max_linger_;
     options.clock = &clock_;
+    options.tracer = tracer_;
+    options.store_system = "memory";
     batcher_ = std::make_unique<Batcher>(store_, observer_, options);
     return *batcher_;
   }
@@ -67,6 +74,7 @@ class BatcherTest : public ::testing::Test {
     return std::get<Reserved>(*memory_.Reserve({ReserveNamed(name)})[0]).token;
   }
 
+  Tracer* tracer_ = nullptr;
   std::size_t max_bytes_ = limits::kDefaultQueuedBytes;
   std::size_t worth_a_batch_ = BatcherOptions().min_batch_size;
   std::chrono::steady_clock::duration max_linger_ = BatcherOptions().max_linger;
@@ -929,6 +937,83 @@ TEST_F(BatcherTest, TheObserverGetsTheStoresAnswers) {
   EXPECT_EQ(counts.lease_overruns, 1u);
   EXPECT_EQ(counts.store_failures, 1u);
   EXPECT_EQ(counts.batches, 4u);
+}
+
+// The span of a sampled operation.
+Batcher::Trace Sampled(std::uint8_t number) {
+  TraceContext trace;
+  trace.trace_id[0] = number;
+  trace.span_id[0] = number;
+  trace.sampled = true;
+  return trace;
+}
+
+template <typename Value>
+Value Attribute(const Span& span, const std::string& name) {
+  for (const auto& [its_name, value] : span.attributes) {
+    if (its_name == name) return std::get<Value>(value);
+  }
+  return Value();
+}
+
+TEST_F(BatcherTest, AStoreCallIsASpanOfItsFirstSampledOperation) {
+  testing::KeptSpans kept;
+  tracer_ = &kept;
+  Batcher& batcher = Make();
+  const Uuid token = Token("completed");
+  OccupyWorker();
+  batcher.Reserve(ReserveNamed("not-sampled"), kNoDeadline, ReserveSink(verdicts_));
+  batcher.Reserve(ReserveNamed("second"), kNoDeadline, ReserveSink(verdicts_), nullptr, Sampled(2));
+  batcher.Reserve(ReserveNamed("third"), kNoDeadline, ReserveSink(verdicts_), nullptr, Sampled(3));
+  batcher.Complete(CompleteNamed("completed", token), kNoDeadline, completions_.Sink(), nullptr,
+                   Sampled(1));
+  batcher.Get(GetNamed("completed"), kNoDeadline, records_.Sink(), nullptr, Sampled(4));
+  batcher.Extend(ExtendNamed("completed", token), kNoDeadline, extensions_.Sink());
+  store_.Open();
+  ASSERT_THAT(verdicts_.Await(3), SizeIs(3));
+  ASSERT_THAT(records_.Await(1), SizeIs(1));
+
+  // None for the first call, and none for the extension: they have no sampled operation.
+  const std::vector<Span> spans = kept.spans();
+  ASSERT_THAT(spans, SizeIs(2));
+  const Span& together = spans[0];
+  EXPECT_EQ(together.kind, SpanKind::kClient);
+  EXPECT_EQ(together.parent.trace_id, Sampled(1)->trace_id);
+  EXPECT_EQ(together.parent.span_id, Sampled(1)->span_id);
+  ASSERT_THAT(together.links, SizeIs(2));
+  EXPECT_EQ(together.links[0].target.trace_id, Sampled(2)->trace_id);
+  EXPECT_EQ(together.links[0].relation, "batch");
+  EXPECT_EQ(together.links[1].target.span_id, Sampled(3)->span_id);
+  EXPECT_EQ(together.name, "BATCH");
+  EXPECT_EQ(Attribute<std::string>(together, "db.system"), "memory");
+  EXPECT_EQ(Attribute<std::string>(together, "db.operation.name"), "BATCH");
+  EXPECT_EQ(Attribute<std::int64_t>(together, "db.operation.batch.size"), 4);
+  EXPECT_FALSE(together.failed);
+  EXPECT_EQ(spans[1].name, "Get");
+  EXPECT_EQ(spans[1].parent.trace_id, Sampled(4)->trace_id);
+  EXPECT_THAT(spans[1].links, IsEmpty());
+}
+
+TEST_F(BatcherTest, ASpanHasABoundedNumberOfLinksAndTheStoresFailure) {
+  testing::KeptSpans kept;
+  tracer_ = &kept;
+  Batcher& batcher = Make();
+  OccupyWorker();
+  store_.Fail(OperationKind::kReserve, Reason::kStoreUnavailable);
+  constexpr std::size_t kOperations = limits::kMaxSpanLinks + 20;
+  for (std::size_t i = 0; i < kOperations; ++i) {
+    batcher.Reserve(ReserveNamed(absl::StrCat("key-", i)), kNoDeadline, ReserveSink(verdicts_),
+                    nullptr, Sampled(1));
+  }
+  store_.Open();
+  ASSERT_THAT(verdicts_.Await(kOperations), SizeIs(kOperations));
+  const std::vector<Span> spans = kept.spans();
+  ASSERT_THAT(spans, SizeIs(1));
+  EXPECT_EQ(spans[0].name, "BATCH Reserve");
+  EXPECT_THAT(spans[0].links, SizeIs(limits::kMaxSpanLinks));
+  EXPECT_EQ(Attribute<std::int64_t>(spans[0], "db.operation.batch.size"), kOperations);
+  EXPECT_TRUE(spans[0].failed);
+  EXPECT_EQ(Attribute<std::string>(spans[0], "error.type"), "STORE_UNAVAILABLE");
 }
 
 }  // namespace

@@ -63,12 +63,13 @@ class InFlightWaiters::Waiter {
   enum class Caller { kWaits, kTakesAnswer, kGone };
 
   Waiter(InFlightWaiters& its_owner, ReserveOp reserve, Deadline rpc_deadline, Deadline wait_limit,
-         Done callback)
+         Done callback, std::optional<TraceContext> its_trace)
       : owner(its_owner),
         id(reserve.id),
         deadline(rpc_deadline),
         limit(wait_limit),
         done(std::move(callback)),
+        trace(its_trace),
         op(std::move(reserve)) {}
 
   InFlightWaiters& owner;
@@ -76,6 +77,7 @@ class InFlightWaiters::Waiter {
   const Deadline deadline;
   const Deadline limit;
   const Done done;
+  const std::optional<TraceContext> trace;
 
   // In the batcher during a store call, otherwise here.
   ReserveOp op;
@@ -108,11 +110,12 @@ InFlightWaiters::~InFlightWaiters() {
 }
 
 InFlightWaiters::WaiterPtr InFlightWaiters::NewWaiter(ReserveOp op, Deadline deadline,
-                                                      absl::Duration max_wait, Done done) {
+                                                      absl::Duration max_wait, Done done,
+                                                      std::optional<TraceContext> trace) {
   const absl::Duration wait = std::clamp(max_wait, absl::ZeroDuration(), limits::kMaxWait);
   const Deadline limit = std::min(options_.clock->Monotonic() + absl::ToChronoNanoseconds(wait),
                                   deadline - absl::ToChronoNanoseconds(kAnswerMargin));
-  return std::make_shared<Waiter>(*this, std::move(op), deadline, limit, std::move(done));
+  return std::make_shared<Waiter>(*this, std::move(op), deadline, limit, std::move(done), trace);
 }
 
 const ReserveOp& InFlightWaiters::OpOf(const WaiterPtr& waiter) { return waiter->op; }
@@ -447,9 +450,9 @@ void InFlightWaiters::SendTry(const WaiterPtr& waiter, Batcher::Group* group) {
     owner.CallbackReturns();
   };
   if (waiter->trying) {
-    batcher_.ReserveForWaiter(std::move(waiter->op), waiter->deadline, answered);
+    batcher_.ReserveForWaiter(std::move(waiter->op), waiter->deadline, answered, waiter->trace);
   } else {
-    batcher_.Reserve(std::move(waiter->op), waiter->deadline, answered, group);
+    batcher_.Reserve(std::move(waiter->op), waiter->deadline, answered, group, waiter->trace);
   }
 }
 

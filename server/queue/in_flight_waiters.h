@@ -72,8 +72,9 @@ class InFlightWaiters {
   InFlightWaiters& operator=(const InFlightWaiters&) = delete;
 
   // A call that waits up to `max_wait` from now, and not up to `deadline`: it
-  // leaves time to send the answer.
-  WaiterPtr NewWaiter(ReserveOp op, Deadline deadline, absl::Duration max_wait, Done done);
+  // leaves time to send the answer. `trace` as for the batcher.
+  WaiterPtr NewWaiter(ReserveOp op, Deadline deadline, absl::Duration max_wait, Done done,
+                      std::optional<TraceContext> trace = std::nullopt);
 
   // The call's request. Only before Start(), and within its `done`.
   static const ReserveOp& OpOf(const WaiterPtr& waiter);

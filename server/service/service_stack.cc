@@ -1,6 +1,7 @@
 #include "server/service/service_stack.h"
 
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "grpc_idempotency/limits.h"
@@ -14,6 +15,17 @@ namespace {
 // only wait for it with smaller batches; the second one reads meanwhile.
 int WorkersFor(const StoreAddress& address, const ServiceOptions& options) {
   return address.kind == StoreAddress::Kind::kSqlite ? 2 : options.store_connections;
+}
+
+// As OpenTelemetry's `db.system`.
+std::string_view SystemOf(StoreAddress::Kind kind) {
+  switch (kind) {
+    case StoreAddress::Kind::kSqlite:
+      return "sqlite";
+    case StoreAddress::Kind::kPostgres:
+      break;
+  }
+  return "postgresql";
 }
 
 }  // namespace
@@ -85,6 +97,8 @@ void ServiceStack::StartParts() {
   BatcherOptions batching;
   batching.threads = WorkersFor(address_, options_);
   batching.max_bytes = static_cast<std::size_t>(options_.queue_mib) * 1024 * 1024;
+  batching.tracer = sharing_.tracer;
+  batching.store_system = SystemOf(address_.kind);
   batcher_.emplace(*store_, observer_, batching);
   waiters_.emplace(*batcher_, observer_);
   IdempotencyServiceOptions serving;

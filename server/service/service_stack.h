@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "tracing/tracer.h"
 
 #include "grpc_idempotency/embedded/service_options.h"
 #include "server/access/access_control.h"
@@ -27,7 +28,6 @@
 #include "server/service/store_monitor.h"
 #include "server/service/sweeper.h"
 #include "server/service/usage_meter.h"
-#include "server/tracing/tracer.h"
 
 namespace idempotency::internal {
 

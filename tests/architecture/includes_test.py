@@ -24,12 +24,14 @@ PARTS = {
     "explanation": {"core"},
     "interceptors/client": {"client", "core"},
     "interceptors/server": {"client", "core", "interceptors/server/ledger",
-                            "interceptors/server/log"},
+                            "interceptors/server/log", "tracing"},
     "interceptors/server/ledger": {"core", "interceptors/server/log", "postgres"},
     "interceptors/server/log": {"core"},
+    "interceptors/server/otlp": {"core", "tracing"},
     "postgres": {"core"},
-    "server": {"command_line", "core", "explanation", "server/store"},
+    "server": {"command_line", "core", "explanation", "server/store", "tracing"},
     "server/store": {"core", "postgres"},
+    "tracing": {"core"},
 }
 
 # A folder uses those further down, and none beside it. What users of the guard include stands
@@ -37,11 +39,11 @@ PARTS = {
 ORDERS = {
     "interceptors/server/": [
         ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",), ("connection",),
-        ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
+        ("policy",), ("request",), ("wire", "threads"), ("ledger", "otlp"), ("log",),
     ],
     "server/": [
         ("process",), ("config",), ("service", "worlds"), ("rpc", "console"), ("operation",), ("access", "tenants"),
-        ("queue",), ("tracing",),
+        ("queue",),
         ("observability", "files"), ("sealing",), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],

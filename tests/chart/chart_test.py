@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
@@ -51,6 +52,9 @@ EVERYTHING = {
                 "createRoles": True},
     "autoscaling": {"enabled": True},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"},
+                       "runbookBaseUrl": "https://wiki.example/idempotency/"},
+    "dashboard": {"enabled": True, "annotations": {"grafana_folder": "Services"}},
     "networkPolicy": {"database": [{"ipBlock": {"cidr": "10.1.2.3/32"}}]},
     "service": {"headless": False, "port": 7500, "metricsPort": 9500, "annotations": {"a": "b"}},
     "serviceAccount": {"annotations": {"a": "b"}},
@@ -88,6 +92,9 @@ REFUSED = [
     ({**MINIMAL, "replicas": "2"}, "replicas"),
     ({**MINIMAL, "replica": 2}, "replica"),
     ({**MINIMAL, "logLevel": "loud"}, "logLevel"),
+    ({**MINIMAL, "prometheusRule": {"enabled": "yes"}}, "prometheusRule"),
+    ({**MINIMAL, "prometheusRule": {"runbookBaseUrl": "wiki"}}, "runbookBaseUrl"),
+    ({**MINIMAL, "dashboard": {"labels": {"grafana_dashboard": 1}}}, "dashboard"),
     ({**MINIMAL, "extraFlags": ["queue_mib=2"]}, "extraFlags"),
     ({**MINIMAL, "image": {"digest": "abc"}}, "digest"),
 ]
@@ -151,7 +158,38 @@ class ChartTest(unittest.TestCase):
         self.assertEqual(self.kinds("minimal"), sorted(usual))
         self.assertEqual(self.kinds("scaled"), sorted([*usual, "HorizontalPodAutoscaler"]))
         self.assertEqual(self.kinds("everything"),
-                         sorted([*usual, "HorizontalPodAutoscaler", "ServiceMonitor"]))
+                         sorted([*usual, "HorizontalPodAutoscaler", "ServiceMonitor", "ConfigMap",
+                                 "PrometheusRule"]))
+
+    def test_the_rules_are_those_of_the_file(self):
+        rule = self.objects["everything"][("PrometheusRule", NAME)]
+        self.assertEqual(rule["metadata"]["labels"]["release"], "prometheus")
+        expected = (ROOT / "deploy/prometheus/idempotencyd.rules.yaml").read_text()
+        plain = rendered({**MINIMAL, "prometheusRule": {"enabled": True}})
+        self.assertEqual(plain[("PrometheusRule", NAME)]["spec"], yaml.safe_load(expected))
+        moved = expected.replace(" docs/runbook.md", " https://wiki.example/idempotency/docs/runbook.md")
+        self.assertNotEqual(moved, expected)
+        self.assertEqual(rule["spec"]["groups"], yaml.safe_load(moved)["groups"])
+
+    def test_the_dashboard_is_that_of_the_file(self):
+        dashboard = self.objects["everything"][("ConfigMap", NAME + "-dashboard")]
+        self.assertEqual(dashboard["metadata"]["labels"]["grafana_dashboard"], "1")
+        self.assertEqual(dashboard["metadata"]["annotations"], {"grafana_folder": "Services"})
+        self.assertEqual(dashboard["data"]["idempotencyd.json"].rstrip("\n"),
+                         (ROOT / "deploy/grafana/idempotencyd.json").read_text().rstrip("\n"))
+
+    def test_a_packaged_chart_has_the_rules_and_the_dashboard(self):
+        """The files are links into deploy/: an archive has their content."""
+        with tempfile.TemporaryDirectory() as folder:
+            status, out, err = run("package", CHART, "--destination", folder)
+            self.assertEqual(status, 0, out + err)
+            archive, = pathlib.Path(folder).iterdir()
+            with tarfile.open(archive) as files:
+                for name in ("prometheus/idempotencyd.rules.yaml", "grafana/idempotencyd.json"):
+                    source = ROOT / "deploy" / name
+                    member = files.getmember(f"grpc-idempotency/files/{source.name}")
+                    self.assertTrue(member.isfile())
+                    self.assertEqual(files.extractfile(member).read(), source.read_bytes())
 
     def test_every_argument_is_a_flag_of_idempotencyd(self):
         seen = set()

@@ -40,7 +40,8 @@ def components():
     found = re.search(r"^set\(IDEMPOTENCY_COMPONENTS ([\w\s]+)\)",
                       read("cmake/IdempotencyInstall.cmake"), re.MULTILINE)
     # Two are always built; others come with those that need them.
-    with_others = {"core", "error_reflection", "postgres", "client_interceptor"}
+    with_others = {"core", "error_reflection", "postgres", "otlp", "client_interceptor",
+                   "guard_tracing"}
     return set(found[1].split()) - with_others | {"daemon"}
 
 

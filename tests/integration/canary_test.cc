@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tracing/testing/span_collector.h"
 
 #include "core/sha256.h"
 #include "grpc_idempotency/client/channel_credentials.h"
@@ -28,7 +29,6 @@
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/store/postgres_connection.h"
-#include "server/tracing/testing/span_collector.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/metrics_page.h"

@@ -10,14 +10,19 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "google/protobuf/util/json_util.h"
 
+#include "core/mutex.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/channel_credentials.h"
+#include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
@@ -230,6 +235,27 @@ TEST_F(CtlTest, ATreeShowsTheCallsThatAHandlerMade) {
                               HasSubstr(child_id)));
 }
 
+TEST_F(CtlTest, ATreeReportsWhatIsDeeperThanItShows) {
+  const auto reserve = [&](const std::string& key, const std::string& parent) {
+    v1::ReserveRequest request = testing::SomeReserve(key);
+    request.mutable_record_key()->set_namespace_("payments");
+    if (!parent.empty()) {
+      *request.mutable_parent() = request.record_key();
+      request.mutable_parent()->set_key(parent);
+    }
+    return Call(&v1::IdempotencyService::Stub::Reserve, request).record_id();
+  };
+  const std::string root = reserve("root", "");
+  const std::string child = reserve("child", root);
+  const std::string grandchild = reserve("grandchild", child);
+  const Result cut = Run("reader", {"tree", root, "--depth=1"});
+  EXPECT_THAT(cut.out, AllOf(HasSubstr(child), Not(HasSubstr(grandchild))));
+  EXPECT_EQ(cut.err, "Only 1 level of calls is shown: 1 record below, raise --depth.\n");
+  const Result whole = Run("reader", {"tree", root, "--depth=2"});
+  EXPECT_THAT(whole.out, HasSubstr(grandchild));
+  EXPECT_EQ(whole.err, "");
+}
+
 TEST_F(CtlTest, RulesHoldForOperatorsToo) {
   const std::string id = MakeUnknown("order-1");
   // A reader sees the record, and not its content.
@@ -273,6 +299,94 @@ TEST_F(CtlTest, WatchShowsChangesUntilItIsInterrupted) {
   const auto ended = (*process)->Wait();
   ASSERT_TRUE(ended.ok()) << ended.status();
   EXPECT_EQ(ended->code, 0);
+}
+
+// Answers List from a script; a call without a line of it gets no answer until it is cancelled.
+class ScriptedAdmin final : public v1::IdempotencyAdminService::Service {
+ public:
+  explicit ScriptedAdmin(std::vector<grpc::Status> script) : script_(std::move(script)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  void AwaitUnansweredCall() { unanswered_.WaitForNotification(); }
+
+  grpc::Status List(grpc::ServerContext* context, const v1::ListRequest* /*request*/,
+                    v1::ListResponse* response) override {
+    std::size_t call = 0;
+    {
+      const MutexLock lock(mutex_);
+      call = calls_++;
+    }
+    if (call < script_.size()) {
+      v1::Record& record = *response->add_records();
+      record.set_record_id(absl::StrCat("record-", call));
+      record.set_state(v1::RECORD_STATE_UNKNOWN);
+      return script_[call];
+    }
+    // Once: the process makes one call at a time.
+    unanswered_.Notify();
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  }
+
+ private:
+  const std::vector<grpc::Status> script_;
+  Mutex mutex_;
+  std::size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Notification unanswered_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+std::unique_ptr<testing::Process> Watch(const ScriptedAdmin& admin) {
+  auto process =
+      testing::Process::Start({"idempotencyctl", "watch", "--namespace=payments",
+                               "--address=" + admin.address(), "--interval=200ms", "--timeout=1h"});
+  EXPECT_TRUE(process.ok()) << process.status();
+  return *std::move(process);
+}
+
+TEST(WatchTest, AnInterruptEndsAListingThatHasBegun) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    ScriptedAdmin admin({grpc::Status::OK});
+    const auto process = Watch(admin);
+    admin.AwaitUnansweredCall();
+    process->Signal(signal);
+    const auto ended = process->Wait();
+    ASSERT_TRUE(ended.ok()) << ended.status();
+    EXPECT_EQ(ended->code, 0);
+    EXPECT_EQ(process->Stderr(), "");
+  }
+}
+
+TEST(WatchTest, AnOutageDoesNotEndIt) {
+  ScriptedAdmin admin({grpc::Status::OK, grpc::Status(grpc::StatusCode::UNAVAILABLE, "it restarts"),
+                       grpc::Status::OK});
+  const auto process = Watch(admin);
+  EXPECT_TRUE(process->WaitForLine("- ").ok()) << process->Stderr();
+  EXPECT_THAT(process->Stdout(), AllOf(HasSubstr("record-0"), HasSubstr("record-2")));
+  admin.AwaitUnansweredCall();
+  process->Signal(SIGINT);
+  const auto ended = process->Wait();
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->code, 0);
+  EXPECT_EQ(process->Stderr(), absl::StrCat("No listing: ", admin.address(),
+                                            ": it restarts; the next try in 1s.\n"
+                                            "The service answers again.\n"));
+}
+
+TEST(WatchTest, ARefusalEndsIt) {
+  ScriptedAdmin admin(
+      {grpc::Status::OK, grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "it may not")});
+  const auto process = Watch(admin);
+  const auto ended = process->Wait();
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->code, 1);
+  EXPECT_THAT(process->Stderr(), HasSubstr("it may not"));
 }
 
 }  // namespace

@@ -4,14 +4,18 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "tracing/testing/span_collector.h"
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
-#include "server/tracing/testing/span_collector.h"
+#include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
@@ -34,6 +38,16 @@ std::string Attribute(const SpanCollector::Span& span, const std::string& name) 
     return value.has_int_value() ? absl::StrCat(value.int_value()) : value.string_value();
   }
   return "";
+}
+
+// Those of operations, without those of store calls.
+std::vector<SpanCollector::Span> ServerSpans(std::vector<SpanCollector::Span> spans) {
+  spans.erase(std::remove_if(spans.begin(), spans.end(),
+                             [](const SpanCollector::Span& span) {
+                               return span.kind() != SpanCollector::Span::SPAN_KIND_SERVER;
+                             }),
+              spans.end());
+  return spans;
 }
 
 class TracingTest : public ::testing::Test {
@@ -78,7 +92,8 @@ TEST_F(TracingTest, AReplayLeadsToTheFirstAttempt) {
   (*request.mutable_labels())["traceparent"] = kSecond;
   ASSERT_EQ(Reserve(request, "").verdict_case(), v1::ReserveResponse::kReplay);
 
-  const auto spans = collector_.AwaitSpans(3);
+  // One of the store's call for each, which is not of interest here.
+  const auto spans = ServerSpans(collector_.AwaitSpans(6));
   ASSERT_EQ(spans.size(), 3);
   EXPECT_EQ(absl::BytesToHexString(spans[0].trace_id()), "11111111111111111111111111111111");
   EXPECT_EQ(absl::BytesToHexString(spans[0].parent_span_id()), "aaaaaaaaaaaaaaaa");
@@ -111,9 +126,22 @@ TEST_F(TracingTest, TheCallersSpanIsTheParentAndSamplingIsTheCallers) {
   Reserve(testing::SomeReserve("no-traceparent"), "00-nonsense");
   // Metadata is of this very call, a label of the guarded one.
   Reserve(request, kSecond);
-  const auto spans = collector_.AwaitSpans(1);
-  ASSERT_EQ(spans.size(), 1);
-  EXPECT_EQ(absl::BytesToHexString(spans[0].parent_span_id()), "bbbbbbbbbbbbbbbb");
+  const auto spans = collector_.AwaitSpans(2);
+  ASSERT_EQ(spans.size(), 2);
+  const SpanCollector::Span& call = spans[0];
+  const SpanCollector::Span& operation = spans[1];
+  EXPECT_EQ(absl::BytesToHexString(operation.parent_span_id()), "bbbbbbbbbbbbbbbb");
+
+  // The store's call has begun, and ended, within the operation.
+  EXPECT_EQ(call.trace_id(), operation.trace_id());
+  EXPECT_EQ(call.parent_span_id(), operation.span_id());
+  EXPECT_NE(call.span_id(), operation.span_id());
+  EXPECT_EQ(call.kind(), SpanCollector::Span::SPAN_KIND_CLIENT);
+  EXPECT_EQ(call.name(), "Reserve");
+  EXPECT_EQ(Attribute(call, "db.system"), "sqlite");
+  EXPECT_EQ(Attribute(call, "db.operation.name"), "Reserve");
+  EXPECT_EQ(Attribute(call, "db.operation.batch.size"), "");
+  EXPECT_LE(call.end_time_unix_nano(), operation.end_time_unix_nano());
 }
 
 TEST_F(TracingTest, AFrozenCollectorHoldsNothingUp) {
@@ -124,6 +152,57 @@ TEST_F(TracingTest, AFrozenCollectorHoldsNothingUp) {
     EXPECT_EQ(Reserve(request, kFirst).verdict_case(), v1::ReserveResponse::kReserved);
   }
   EXPECT_GE(collector_.AwaitCalls(1), 1);
+}
+
+// A collector on a name of this machine, which needs a certificate that the daemon trusts.
+class TlsTracingTest : public ::testing::Test {
+ protected:
+  TlsTracingTest() {
+    const auto identity = authority_.Issue("collector", "DNS:localhost");
+    grpc::SslServerCredentialsOptions options;
+    options.pem_key_cert_pairs.push_back({identity.key, identity.certificate});
+    collector_ = std::make_unique<SpanCollector>(grpc::SslServerCredentials(options));
+    port_ = collector_->address().substr(collector_->address().rfind(':'));
+    std::ofstream(folder_.File("trusted.pem")) << authority_.root();
+    std::ofstream(folder_.File("other.pem")) << other_authority_.root();
+  }
+
+  std::unique_ptr<testing::DaemonProcess> Start(const std::string& ca) {
+    return std::make_unique<testing::DaemonProcess>(
+        absl::StrCat("sqlite:", folder_.File("records.db")),
+        std::vector<std::string>{absl::StrCat("--otlp_endpoint=localhost", port_),
+                                 absl::StrCat("--otlp_ca=", folder_.File(ca))});
+  }
+
+  static void ReserveSampled(const testing::DaemonProcess& daemon) {
+    const auto stub = v1::IdempotencyService::NewStub(
+        grpc::CreateChannel(daemon.address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.AddMetadata("traceparent", kFirst);
+    v1::ReserveResponse response;
+    EXPECT_TRUE(stub->Reserve(&context, testing::SomeReserve("key"), &response).ok());
+  }
+
+  testing::TempFolder folder_;
+  testing::CertificateAuthority authority_;
+  testing::CertificateAuthority other_authority_;
+  std::unique_ptr<SpanCollector> collector_;
+  std::string port_;
+};
+
+TEST_F(TlsTracingTest, SpansGoToACollectorThatTheAuthorityCertified) {
+  const auto daemon = Start("trusted.pem");
+  ReserveSampled(*daemon);
+  EXPECT_EQ(collector_->AwaitSpans(2).size(), 2);
+}
+
+TEST_F(TlsTracingTest, NoSpanGoesToAnyOtherCollector) {
+  auto daemon = Start("other.pem");
+  ReserveSampled(*daemon);
+  // Its end sends what is queued.
+  daemon->Terminate();
+  EXPECT_THAT(daemon->process().Stderr(), HasSubstr("spans cannot be exported"));
+  EXPECT_EQ(collector_->bytes(), "");
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ def scrape():
             [BIN / "idempotencyd", "serve", f"--store=sqlite:{folder}/records.db",
              "--listen=127.0.0.1:0", "--metrics=127.0.0.1:0", f"--config={config}",
              "--log_format=json", "--log_level=debug"],
-            stdout=subprocess.PIPE, stderr=log_file, text=True)
+            env={**os.environ, "GRPC_VERBOSITY": "DEBUG"}, stdout=subprocess.PIPE, stderr=log_file,
+            text=True)
         try:
             ready = daemon.stdout.readline()
             address = re.search(r"metrics on (\S+)", ready)[1]
@@ -51,7 +52,15 @@ def scrape():
             daemon.wait(timeout=30)
             log_file.close()
         log = pathlib.Path(folder, "log").read_text()
-    return labels_of(page), log
+    return page, log
+
+
+def object_of(pairs):
+    """A JSON object in which no name stands twice."""
+    names = [name for name, _ in pairs]
+    if len(names) != len(set(names)):
+        raise ValueError(f"a name stands twice: {names}")
+    return dict(pairs)
 
 
 def labels_of(page):
@@ -72,6 +81,8 @@ FAMILIES = {
     "idempotency_quota_exceeded_total": {"namespace", "limit"},
     "idempotency_namespace_records": {"namespace"},
     "idempotency_namespace_reply_bytes": {"namespace"},
+    "idempotency_certificate_not_before_timestamp_seconds": {"certificate"},
+    "idempotency_certificate_not_after_timestamp_seconds": {"certificate"},
 }
 
 
@@ -94,15 +105,17 @@ class MonitoringTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.metrics, cls.log = scrape()
+        cls.page, cls.log = scrape()
+        cls.metrics = labels_of(cls.page)
         for name, labels in FAMILIES.items():
             cls.metrics.setdefault(name, set()).update(labels)
         cls.recorded = {rule["record"] for group in yaml.safe_load(RULES.read_text())["groups"]
                         for rule in group["rules"] if "record" in rule}
 
     def test_each_line_of_the_log_is_an_object(self):
-        lines = [json.loads(line) for line in self.log.splitlines()]
+        lines = [json.loads(line, object_pairs_hook=object_of) for line in self.log.splitlines()]
         self.assertIn("serving", [line["message"] for line in lines])
+        self.assertTrue([line["text"] for line in lines if line["message"] == "grpc"])
         for line in lines:
             self.assertRegex(line["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
             self.assertIn(line["severity"], ("debug", "info", "warning", "error"))
@@ -121,6 +134,14 @@ class MonitoringTest(unittest.TestCase):
                 known = OF_PROMETHEUS.union(*(self.metrics[other] for other, _ in named
                                               if other in self.metrics))
                 self.assertEqual(used - known, set(), f"{where}: {query}")
+
+    def test_alerts_on_single_errors_have_their_series_from_the_start(self):
+        """increase() of a series that begins with its first error is 0."""
+        expression = alerts()["IdempotencyRecordDamaged"]["expr"]
+        for reason in re.search(r'reason=~"([A-Z_|]+)"', expression)[1].split("|"):
+            for method in ("Reserve", "Complete", "Release", "Extend", "Get"):
+                self.assertRegex(self.page, rf'(?m)^idempotency_store_errors_total{{method="{method}",'
+                                            rf'reason="{reason}"}} 0$')
 
     def test_every_metric_of_the_code_is_in_the_scrape(self):
         """FAMILIES has no name that the daemon does not know."""

@@ -19,6 +19,7 @@
 #include "grpc_idempotency/log_sink.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "grpc_idempotency/server_guard/guard_threads.h"
+#include "grpc_idempotency/server_guard/guard_tracer.h"
 #include "grpc_idempotency/server_guard/method_config.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "grpc_idempotency/server_guard/replay_cache_options.h"
@@ -63,6 +64,11 @@ struct GuardOptions {
 
   // Callbacks for the guard's events.
   GuardHooks hooks;
+
+  // Receives a span for the admission and for the recording of each call of a sampled trace.
+  // nullptr: the guard makes no spans, and the daemon's span of a reservation is a child of the
+  // caller's.
+  std::shared_ptr<GuardTracer> tracer;
 
   // The log of the guard and of its connection to idempotencyd (unless `connection` has its own
   // `log`); empty: spdlog's default logger. For events that calls can cause, the guard writes

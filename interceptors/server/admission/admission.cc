@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/answer_kind.h"
@@ -74,6 +76,27 @@ VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
   return VerdictEvent::Verdict::kNone;
 }
 
+// As in the daemon's metrics and spans; "" without a verdict.
+std::string_view VerdictName(const v1::ReserveResponse& verdict) {
+  switch (verdict.verdict_case()) {
+    case v1::ReserveResponse::kReserved:
+      return "reserved";
+    case v1::ReserveResponse::kReplay:
+      return "replay";
+    case v1::ReserveResponse::kInFlight:
+      return "in_flight";
+    case v1::ReserveResponse::kMismatch:
+      return "mismatch";
+    case v1::ReserveResponse::kOutcomeUnknown:
+      return "outcome_unknown";
+    case v1::ReserveResponse::kExpired:
+      return "expired";
+    case v1::ReserveResponse::VERDICT_NOT_SET:
+      break;
+  }
+  return "";
+}
+
 // The attempt of the verdict that is set; the others are empty.
 std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
   return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
@@ -101,8 +124,12 @@ void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
 }
 
 void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
+  v1::ReserveRequest request = reserve_request_;
+  if (!span_traceparent_.empty()) {
+    (*request.mutable_labels())[std::string(kTraceparent)] = span_traceparent_;
+  }
   operation_->reservations.Request(
-      reserve_request_, max_wait, deadline,
+      std::move(request), max_wait, deadline,
       [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); });
 }
 
@@ -113,13 +140,26 @@ Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOp
       reserve_request_(std::move(reserve_request)),
       deadline_(deadline),
       done_(std::move(done)),
-      request_(request) {}
+      request_(request),
+      span_(CallSpan::Start(*operation_, "idempotency admission",
+                            TraceparentOf(reserve_request_.labels()))) {
+  if (span_.has_value()) span_traceparent_ = span_->traceparent();
+}
 
 void Admission::ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer,
                               const absl::Status& why) {
-  if (std::exchange(reported_, true) || !operation_->options.hooks.on_verdict) return;
+  if (std::exchange(reported_, true)) return;
   const v1::ReserveResponse& verdict =
       answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
+  if (span_.has_value()) {
+    span_->Set("idempotency.record_id", verdict.record_id());
+    span_->Set("idempotency.attempt", static_cast<std::int64_t>(AttemptOf(verdict)));
+    span_->Set("idempotency.verdict", VerdictName(verdict));
+    span_->Link(TraceparentOf(verdict.replay().labels()));
+    std::move(*span_).End(*operation_, why);
+    span_.reset();
+  }
+  if (!operation_->options.hooks.on_verdict) return;
   CallHook(*operation_->log, operation_->options.hooks.on_verdict,
            VerdictEvent{{operation_->name, verdict.record_id(), AttemptOf(verdict),
                          TraceparentOf(reserve_request_.labels())},

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -12,6 +13,7 @@
 #include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/recovery.h"
+#include "interceptors/server/execution/call_span.h"
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/reservation/reserve_call.h"
@@ -59,7 +61,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   using Labels = google::protobuf::Map<std::string, std::string>;
 
   void Request(absl::Duration max_wait, Scheduler::Time deadline);
-  // Calls the hook, once.
+  // Calls the hook and ends the span, once.
   void ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer, const absl::Status& why);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
   void Grant(const ReserveAnswer& answer);
@@ -89,6 +91,10 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   const google::protobuf::Message* const request_;
   // Both are used by one thread after another: each step starts the next.
   bool reported_ = false;
+  // Until the verdict, of a sampled call.
+  std::optional<CallSpan> span_;
+  // Its `traceparent`, for the daemon's spans; "" without one.
+  std::string span_traceparent_;
   // The token of the grant that the ledger and the recovery handler have cleared.
   std::string cleared_token_;
 };

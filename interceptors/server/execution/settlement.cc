@@ -1,5 +1,6 @@
 #include "interceptors/server/execution/settlement.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,22 @@ namespace {
 
 absl::Status NotRecorded(std::string_view message) {
   return MakeError(Reason::kOutcomeNotRecorded, message);
+}
+
+std::string_view DispositionName(Disposition disposition) {
+  switch (disposition) {
+    case Disposition::kComplete:
+      return "complete";
+    case Disposition::kRelease:
+      return "release";
+    case Disposition::kReleaseUnknown:
+      return "release_unknown";
+    case Disposition::kLetLapse:
+      return "let_lapse";
+    case Disposition::kReleaseLater:
+      break;
+  }
+  return "release_later";
 }
 
 // The reply is recorded, but a gRPC batch for a failure cannot carry a message: the caller gets
@@ -66,6 +83,8 @@ std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> exec
 Settlement::Settlement(PassKey<Settlement> /*key*/, std::shared_ptr<LiveExecution> execution,
                        v1::Reply reply, Done done)
     : execution_(std::move(execution)),
+      span_(CallSpan::Start(execution_->operation(), "idempotency recording",
+                            TraceparentOf(execution_->reserve_request().labels()))),
       code_(StatusCodeFrom(reply.code())),
       reply_(std::move(reply)),
       done_(std::move(done)) {}
@@ -252,6 +271,12 @@ void Settlement::Finish(const Outcome& outcome) {
     execution_->operation().reservations.scheduler().Cancel(caller_timer_);
   }
   const GuardedOperation& operation = execution_->operation();
+  if (span_.has_value()) {
+    span_->Set("idempotency.record_id", execution_->record_id());
+    span_->Set("idempotency.attempt", static_cast<std::int64_t>(execution_->attempt()));
+    span_->Set("idempotency.disposition", DispositionName(disposition));
+    std::move(*span_).End(operation, outcome.error);
+  }
   if (operation.options.hooks.on_recorded) {
     CallHook(*operation.log, operation.options.hooks.on_recorded,
              RecordedEvent{{operation.name, execution_->record_id(), execution_->attempt(),

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "core/pass_key.h"
 #include "grpc_idempotency/server_guard/disposition.h"
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/execution/call_span.h"
 #include "interceptors/server/execution/ledger_lookup.h"
 #include "interceptors/server/execution/live_execution.h"
 
@@ -79,6 +81,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   void Finish(const Outcome& outcome);
 
   const std::shared_ptr<LiveExecution> execution_;
+  // Until the end, of a sampled call. Used by the one that gets `done_`.
+  std::optional<CallSpan> span_;
   const grpc::StatusCode code_;
   v1::Reply reply_;
   // The reason of a release; "": the handler's answer.

@@ -1,4 +1,4 @@
-#include "server/tracing/otlp_exporter.h"
+#include "tracing/otlp_exporter.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -10,25 +10,29 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-
-#include "server/tracing/testing/span_collector.h"
+#include "tracing/testing/span_collector.h"
 
 namespace idempotency::internal {
 namespace {
 
 using testing::SpanCollector;
 
-class Counts final : public Observer {
- public:
-  void SpansExported(std::size_t spans) override { exported += static_cast<int>(spans); }
-  void SpansDropped(std::size_t spans) override { dropped += static_cast<int>(spans); }
+struct Counts {
+  OtlpExporter::Events Events() {
+    return {[this](std::size_t spans) { exported += static_cast<int>(spans); },
+            [this](std::size_t spans) { dropped += static_cast<int>(spans); },
+            [this](const absl::Status& status) { (status.ok() ? recoveries : outages) += 1; }};
+  }
 
   std::atomic<int> exported{0};
   std::atomic<int> dropped{0};
+  std::atomic<int> outages{0};
+  std::atomic<int> recoveries{0};
 };
 
 OtlpExporter::Options Quick() {
   OtlpExporter::Options options;
+  options.service = "a-service";
   options.version = "1.2.3";
   options.max_queued = 4;
   options.max_batch = 2;
@@ -45,7 +49,7 @@ Span SomeSpan(const std::string& name) {
   span.start = absl::FromUnixNanos(1'000'000'001);
   span.end = absl::FromUnixNanos(1'000'000'009);
   span.attributes = {{"text", std::string("a")}, {"number", std::int64_t{7}}, {"flag", true}};
-  span.link = span.parent;
+  span.links.push_back({span.parent, "first_attempt"});
   span.failed = true;
   return span;
 }
@@ -55,7 +59,7 @@ class OtlpExporterTest : public ::testing::Test {
   std::unique_ptr<OtlpExporter> Start(const OtlpExporter::Options& options = Quick()) {
     return std::make_unique<OtlpExporter>(
         grpc::CreateChannel(collector_.address(), grpc::InsecureChannelCredentials()), options,
-        counts_);
+        counts_.Events());
   }
 
   SpanCollector collector_;
@@ -167,11 +171,13 @@ TEST_F(OtlpExporterTest, ASlowCollectorDoesNotHoldUpTheEnd) {
 TEST_F(OtlpExporterTest, EndsWithoutACollector) {
   OtlpExporter::Options options = Quick();
   auto exporter = std::make_unique<OtlpExporter>(
-      grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()), options, counts_);
+      grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()), options,
+      counts_.Events());
   for (int i = 0; i < 10; ++i) exporter->Record(SomeSpan(absl::StrCat(i)));
   exporter.reset();
   EXPECT_EQ(counts_.exported, 0);
   EXPECT_EQ(counts_.dropped, 10);
+  EXPECT_EQ(counts_.outages, 1);
 }
 
 }  // namespace

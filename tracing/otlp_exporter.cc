@@ -1,4 +1,4 @@
-#include "server/tracing/otlp_exporter.h"
+#include "tracing/otlp_exporter.h"
 
 #include <grpcpp/client_context.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 
 #include "grpc_idempotency/deadline.h"
-#include "server/observability/log.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency::internal {
 
@@ -43,12 +43,24 @@ void AddAttribute(const std::string& name,
   }
 }
 
+otlp::trace::v1::Span::SpanKind KindOf(SpanKind kind) {
+  switch (kind) {
+    case SpanKind::kInternal:
+      return otlp::trace::v1::Span::SPAN_KIND_INTERNAL;
+    case SpanKind::kServer:
+      return otlp::trace::v1::Span::SPAN_KIND_SERVER;
+    case SpanKind::kClient:
+      break;
+  }
+  return otlp::trace::v1::Span::SPAN_KIND_CLIENT;
+}
+
 void Write(const Span& span, otlp::trace::v1::Span* proto) {
   proto->set_trace_id(Bytes(span.parent.trace_id));
   proto->set_span_id(Bytes(span.id));
   proto->set_parent_span_id(Bytes(span.parent.span_id));
   proto->set_name(span.name);
-  proto->set_kind(otlp::trace::v1::Span::SPAN_KIND_SERVER);
+  proto->set_kind(KindOf(span.kind));
   proto->set_start_time_unix_nano(static_cast<std::uint64_t>(absl::ToUnixNanos(span.start)));
   proto->set_end_time_unix_nano(static_cast<std::uint64_t>(absl::ToUnixNanos(span.end)));
   // Sampled.
@@ -56,24 +68,25 @@ void Write(const Span& span, otlp::trace::v1::Span* proto) {
   for (const auto& [name, value] : span.attributes) {
     AddAttribute(name, value, proto->mutable_attributes());
   }
-  if (span.link.has_value()) {
-    otlp::trace::v1::Span::Link& link = *proto->add_links();
-    link.set_trace_id(Bytes(span.link->trace_id));
-    link.set_span_id(Bytes(span.link->span_id));
-    AddAttribute("idempotency.link", std::string("first_attempt"), link.mutable_attributes());
+  for (const SpanLink& link : span.links) {
+    otlp::trace::v1::Span::Link& written = *proto->add_links();
+    written.set_trace_id(Bytes(link.target.trace_id));
+    written.set_span_id(Bytes(link.target.span_id));
+    AddAttribute("idempotency.link", std::string(link.relation), written.mutable_attributes());
   }
   if (span.failed) proto->mutable_status()->set_code(otlp::trace::v1::Status::STATUS_CODE_ERROR);
 }
 
-ExportTraceServiceRequest RequestOf(const std::vector<Span>& batch, const std::string& version) {
+ExportTraceServiceRequest RequestOf(const std::vector<Span>& batch, const std::string& service,
+                                    const std::string& version) {
   ExportTraceServiceRequest request;
   otlp::trace::v1::ResourceSpans& spans = *request.add_resource_spans();
   auto* const resource = spans.mutable_resource()->mutable_attributes();
-  AddAttribute("service.name", std::string("idempotencyd"), resource);
-  AddAttribute("service.version", version, resource);
+  AddAttribute("service.name", service, resource);
+  if (!version.empty()) AddAttribute("service.version", version, resource);
   otlp::trace::v1::ScopeSpans& scope = *spans.add_scope_spans();
   scope.mutable_scope()->set_name("grpc-idempotency");
-  scope.mutable_scope()->set_version(version);
+  scope.mutable_scope()->set_version(IDEMPOTENCY_VERSION);
   for (const Span& span : batch) Write(span, scope.add_spans());
   return request;
 }
@@ -88,9 +101,8 @@ bool IsRetryable(grpc::StatusCode code) {
 
 }  // namespace
 
-OtlpExporter::OtlpExporter(std::shared_ptr<grpc::Channel> channel, Options options,
-                           Observer& observer)
-    : channel_(std::move(channel)), options_(std::move(options)), observer_(observer) {
+OtlpExporter::OtlpExporter(std::shared_ptr<grpc::Channel> channel, Options options, Events events)
+    : channel_(std::move(channel)), options_(std::move(options)), events_(std::move(events)) {
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "otlp");
     Run();
@@ -118,7 +130,7 @@ void OtlpExporter::Record(Span span) {
       return;
     }
   }
-  observer_.SpansDropped(1);
+  events_.dropped(1);
 }
 
 std::vector<Span> OtlpExporter::NextBatch() {
@@ -157,7 +169,7 @@ bool OtlpExporter::GiveUp(bool exported) {
     left = queue_.size();
     queue_.clear();
   }
-  if (left > 0) observer_.SpansDropped(left);
+  if (left > 0) events_.dropped(left);
   return true;
 }
 
@@ -170,7 +182,7 @@ bool OtlpExporter::Pause(absl::Duration duration) {
 }
 
 bool OtlpExporter::Export(const std::vector<Span>& batch) {
-  const ExportTraceServiceRequest request = RequestOf(batch, options_.version);
+  const ExportTraceServiceRequest request = RequestOf(batch, options_.service, options_.version);
   const std::unique_ptr<TraceService::Stub> stub = TraceService::NewStub(channel_);
   absl::Duration pause = options_.backoff;
   for (int tries = 1;; ++tries, pause *= 2) {
@@ -182,19 +194,17 @@ bool OtlpExporter::Export(const std::vector<Span>& batch) {
       const auto size = static_cast<std::int64_t>(batch.size());
       const std::int64_t rejected =
           std::clamp<std::int64_t>(response.partial_success().rejected_spans(), 0, size);
-      observer_.SpansExported(static_cast<std::size_t>(size - rejected));
-      if (rejected > 0) observer_.SpansDropped(static_cast<std::size_t>(rejected));
-      if (failing_) Log(LogLevel::kInfo, "spans are exported again");
+      events_.exported(static_cast<std::size_t>(size - rejected));
+      if (rejected > 0) events_.dropped(static_cast<std::size_t>(rejected));
+      if (failing_) events_.outage(absl::OkStatus());
       failing_ = false;
       return true;
     }
-    if (!failing_) {
-      Log(LogLevel::kWarn, "spans cannot be exported", {{"error", status.error_message()}});
-    }
+    if (!failing_) events_.outage(FromGrpcStatus(status));
     failing_ = true;
     if (!IsRetryable(status.error_code()) || tries == options_.max_tries || !Pause(pause)) break;
   }
-  observer_.SpansDropped(batch.size());
+  events_.dropped(batch.size());
   return false;
 }
 

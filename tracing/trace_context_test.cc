@@ -1,4 +1,4 @@
-#include "server/tracing/trace_context.h"
+#include "tracing/trace_context.h"
 
 #include <gtest/gtest.h>
 
@@ -59,6 +59,13 @@ TEST(TraceContextTest, SpanIdsDiffer) {
   for (int i = 0; i < 1000; ++i) ids.insert(NewSpanId());
   EXPECT_EQ(ids.size(), 1000);
   EXPECT_EQ(ids.count(SpanId{}), 0);
+}
+
+TEST(TraceContextTest, FormatsWhatItParses) {
+  for (const char* text : {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                           "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"}) {
+    EXPECT_EQ(FormatTraceparent(*ParseTraceparent(text)), text);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "server/tracing/trace_context.h"
+#include "tracing/trace_context.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -34,6 +34,15 @@ bool ParseHex(std::string_view text, std::array<std::uint8_t, kSize>& bytes) {
 }
 
 template <typename Id>
+void AppendHex(const Id& id, std::string& text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const std::uint8_t byte : id) {
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+}
+
+template <typename Id>
 bool IsZero(const Id& id) {
   return std::all_of(id.begin(), id.end(), [](std::uint8_t byte) { return byte == 0; });
 }
@@ -60,6 +69,15 @@ std::optional<TraceContext> ParseTraceparent(std::string_view text) {
   if (longer && (version[0] == 0 || text[kLength] != '-')) return std::nullopt;
   context.sampled = (flags[0] & 1U) != 0;
   return context;
+}
+
+std::string FormatTraceparent(const TraceContext& context) {
+  std::string text = "00-";
+  AppendHex(context.trace_id, text);
+  text += '-';
+  AppendHex(context.span_id, text);
+  text += context.sampled ? "-01" : "-00";
+  return text;
 }
 
 SpanId NewSpanId() {

@@ -1,31 +1,42 @@
-#ifndef IDEMPOTENCY_SERVER_TRACING_TRACER_H_
-#define IDEMPOTENCY_SERVER_TRACING_TRACER_H_
+#ifndef IDEMPOTENCY_TRACING_TRACER_H_
+#define IDEMPOTENCY_TRACING_TRACER_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
-
-#include "server/tracing/trace_context.h"
+#include "tracing/trace_context.h"
 
 namespace idempotency::internal {
+
+// As OpenTelemetry's.
+enum class SpanKind { kInternal, kServer, kClient };
+
+// Another span, of this or another trace.
+struct SpanLink {
+  TraceContext target;
+  // The value of the link's attribute `idempotency.link`: "first_attempt", of a replay, the attempt
+  // that ran first; "batch", another operation of the same store call. A literal.
+  std::string_view relation;
+};
 
 // One operation of a trace. No keys, scopes, tokens, requests or replies: a record appears by its
 // id.
 struct Span {
   TraceContext parent;
   SpanId id{};
+  SpanKind kind = SpanKind::kServer;
   std::string name;
   absl::Time start;
   absl::Time end;
   // Names as in OpenTelemetry's semantic conventions, where there are some.
   std::vector<std::pair<std::string, std::variant<std::string, std::int64_t, bool>>> attributes;
-  // Of a replay: the attempt that ran first.
-  std::optional<TraceContext> link;
+  // At most limits::kMaxSpanLinks.
+  std::vector<SpanLink> links;
   bool failed = false;
 };
 
@@ -44,4 +55,4 @@ class Tracer {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_TRACING_TRACER_H_
+#endif  // IDEMPOTENCY_TRACING_TRACER_H_

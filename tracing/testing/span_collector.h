@@ -23,10 +23,11 @@ class SpanCollector final
   using Response = opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse;
   using Span = opentelemetry::proto::trace::v1::Span;
 
-  SpanCollector() {
+  explicit SpanCollector(const std::shared_ptr<grpc::ServerCredentials>& credentials =
+                             grpc::InsecureServerCredentials()) {
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", credentials, &port);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     address_ = "127.0.0.1:" + std::to_string(port);

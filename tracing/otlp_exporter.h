@@ -1,22 +1,23 @@
-#ifndef IDEMPOTENCY_SERVER_TRACING_OTLP_EXPORTER_H_
-#define IDEMPOTENCY_SERVER_TRACING_OTLP_EXPORTER_H_
+#ifndef IDEMPOTENCY_TRACING_OTLP_EXPORTER_H_
+#define IDEMPOTENCY_TRACING_OTLP_EXPORTER_H_
 
 #include <grpcpp/channel.h>
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "tracing/tracer.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/limits.h"
-#include "server/observability/observer.h"
-#include "server/tracing/tracer.h"
 
 namespace idempotency::internal {
 
@@ -29,7 +30,8 @@ namespace idempotency::internal {
 class OtlpExporter final : public Tracer {
  public:
   struct Options {
-    // As `service.version`.
+    // As `service.name` and `service.version`; an empty version is left out.
+    std::string service;
     std::string version;
     std::size_t max_queued = limits::kMaxQueuedSpans;
     std::size_t max_batch = limits::kMaxSpanBatch;
@@ -45,8 +47,16 @@ class OtlpExporter final : public Tracer {
     int max_tries = 3;
   };
 
-  // `observer` outlives it.
-  OtlpExporter(std::shared_ptr<grpc::Channel> channel, Options options, Observer& observer);
+  // Called on any thread; must not block. All of them must be set.
+  struct Events {
+    std::function<void(std::size_t)> exported;
+    // Spans that are lost.
+    std::function<void(std::size_t)> dropped;
+    // Once when spans cannot be exported, with the reason, and once with OK when they can be again.
+    std::function<void(const absl::Status&)> outage;
+  };
+
+  OtlpExporter(std::shared_ptr<grpc::Channel> channel, Options options, Events events);
   ~OtlpExporter() override;
 
   void Record(Span span) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -67,7 +77,7 @@ class OtlpExporter final : public Tracer {
 
   const std::shared_ptr<grpc::Channel> channel_;
   const Options options_;
-  Observer& observer_;
+  const Events events_;
   Mutex mutex_;
   CondVar changed_;
   std::vector<Span> queue_ ABSL_GUARDED_BY(mutex_);
@@ -81,4 +91,4 @@ class OtlpExporter final : public Tracer {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_TRACING_OTLP_EXPORTER_H_
+#endif  // IDEMPOTENCY_TRACING_OTLP_EXPORTER_H_

@@ -25,6 +25,9 @@ inline constexpr std::string_view kTraceparentName = "traceparent";
 // nullopt for anything but a valid `traceparent`, also of a later version. Thread-safe.
 std::optional<TraceContext> ParseTraceparent(std::string_view text);
 
+// As version 00.
+std::string FormatTraceparent(const TraceContext& context);
+
 // A random id, not all zero. Thread-safe.
 SpanId NewSpanId();
 
