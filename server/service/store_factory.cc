@@ -5,10 +5,14 @@
 #include "server/store/postgres_conninfo.h"
 #include "server/store/postgres_migrator.h"
 #include "server/store/postgres_store.h"
+#include "server/store/redis_store.h"
 #include "server/store/sqlite_store.h"
 
 namespace idempotency::internal {
 namespace {
+
+// For sweeping, for inspections and for administrators.
+constexpr int kOtherConnections = 3;
 
 absl::StatusOr<OpenedStore> OpenSqlite(const StoreAddress& address) {
   absl::StatusOr<std::unique_ptr<SqliteStore>> store = SqliteStore::Open(address.location);
@@ -24,10 +28,24 @@ absl::Status PrepareSchema(const PostgresOptions& options, SchemaPolicy policy) 
   return migrator.CheckSchema();
 }
 
+absl::StatusOr<OpenedStore> OpenRedis(const StoreAddress& address, int connections) {
+  absl::StatusOr<RedisOptions> options = ParseRedisUrl(address.location);
+  if (!options.ok()) return options.status();
+  options->connections = connections + kOtherConnections;
+  absl::StatusOr<std::unique_ptr<RedisStore>> store = RedisStore::Open(*options);
+  if (!store.ok()) return store.status();
+  const RedisStore* const redis = store->get();
+  const auto gauges = [redis] {
+    const ConnectionPoolGauges pool = redis->connections();
+    return StoreConnections{pool.in_use, pool.idle, pool.broken};
+  };
+  return OpenedStore{*std::move(store), gauges};
+}
+
 absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connections,
                                          SchemaPolicy policy) {
   PostgresOptions options = PostgresOptionsFor(address);
-  options.connections = connections + 3;
+  options.connections = connections + kOtherConnections;
   options.read_only = policy == SchemaPolicy::kRead;
   const absl::Status schema = PrepareSchema(options, policy);
   if (!schema.ok()) return schema;
@@ -48,6 +66,8 @@ absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connectio
   switch (address.kind) {
     case StoreAddress::Kind::kSqlite:
       return OpenSqlite(address);
+    case StoreAddress::Kind::kRedis:
+      return OpenRedis(address, connections);
     case StoreAddress::Kind::kPostgres:
       break;
   }
