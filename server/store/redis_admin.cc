@@ -119,10 +119,8 @@ absl::StatusOr<std::string> RedisStore::AuditKey() {
     if (!audit_key_.empty()) return audit_key_;
   }
   const std::string name = absl::StrCat(options_.prefix, ":audit_key");
-  RedisCall write =
-      RedisCalls::Plain({"SET", name, absl::StrCat(Uuid::Random().ToString(),
-                                                   Uuid::Random().ToString()),
-                         "NX"});
+  RedisCall write = RedisCalls::Plain(
+      {"SET", name, absl::StrCat(Uuid::Random().ToString(), Uuid::Random().ToString()), "NX"});
   write.confirm = true;
   if (const auto written = RunOne(write); !written.ok()) return written.status();
   const absl::StatusOr<RedisReply> read = RunOne(RedisCalls::Plain({"GET", name}));
@@ -133,13 +131,27 @@ absl::StatusOr<std::string> RedisStore::AuditKey() {
 }
 
 RedisCall RedisStore::AuditCall(const AuditEntry& entry) const {
-  RedisCall call = RedisCalls::Plain(
-      {"XADD", AuditLogOf(entry.name_space), "*", "at", RedisTime(entry.at), "actor",
-       entry.note.actor, "reason", entry.note.reason, "action",
-       absl::StrCat(static_cast<int>(entry.action)), "forced", entry.forced ? "1" : "0", "id",
-       UuidBytes(entry.record_id), "hmac", DigestBytes(entry.key_hmac), "state",
-       absl::StrCat(static_cast<int>(ToProto(entry.state))), "attempt",
-       absl::StrCat(entry.attempt)});
+  RedisCall call = RedisCalls::Plain({"XADD",
+                                      AuditLogOf(entry.name_space),
+                                      "*",
+                                      "at",
+                                      RedisTime(entry.at),
+                                      "actor",
+                                      entry.note.actor,
+                                      "reason",
+                                      entry.note.reason,
+                                      "action",
+                                      absl::StrCat(static_cast<int>(entry.action)),
+                                      "forced",
+                                      entry.forced ? "1" : "0",
+                                      "id",
+                                      UuidBytes(entry.record_id),
+                                      "hmac",
+                                      DigestBytes(entry.key_hmac),
+                                      "state",
+                                      absl::StrCat(static_cast<int>(ToProto(entry.state))),
+                                      "attempt",
+                                      absl::StrCat(entry.attempt)});
   call.confirm = true;
   return call;
 }
@@ -160,8 +172,7 @@ absl::StatusOr<RedisRead> RedisStore::ReadOne(const RecordId& id) {
 
 absl::StatusOr<RedisStore::Walk> RedisStore::WalkFrom(const std::optional<RecordId>& after,
                                                       const std::optional<RecordId>& until,
-                                                      const RedisIndex::Filter& filter,
-                                                      int limit) {
+                                                      const RedisIndex::Filter& filter, int limit) {
   const absl::StatusOr<Pool::Lease> session = pool_.Acquire();
   if (!session.ok()) return ToRedisCallerStatus(session.status());
   absl::StatusOr<RedisIndex::Page> page = index_.Read(**session, after, until, filter, limit);
@@ -207,8 +218,7 @@ absl::StatusOr<RecordPage> RedisStore::List(const ListOp& op) {
   std::optional<RecordId> after;
   if (op.after) after = op.after->id;
   const absl::StatusOr<Walk> walk =
-      WalkFrom(after, std::nullopt, {op.name_space, op.scope},
-               std::max(op.limit, VisitLimit(op)));
+      WalkFrom(after, std::nullopt, {op.name_space, op.scope}, std::max(op.limit, VisitLimit(op)));
   if (!walk.ok()) return walk.status();
   RecordPage page;
   for (const Visit& visit : walk->visits) {
@@ -291,15 +301,15 @@ absl::StatusOr<Resolution> RedisStore::ResolveOnce(const ResolveOp& op, bool& ch
   if (!audit_key.ok()) return audit_key.status();
   decision.answer->key_hmac = AuditHmac(*audit_key, op.key);
   if (!decision.store) return decision.answer;
-  AuditEntry entry = EntryFor(
-      *read->stored, op.note,
-      op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased, op.force,
-      read->now);
+  AuditEntry entry =
+      EntryFor(*read->stored, op.note,
+               op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased,
+               op.force, read->now);
   entry.key_hmac = decision.answer->key_hmac;
   const absl::StatusOr<RedisReply> noted = RunOne(AuditCall(entry));
   if (!noted.ok()) return noted.status();
-  const absl::StatusOr<RedisReply> settled = RunOne(calls_.Change(
-      *read->stored, SettledFields(op, *decision.answer, *read->stored, read->now)));
+  const absl::StatusOr<RedisReply> settled = RunOne(
+      calls_.Change(*read->stored, SettledFields(op, *decision.answer, *read->stored, read->now)));
   if (!settled.ok()) return settled.status();
   changed = settled->value().integer() == 0;
   if (changed) TakeBack(entry.name_space, {std::string(noted->value().text())});
@@ -384,8 +394,8 @@ absl::StatusOr<std::vector<bool>> RedisStore::Forget(
   std::vector<RedisCall> changes;
   for (const StoredRecord* const stored : records) {
     AuditEntry entry =
-        EntryFor(*stored, op.note,
-                 entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged, op.force, now);
+        EntryFor(*stored, op.note, entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged,
+                 op.force, now);
     entry.key_hmac = AuditHmac(*audit_key, stored->record.key);
     notes.push_back(AuditCall(entry));
     changes.push_back(entomb ? calls_.Change(*stored, RedisTombstoneFields(TombstoneOf(
@@ -411,9 +421,8 @@ absl::StatusOr<std::vector<bool>> RedisStore::Forget(
 
 absl::StatusOr<AuditPage> RedisStore::ReadAudit(const AuditOp& op) {
   const std::string from = StreamIdBehind(op.after);
-  const absl::StatusOr<RedisReply> reply =
-      RunOne(RedisCalls::Plain({"XRANGE", AuditLogOf(op.name_space), from, "+", "COUNT",
-                                absl::StrCat(op.limit + 1)}));
+  const absl::StatusOr<RedisReply> reply = RunOne(RedisCalls::Plain(
+      {"XRANGE", AuditLogOf(op.name_space), from, "+", "COUNT", absl::StrCat(op.limit + 1)}));
   if (!reply.ok()) return reply.status();
   AuditPage page;
   const RedisValue entries = reply->value();

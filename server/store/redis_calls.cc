@@ -141,15 +141,14 @@ absl::Status ToRedisCallerStatus(const absl::Status& failure) {
 }
 
 std::string RedisCalls::KeyOf(const RecordId& id) const {
-  return absl::StrCat(options_.prefix, ":r:",
-                      absl::BytesToHexString(AbslView(UuidBytes(id))));
+  return absl::StrCat(options_.prefix, ":r:", absl::BytesToHexString(AbslView(UuidBytes(id))));
 }
 
 RedisCall RedisCalls::Script(const RedisScript& script, std::string_view key, bool confirm,
                              absl::Span<const std::string_view> arguments) const {
   const std::string now = options_.clock != nullptr ? RedisTime(options_.clock->Now()) : "";
-  std::vector<std::string_view> all = {"EVALSHA", script.name, "1", key, now,
-                                       Flag(confirm && options_.waits())};
+  std::vector<std::string_view> all = {"EVALSHA", script.name, "1",
+                                       key,       now,         Flag(confirm && options_.waits())};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return {RedisWire(all), RedisSlotOf(key), &script, confirm};
 }
@@ -187,9 +186,8 @@ RedisCall RedisCalls::Complete(const CompleteOp& op) const {
   const std::string key = PackRedisKey(op.key);
   std::string others;
   for (const auto& digest : op.other_digests) others.append(DigestBytes(digest));
-  return Script(
-      CompleteScript(), KeyOf(op.id), /*confirm=*/true,
-      {key, UuidBytes(op.token), DigestBytes(op.reply.digest), others, op.reply.bytes});
+  return Script(CompleteScript(), KeyOf(op.id), /*confirm=*/true,
+                {key, UuidBytes(op.token), DigestBytes(op.reply.digest), others, op.reply.bytes});
 }
 
 absl::StatusOr<Completion> RedisCalls::CompletionOf(const absl::StatusOr<RedisReply>& reply) {

@@ -75,9 +75,9 @@ absl::Status RedisConnection::LogIn(const std::string& user, const RedisSecret& 
   const absl::StatusOr<std::string> password = secret.Read();
   if (!password.ok()) return password.status();
   if (user.empty() && password->empty()) return absl::OkStatus();
-  const absl::StatusOr<RedisReply> in =
-      user.empty() ? Call(RedisWire({"AUTH", *password}), deadline)
-                   : Call(RedisWire({"AUTH", user, *password}), deadline);
+  const absl::StatusOr<RedisReply> in = user.empty()
+                                            ? Call(RedisWire({"AUTH", *password}), deadline)
+                                            : Call(RedisWire({"AUTH", user, *password}), deadline);
   if (!in.ok()) return in.status();
   if (in->value().IsError()) return Refused(address_, "login", in->value().text());
   return absl::OkStatus();
@@ -113,8 +113,8 @@ absl::Status RedisConnection::Begin(const RedisOptions& options, TimePoint deadl
     if (i == 1) server_ = ParseRedisInfo(reply->value().text());
   }
   const absl::Status may = CheckRedisServer(server_, options);
-  return absl::Status(may.code(), may.ok() ? "" : absl::StrCat(address_.ToString(), ": ",
-                                                               may.message()));
+  return absl::Status(may.code(),
+                      may.ok() ? "" : absl::StrCat(address_.ToString(), ": ", may.message()));
 }
 
 void RedisConnection::Send(std::string_view wire) {
@@ -199,8 +199,7 @@ bool RedisConnection::TakeReplies() {
 
 void RedisConnection::Close() { socket_.reset(); }
 
-void RedisConnection::Exchange(absl::Span<RedisConnection* const> connections,
-                               TimePoint deadline) {
+void RedisConnection::Exchange(absl::Span<RedisConnection* const> connections, TimePoint deadline) {
   while (true) {
     std::vector<pollfd> waiting;
     std::vector<RedisConnection*> owners;

@@ -37,9 +37,8 @@ absl::Status RedisIdentity::Check(RedisConnection& connection, RedisTopology& to
     ++asked;
   }
   RedisConnection* const one = &connection;
-  RedisConnection::Exchange({&one, 1},
-                            std::chrono::steady_clock::now() +
-                                absl::ToChronoNanoseconds(options.connect_timeout));
+  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
+                                           absl::ToChronoNanoseconds(options.connect_timeout));
   for (int i = 0; i < asked; ++i) {
     const std::optional<RedisReply> reply = connection.Take();
     if (!reply) return absl::UnavailableError("no answer");

@@ -228,7 +228,8 @@ absl::StatusOr<RedisAddress> ParseRedisAddress(absl::string_view text, int defau
     address.host = std::string(text.substr(0, colon));
     if (colon != absl::string_view::npos) port = text.substr(colon);
   }
-  if (!port.empty() && (!absl::ConsumePrefix(&port, ":") || !absl::SimpleAtoi(port, &address.port))) {
+  if (!port.empty() &&
+      (!absl::ConsumePrefix(&port, ":") || !absl::SimpleAtoi(port, &address.port))) {
     return absl::InvalidArgumentError("address");
   }
   const bool odd = address.host.find_first_of("@/?#% \t\r\n") != std::string::npos;
@@ -309,11 +310,11 @@ absl::StatusOr<RedisOptions> ParseRedisUrl(absl::string_view url) {
 }
 
 std::string DisplayRedis(const RedisOptions& options) {
-  std::string text = absl::StrCat(ModeName(options.mode, options.tls),
-                                  absl::StrJoin(options.addresses, ",",
-                                                [](std::string* out, const RedisAddress& address) {
-                                                  absl::StrAppend(out, address.ToString());
-                                                }));
+  std::string text = absl::StrCat(
+      ModeName(options.mode, options.tls),
+      absl::StrJoin(options.addresses, ",", [](std::string* out, const RedisAddress& address) {
+        absl::StrAppend(out, address.ToString());
+      }));
   if (options.database != 0) absl::StrAppend(&text, "/", options.database);
   return text;
 }

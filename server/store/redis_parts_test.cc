@@ -107,9 +107,10 @@ TEST(RedisSlotsTest, AreThoseOfTheCluster) {
 }
 
 RedisServer ServerFrom(const std::string& more) {
-  return ParseRedisInfo("# Server\r\nredis_version:7.0.15\r\nrole:master\r\ncluster_enabled:0\r\n"
-                        "loading:0\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n" +
-                        more);
+  return ParseRedisInfo(
+      "# Server\r\nredis_version:7.0.15\r\nrole:master\r\ncluster_enabled:0\r\n"
+      "loading:0\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n" +
+      more);
 }
 
 TEST(RedisServerTest, OneThatMayDropRecordsIsRefused) {
@@ -127,8 +128,7 @@ TEST(RedisServerTest, OneThatMayDropRecordsIsRefused) {
   options.wait_aof = true;
   EXPECT_TRUE(absl::IsFailedPrecondition(refusal("")));
   EXPECT_TRUE(refusal("redis_version:7.2.0\r\n").ok());
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(refusal("redis_version:8.0.0\r\naof_enabled:0\r\n")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refusal("redis_version:8.0.0\r\naof_enabled:0\r\n")));
 }
 
 TEST(RedisServerTest, WarnsOfWhatACrashLoses) {

@@ -41,10 +41,10 @@ RedisScript Make(const char* body) {
 
 }  // namespace
 
-#define IDEMPOTENCY_REDIS_SCRIPT(Name, body)                                \
-  const RedisScript& Name() {                                               \
+#define IDEMPOTENCY_REDIS_SCRIPT(Name, body)                                          \
+  const RedisScript& Name() {                                                         \
     static const auto* const script = new RedisScript(Make(redis_script_text::body)); \
-    return *script;                                                         \
+    return *script;                                                                   \
   }
 IDEMPOTENCY_REDIS_SCRIPT(ReserveScript, k_reserve)
 IDEMPOTENCY_REDIS_SCRIPT(CompleteScript, k_complete)
@@ -56,8 +56,8 @@ IDEMPOTENCY_REDIS_SCRIPT(SweepLockScript, k_sweep_lock)
 #undef IDEMPOTENCY_REDIS_SCRIPT
 
 absl::Span<const RedisScript* const> RedisScripts() {
-  static const RedisScript* const kAll[] = {&ReserveScript(), &CompleteScript(), &ReleaseScript(),
-                                            &ExtendScript(),  &ReadScript(),     &ChangeScript(),
+  static const RedisScript* const kAll[] = {&ReserveScript(),  &CompleteScript(), &ReleaseScript(),
+                                            &ExtendScript(),   &ReadScript(),     &ChangeScript(),
                                             &SweepLockScript()};
   return kAll;
 }

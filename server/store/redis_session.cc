@@ -61,6 +61,16 @@ std::optional<RedisAddress> TargetOf(std::string_view error, const RedisAddress&
   return *std::move(address);
 }
 
+// Another server has taken its place, or will.
+bool IsReplaced(std::string_view error) {
+  const absl::string_view kind = KindOf(error);
+  return kind == "READONLY" || kind == "MASTERDOWN" || kind == "LOADING" || kind == "CLUSTERDOWN";
+}
+
+absl::Status Replaced(const RedisAddress& server) {
+  return absl::UnavailableError(absl::StrCat(server.ToString(), ": accepts no writes"));
+}
+
 absl::Status NoAnswer(const RedisAddress& server) {
   return absl::UnavailableError(absl::StrCat(server.ToString(), ": no answer"));
 }
@@ -139,9 +149,8 @@ std::vector<std::string> RedisSession::DurabilityWarnings(const RedisAddress& se
   if (!connection.ok()) return {};
   (*connection)->Send(RedisWire({"CONFIG", "GET", "appendfsync"}));
   RedisConnection* const one = *connection;
-  RedisConnection::Exchange({&one, 1},
-                            std::chrono::steady_clock::now() +
-                                absl::ToChronoNanoseconds(options_.command_timeout));
+  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
+                                           absl::ToChronoNanoseconds(options_.command_timeout));
   const std::optional<RedisReply> reply = one->Take();
   const std::string_view value = reply ? reply->value()[1].text() : std::string_view();
   return RedisDurabilityWarnings(one->server(), value);
@@ -215,6 +224,7 @@ void RedisSession::Collect(absl::Span<const RedisCall> calls, Exchange& exchange
                            std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers) {
   const RedisAddress server = exchange.connection->address();
   bool confirmed = false;
+  bool leave = false;
   for (const Exchange::Sent& sent : exchange.sent) {
     std::optional<RedisReply> reply = exchange.connection->Take();
     if (sent.kind == Exchange::Kind::kWait) confirmed = reply && IsConfirmed(*reply);
@@ -228,12 +238,13 @@ void RedisSession::Collect(absl::Span<const RedisCall> calls, Exchange& exchange
                                        reply->value().text())) {
       again.push_back(*std::move(other));
     } else {
+      leave = leave || IsReplaced(reply->value().text());
       answer = Failure(server, reply->value().text());
     }
   }
-  if (!exchange.connection->Usable()) {
-    topology_.NoteFailed(server, NoAnswer(server));
-    if (options_.mode == RedisOptions::Mode::kCluster) connections_.erase(server);
+  if (leave || !exchange.connection->Usable()) {
+    topology_.NoteFailed(server, leave ? Replaced(server) : NoAnswer(server));
+    connections_.erase(server);
   }
   if (!exchange.confirm || confirmed) return;
   topology_.Log(server, "the replicas did not confirm in time");
@@ -244,7 +255,8 @@ void RedisSession::Collect(absl::Span<const RedisCall> calls, Exchange& exchange
   }
 }
 
-std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress& server, const RedisCall& call,
+std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress& server,
+                                                              const RedisCall& call,
                                                               const Pending& before,
                                                               std::string_view error) {
   const absl::string_view kind = KindOf(error);
@@ -271,11 +283,6 @@ std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress
 absl::Status RedisSession::Failure(const RedisAddress& server, std::string_view error) {
   const absl::string_view kind = KindOf(error);
   topology_.Log(server, error);
-  // Another server has taken its place, or will.
-  if (kind == "READONLY" || kind == "MASTERDOWN" || kind == "LOADING" || kind == "CLUSTERDOWN") {
-    topology_.Suspect();
-    connections_.erase(server);
-  }
   if (kind == "WRONGTYPE") return absl::DataLossError("the key holds no record");
   return absl::UnavailableError(absl::StrCat(server.ToString(), ": ", kind));
 }

@@ -68,12 +68,11 @@ class RedisSession {
   void RunRound(absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
                 std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
   void Queue(const RedisCall& call, const Pending& next, Exchange& exchange);
-  void Collect(absl::Span<const RedisCall> calls, Exchange& exchange,
-               std::vector<Pending>& again,
+  void Collect(absl::Span<const RedisCall> calls, Exchange& exchange, std::vector<Pending>& again,
                std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
   // The server's refusal of a call: what to do instead, nullopt if nothing.
-  std::optional<Pending> Redirected(const RedisAddress& server, const RedisCall& call, const Pending& before,
-                                    std::string_view error);
+  std::optional<Pending> Redirected(const RedisAddress& server, const RedisCall& call,
+                                    const Pending& before, std::string_view error);
   absl::Status Failure(const RedisAddress& server, std::string_view error);
   bool IsConfirmed(const RedisReply& reply) const;
 

@@ -117,9 +117,10 @@ class TlsSocket final : public RedisSocket {
       const int error = SSL_get_error(ssl_.get(), done);
       if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
         const long verified = SSL_get_verify_result(ssl_.get());  // NOLINT(google-runtime-int)
-        return Failed(address, absl::StrCat("TLS: ", verified == X509_V_OK
-                                                         ? SslReason()
-                                                         : X509_verify_cert_error_string(verified)));
+        return Failed(
+            address,
+            absl::StrCat("TLS: ", verified == X509_V_OK ? SslReason()
+                                                        : X509_verify_cert_error_string(verified)));
       }
       const short events = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
       if (!WaitFor(descriptor_.number(), events, deadline)) {
@@ -150,10 +151,9 @@ absl::Status SetUp(SSL_CTX* context, const RedisOptions& options) {
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   // A write that is repeated may be of a longer buffer, at another address.
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  const bool trusts = options.tls_ca.empty()
-                          ? SSL_CTX_set_default_verify_paths(context) == 1
-                          : SSL_CTX_load_verify_locations(context, options.tls_ca.c_str(),
-                                                          nullptr) == 1;
+  const bool trusts = options.tls_ca.empty() ? SSL_CTX_set_default_verify_paths(context) == 1
+                                             : SSL_CTX_load_verify_locations(
+                                                   context, options.tls_ca.c_str(), nullptr) == 1;
   if (!trusts) return absl::UnavailableError(absl::StrCat("tls_ca: ", SslReason()));
   if (options.tls_certificate.empty()) return absl::OkStatus();
   if (SSL_CTX_use_certificate_chain_file(context, options.tls_certificate.c_str()) != 1) {
@@ -242,8 +242,8 @@ absl::StatusOr<Descriptor> ConnectToAny(const RedisAddress& address,
 }  // namespace
 
 int MillisecondsUntil(RedisSocket::TimePoint deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      deadline - std::chrono::steady_clock::now());
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return static_cast<int>(
       std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
 }

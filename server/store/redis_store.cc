@@ -131,8 +131,7 @@ absl::StatusOr<std::string> RedisStore::MarkersOf(RedisSession& session) {
       identity.empty() ? absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString()) : identity;
   std::vector<RedisCall> writes;
   for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
-    writes.push_back(
-        RedisCalls::Plain({"SET", RedisIdentity::KeyOf(options_, i), wanted, "NX"}));
+    writes.push_back(RedisCalls::Plain({"SET", RedisIdentity::KeyOf(options_, i), wanted, "NX"}));
   }
   // One process decides on the value that all take.
   const auto first = session.Run({&writes.front(), 1});

@@ -58,7 +58,7 @@ class RedisStore final : public Store {
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   // Redis removes records itself. A pass marks lapsed reservations UNKNOWN, drops the content of
   // replies, leaves tombstones, removes entries of the index whose records are gone, and counts
-  // the gauges.
+  // the gauges. `removed` counts only the records that the sweep came to first.
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
   // The order of every pass is by id.
   absl::StatusOr<RecordPage> List(const ListOp& op) override;
@@ -103,9 +103,8 @@ class RedisStore final : public Store {
 
   void AddReservations(absl::Span<const ReserveOp> ops, std::vector<RedisCall>& calls) const;
   // The verdicts of `replies`, which belong to AddReservations(). Reads replies that are large.
-  std::vector<absl::StatusOr<Verdict>> VerdictsOf(absl::Span<const ReserveOp> ops,
-                                                  absl::Span<const absl::StatusOr<RedisReply>>
-                                                      replies);
+  std::vector<absl::StatusOr<Verdict>> VerdictsOf(
+      absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies);
   // The records of a page of the index, without their replies.
   absl::StatusOr<Walk> WalkFrom(const std::optional<RecordId>& after,
                                 const std::optional<RecordId>& until,

@@ -32,9 +32,9 @@
 namespace idempotency::internal {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CertificateAuthority;
 using testing::Eventually;
+using ::testing::HasSubstr;
 using testing::RedisClusterProcesses;
 using testing::RedisProcess;
 using testing::RedisProcessOptions;
@@ -378,8 +378,8 @@ TEST_F(RedisStoreTest, TlsWithCertificatesOfBothSides) {
   const std::string ca = write("ca.pem", authority.root());
   RedisProcessOptions tls;
   tls.tls = true;
-  tls.settings = {"--tls-cert-file", write("s.pem", server_identity.certificate),
-                  "--tls-key-file",  write("s.key", server_identity.key),
+  tls.settings = {"--tls-cert-file",    write("s.pem", server_identity.certificate),
+                  "--tls-key-file",     write("s.key", server_identity.key),
                   "--tls-ca-cert-file", ca};
   const auto server = StartServer(tls);
   RedisOptions options = server->options();
@@ -544,10 +544,9 @@ TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {
   following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
   const auto replica = StartServer(following);
   RedisProcessOptions watching;
-  watching.sentinel_configuration =
-      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(),
-                   " 1\nsentinel down-after-milliseconds main 500\n"
-                   "sentinel failover-timeout main 5000\n");
+  watching.sentinel_configuration = absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(),
+                                                 " 1\nsentinel down-after-milliseconds main 500\n"
+                                                 "sentinel failover-timeout main 5000\n");
   const auto sentinel = StartServer(watching);
   RedisOptions options = sentinel->options();
   options.mode = RedisOptions::Mode::kSentinel;

@@ -34,9 +34,7 @@ SweepView ViewOf(const StoredRecord& stored) {
   return view;
 }
 
-std::string StateField(RecordState state) {
-  return absl::StrCat(static_cast<int>(ToProto(state)));
-}
+std::string StateField(RecordState state) { return absl::StrCat(static_cast<int>(ToProto(state))); }
 
 std::string_view DigestBytes(const std::array<std::uint8_t, 32>& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -160,7 +158,6 @@ absl::Status RedisStore::SweepVisits(const Walk& walk, SweepProgress& progress) 
     changes.push_back(calls_.Change(*read->stored, fields));
     changed.emplace_back(SweepAction::kDropReply, &read_for[i]->entry);
   }
-  progress.removed += static_cast<std::int64_t>(gone.size());
   const Replies done = Run(changes);
   for (std::size_t i = 0; i < done.size(); ++i) {
     if (!done[i].ok()) return ToRedisCallerStatus(done[i].status());

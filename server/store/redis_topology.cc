@@ -27,16 +27,15 @@ absl::StatusOr<RedisReply> AskOne(RedisConnection& connection, const std::string
                                   const RedisOptions& options) {
   connection.Send(wire);
   RedisConnection* const one = &connection;
-  RedisConnection::Exchange({&one, 1},
-                            std::chrono::steady_clock::now() +
-                                absl::ToChronoNanoseconds(options.connect_timeout));
+  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
+                                           absl::ToChronoNanoseconds(options.connect_timeout));
   std::optional<RedisReply> reply = connection.Take();
   if (!reply) {
     return absl::UnavailableError(absl::StrCat(connection.address().ToString(), ": no answer"));
   }
   if (reply->value().IsError()) {
-    return absl::UnavailableError(absl::StrCat(connection.address().ToString(), ": ",
-                                               std::string(reply->value().text())));
+    return absl::UnavailableError(
+        absl::StrCat(connection.address().ToString(), ": ", std::string(reply->value().text())));
   }
   return *std::move(reply);
 }
@@ -84,8 +83,7 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::AskNode(const RedisAddress& no
   map.owners.fill(kNobody);
   for (std::size_t i = 0; i < reply->value().size(); ++i) {
     const RedisValue range = reply->value()[i];
-    RedisAddress owner{std::string(range[2][0].text()),
-                       static_cast<int>(range[2][1].integer())};
+    RedisAddress owner{std::string(range[2][0].text()), static_cast<int>(range[2][1].integer())};
     // A node that does not know its own address.
     if (owner.host.empty() || owner.host == "?") owner.host = node.host;
     auto at = std::find(map.servers.begin(), map.servers.end(), owner);
@@ -130,8 +128,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Ask(
 absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current() {
   const auto fresh = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto now = std::chrono::steady_clock::now();
-    const bool just_asked =
-        asked_at_ && now < *asked_at_ + absl::ToChronoNanoseconds(kMinRefresh);
+    const bool just_asked = asked_at_ && now < *asked_at_ + absl::ToChronoNanoseconds(kMinRefresh);
     return map_ != nullptr && (!suspect_ || just_asked);
   };
   {
@@ -146,10 +143,8 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
     // Not those that just failed.
     if (map_ != nullptr) known = map_->servers;
     known.erase(std::remove_if(known.begin(), known.end(),
-                               [this](const RedisAddress& address)
-                                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                     return failures_.count(address) > 0;
-                                   }),
+                               [this](const RedisAddress& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                                   mutex_) { return failures_.count(address) > 0; }),
                 known.end());
     suspect_ = false;
   }

@@ -80,8 +80,8 @@ absl::Status RedisProcess::Start() {
   auto process = Process::Start(command);
   if (!process.ok()) return process.status();
   process_ = *std::move(process);
-  const char* const ready = options_.sentinel_configuration.empty() ? "Ready to accept connections"
-                                                                    : "Sentinel ID is";
+  const char* const ready =
+      options_.sentinel_configuration.empty() ? "Ready to accept connections" : "Sentinel ID is";
   return process_->WaitForText(ready, kStartLimit).status();
 }
 
@@ -107,8 +107,8 @@ absl::StatusOr<RedisReply> RedisProcess::Command(
   if (!connection.ok()) return connection.status();
   (*connection)->Send(RedisWire(arguments));
   RedisConnection* const one = connection->get();
-  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
-                                           absl::ToChronoNanoseconds(kCommandLimit));
+  RedisConnection::Exchange(
+      {&one, 1}, std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kCommandLimit));
   std::optional<RedisReply> reply = one->Take();
   if (!reply) return absl::UnavailableError("no answer");
   return *std::move(reply);
@@ -117,9 +117,9 @@ absl::StatusOr<RedisReply> RedisProcess::Command(
 RedisReply RedisProcess::Must(absl::Span<const std::string_view> arguments) const {
   absl::StatusOr<RedisReply> reply = Command(arguments);
   if (reply.ok() && !reply->value().IsError()) return *std::move(reply);
-  std::fprintf(stderr, "Redis: %s: %s\n", std::string(arguments[0]).c_str(),
-               reply.ok() ? std::string(reply->value().text()).c_str()
-                          : reply.status().ToString().c_str());
+  std::fprintf(
+      stderr, "Redis: %s: %s\n", std::string(arguments[0]).c_str(),
+      reply.ok() ? std::string(reply->value().text()).c_str() : reply.status().ToString().c_str());
   std::abort();
 }
 
