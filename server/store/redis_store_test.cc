@@ -62,17 +62,16 @@ class RedisStoreTest : public ::testing::Test {
   static std::unique_ptr<RedisProcess> StartServer(const RedisProcessOptions& options = {}) {
     auto server = RedisProcess::Create(options);
     EXPECT_TRUE(server.ok()) << server.status();
-    return server.ok() ? *std::move(server) : nullptr;
+    return *std::move(server);
   }
   static std::unique_ptr<RedisStore> OpenStore(const RedisOptions& options) {
     auto store = RedisStore::Open(options);
     EXPECT_TRUE(store.ok()) << store.status();
-    return store.ok() ? *std::move(store) : nullptr;
+    return *std::move(store);
   }
   // On the shared server.
   void SetUp() override {
     options_ = RedisProcess::Shared().options();
-    options_.command_timeout = absl::Seconds(2);
   }
 
   static absl::StatusOr<Verdict> Reserve(Store& store, const ReserveOp& op) {
@@ -201,7 +200,7 @@ TEST_F(RedisStoreTest, AServerThatDoesNotAnswerLeavesTheOutcomeOpen) {
   EXPECT_EQ(ReasonFor(Complete(*store, op, reserved.token).status()), Reason::kStoreUnavailable);
   EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
   EXPECT_FALSE(store->Inspect().ok());
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
   server->process().Signal(SIGCONT);
   // The late answers of the first connection are nobody's.
   ASSERT_TRUE(Eventually([&] { return Complete(*store, op, reserved.token).ok(); }));
@@ -299,7 +298,7 @@ TEST_F(RedisStoreTest, WithoutItsReplicasNothingIsAcknowledged) {
   auto replica = StartServer(following);
   RedisOptions options = master->options();
   options.wait_replicas = 1;
-  options.wait_timeout = absl::Milliseconds(300);
+  options.wait_timeout = absl::Seconds(1);
   ASSERT_TRUE(Eventually([&] {
     const RedisReply info = master->Must({"INFO", "replication"});
     return absl::StrContains(std::string(info.value().text()), "state=online");

@@ -26,7 +26,7 @@ std::string UrlOf(const RedisProcess& server) {
 std::unique_ptr<RedisProcess> StartServer(const RedisProcessOptions& options = {}) {
   auto server = RedisProcess::Create(options);
   EXPECT_TRUE(server.ok()) << server.status();
-  return server.ok() ? *std::move(server) : nullptr;
+  return *std::move(server);
 }
 
 TEST(DaemonOnRedis, RefusesAServerThatMayDropRecords) {

@@ -60,9 +60,11 @@ local function expire(record)
   redis.call('PEXPIREAT', key, whole(math.ceil((known - now + real) / 1000)))
 end
 
--- Writes the changed fields, a table of name and value.
-local function write(record, changes)
+-- Writes the changed fields, a table of name and value. `old` is the forgotten record that a new
+-- one replaces.
+local function write(record, changes, old)
   local extended = changes.ea or changes.tu
+  local was = record.st or (old and old.st)
   for name, value in pairs(changes) do record[name] = value end
   local arguments = {}
   for name, value in pairs(changes) do
@@ -71,7 +73,12 @@ local function write(record, changes)
   end
   -- An optional time that is absent is the empty string.
   for _, name in ipairs(OPTIONAL) do record[name] = tonumber(record[name]) end
-  if extended or lasts(record) then redis.call('PERSIST', key) end
+  if was and (extended or lasts(record)) then
+    -- Redis refuses writes for want of memory only until a script has written: the first write
+    -- must be one that it refuses, and change nothing.
+    redis.call('HSET', key, 'st', whole(was))
+    redis.call('PERSIST', key)
+  end
   redis.call('HSET', key, unpack(arguments))
   if not lasts(record) then expire(record) end
 end

@@ -62,7 +62,7 @@ local function start(old)
     ca = now, le = math.min(now + a.lease, expires), ea = expires, cm = '',
     ru = a.reply_retention and now + a.reply_retention or '',
     tu = a.tombstone > 0 and expires + a.tombstone or '',
-    fp = a.prints, pa = a.parent, lb = a.labels, rr = '', cp = '', rd = '', cd = '', rp = ''})
+    fp = a.prints, pa = a.parent, lb = a.labels, rr = '', cp = '', rd = '', cd = '', rp = ''}, old)
   return reserved(record, PREVIOUS.none, {after_expiry = old})
 end
 
