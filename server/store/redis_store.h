@@ -114,6 +114,8 @@ class RedisStore final : public Store {
   // meanwhile.
   void DropEntries(const std::vector<const RedisIndex::Entry*>& gone);
   absl::Status SweepVisits(const Walk& walk, SweepProgress& progress);
+  // As many at a time as limits::kMaxBatchReplyBytes holds.
+  absl::Status DropReplies(const std::vector<const Visit*>& visits, SweepProgress& progress);
   void Count(const SweepOp& op, const Walk& walk, const SweepProgress& progress);
   absl::StatusOr<bool> HoldSweep(const SweepOp& op);
 

@@ -110,9 +110,7 @@ absl::Status RedisStore::SweepVisits(const Walk& walk, SweepProgress& progress) 
   std::vector<const RedisIndex::Entry*> gone;
   std::vector<RedisCall> changes;
   std::vector<std::pair<SweepAction, const RedisIndex::Entry*>> changed;
-  std::vector<RedisCall> reads;
-  std::vector<const Visit*> read_for;
-  BatchWeight weight;
+  std::vector<const Visit*> with_replies;
   for (const Visit& visit : walk.visits) {
     // A damaged one stays; a read of that record reports it.
     if (!visit.read.ok()) continue;
@@ -122,16 +120,11 @@ absl::Status RedisStore::SweepVisits(const Walk& walk, SweepProgress& progress) 
     }
     const StoredRecord& stored = *visit.read->stored;
     const SweepAction action = DecideSweep(ViewOf(stored), visit.read->now);
-    std::vector<Field> fields;
     switch (action) {
       case SweepAction::kKeep:
         continue;
       case SweepAction::kDropReply:
-        // The next pass does the others.
-        if (weight.IsFull()) continue;
-        weight.Add(visit.read->reply_bytes);
-        reads.push_back(calls_.Read(visit.entry.id, kMaxRedisReplyBytes, /*confirmed=*/false));
-        read_for.push_back(&visit);
+        with_replies.push_back(&visit);
         continue;
       case SweepAction::kRemove:
         changes.push_back(calls_.Remove(stored));
@@ -146,18 +139,6 @@ absl::Status RedisStore::SweepVisits(const Walk& walk, SweepProgress& progress) 
     }
     changed.emplace_back(action, &visit.entry);
   }
-  const Replies replies = Run(reads);
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    if (!replies[i].ok()) return ToRedisCallerStatus(replies[i].status());
-    const auto read = ReadRedisRecord(read_for[i]->entry.id, replies[i]->value());
-    if (!read.ok() || !read->stored || !read->stored->record.reply || read->reply_left_out) {
-      continue;
-    }
-    const std::vector<Field> fields = WithoutReply(*read->stored);
-    if (fields.empty()) continue;
-    changes.push_back(calls_.Change(*read->stored, fields));
-    changed.emplace_back(SweepAction::kDropReply, &read_for[i]->entry);
-  }
   const Replies done = Run(changes);
   for (std::size_t i = 0; i < done.size(); ++i) {
     if (!done[i].ok()) return ToRedisCallerStatus(done[i].status());
@@ -166,6 +147,38 @@ absl::Status RedisStore::SweepVisits(const Walk& walk, SweepProgress& progress) 
     if (changed[i].first == SweepAction::kRemove) gone.push_back(changed[i].second);
   }
   DropEntries(gone);
+  return DropReplies(with_replies, progress);
+}
+
+absl::Status RedisStore::DropReplies(const std::vector<const Visit*>& visits,
+                                     SweepProgress& progress) {
+  for (auto next = visits.begin(); next != visits.end();) {
+    std::vector<RedisCall> reads;
+    std::vector<RecordId> ids;
+    BatchWeight weight;
+    for (; next != visits.end() && !weight.IsFull(); ++next) {
+      weight.Add((*next)->read->reply_bytes);
+      ids.push_back((*next)->entry.id);
+      reads.push_back(calls_.Read(ids.back(), kMaxRedisReplyBytes, /*confirmed=*/false));
+    }
+    std::vector<RedisCall> changes;
+    const Replies replies = Run(reads);
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+      if (!replies[i].ok()) return ToRedisCallerStatus(replies[i].status());
+      const auto read = ReadRedisRecord(ids[i], replies[i]->value());
+      if (!read.ok() || !read->stored || !read->stored->record.reply || read->reply_left_out) {
+        continue;
+      }
+      // It may have been started afresh meanwhile.
+      if (DecideSweep(ViewOf(*read->stored), read->now) != SweepAction::kDropReply) continue;
+      const std::vector<Field> fields = WithoutReply(*read->stored);
+      if (!fields.empty()) changes.push_back(calls_.Change(*read->stored, fields));
+    }
+    for (const absl::StatusOr<RedisReply>& reply : Run(changes)) {
+      if (!reply.ok()) return ToRedisCallerStatus(reply.status());
+      progress.replies_dropped += reply->value().integer();
+    }
+  }
   return absl::OkStatus();
 }
 
