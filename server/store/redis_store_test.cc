@@ -70,9 +70,7 @@ class RedisStoreTest : public ::testing::Test {
     return *std::move(store);
   }
   // On the shared server.
-  void SetUp() override {
-    options_ = RedisProcess::Shared().options();
-  }
+  void SetUp() override { options_ = RedisProcess::Shared().options(); }
 
   static absl::StatusOr<Verdict> Reserve(Store& store, const ReserveOp& op) {
     return store.Reserve({&op, 1}).at(0);
