@@ -15,7 +15,7 @@ FROM debian:12-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       libgrpc++1.51 libprotobuf32 libabsl20220623 libssl3 libpqxx-6.4 libpq5 libsqlite3-0 \
-      libprometheus-cpp-core1.0 libspdlog1.10 libfmt9 \
+      libhiredis0.14 libprometheus-cpp-core1.0 libspdlog1.10 libfmt9 \
       ca-certificates openssl \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --home-dir /var/lib/idempotency --create-home idempotency

@@ -73,6 +73,7 @@ class GrpcIdempotencyConan(ConanFile):
         if self._sqlite:
             self.requires("sqlite3/[>=3.35 <4]", **visible)
         if self._service:
+            self.requires("hiredis/[>=0.14 <2]")
             self.requires("prometheus-cpp/[>=1 <2]", **visible)
 
     def build_requirements(self):
@@ -92,7 +93,7 @@ class GrpcIdempotencyConan(ConanFile):
 
     def generate(self):
         CMakeDeps(self).generate()
-        # libpqxx and libpq are found by pkg-config.
+        # libpqxx, libpq and hiredis are found by pkg-config.
         PkgConfigDeps(self).generate()
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables.update({

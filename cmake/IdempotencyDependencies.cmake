@@ -34,6 +34,8 @@ if(IDEMPOTENCY_POSTGRES)
   pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq)
 endif()
 if(IDEMPOTENCY_BUILD_DAEMON)
+  # For its protocol only: 0.14 of Debian 12 has no TLS, and the store brings its own sockets.
+  pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET GLOBAL hiredis>=0.14)
   find_package(prometheus-cpp REQUIRED)
   # Its headers: Asio and Beast, for the console.
   find_package(Boost 1.74 REQUIRED)

@@ -88,6 +88,7 @@ endfunction()
 function(idempotency_pkg_config_name target result)
   set(known gRPC::grpc++=grpc++ protobuf::libprotobuf=protobuf OpenSSL::Crypto=libcrypto
     spdlog::spdlog=spdlog SQLite::SQLite3=sqlite3 PkgConfig::pqxx=libpqxx PkgConfig::libpq=libpq
+    PkgConfig::hiredis=hiredis OpenSSL::SSL=libssl
     prometheus-cpp::core=prometheus-cpp-core)
   set(name "")
   if(target MATCHES "^absl::(.*)$")

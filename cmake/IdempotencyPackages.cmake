@@ -142,7 +142,7 @@ math(EXPR _next_grpc "${CMAKE_MATCH_2} + 1")
 list(JOIN CMAKE_MATCH_1 "" _grpc_major)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libgrpc++-dev (>= ${_grpc}~), \
 libgrpc++-dev (<< ${_grpc_major}.${_next_grpc}~), libprotobuf-dev, libabsl-dev, libssl-dev, \
-libspdlog-dev, libsqlite3-dev, libpqxx-dev, libpq-dev, prometheus-cpp-dev, protobuf-compiler, \
+libspdlog-dev, libsqlite3-dev, libpqxx-dev, libpq-dev, libhiredis-dev, prometheus-cpp-dev, protobuf-compiler, \
 protobuf-compiler-grpc, pkg-config")
 
 include(CPack)

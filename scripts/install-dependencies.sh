@@ -14,16 +14,18 @@ set -euo pipefail
 build_packages=(
   ca-certificates g++ cmake ninja-build pkg-config ccache
   libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
-  libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
+  libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev libhiredis-dev
   prometheus-cpp-dev libboost-dev libspdlog-dev libgtest-dev libgmock-dev
 )
 # The tests are built by clang: its sanitizers and its gcov are in packages of their own.
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
-# client of docs/testing_your_service.md. libevent: pgbouncer is linked with it. systemd: it scores the sandbox of the units; no service of
+# client of docs/testing_your_service.md. libevent: pgbouncer is linked with it; the libraries from
+# libatomic1 to lua-cjson: redis-server. systemd: it scores the sandbox of the units; no service of
 # it is started.
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
-  procps faketime libevent-2.1-7 libc-ares2 python3-h2 python3-grpcio systemd
+  procps faketime libevent-2.1-7 libc-ares2 libatomic1 libjemalloc2 liblua5.1-0
+  liblzf1 lua-bitop lua-cjson python3-h2 python3-grpcio systemd
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
@@ -96,10 +98,12 @@ extract() {
   rm -rf "$folder"
 }
 
-# For the tests of the rules, and of a database behind a pooler.
+# For the tests of the rules, of a database behind a pooler, and of the Redis store.
 extract_test_programs() {
   extract prometheus /usr/bin/promtool /usr/local/bin/promtool
   extract pgbouncer /usr/sbin/pgbouncer /usr/local/bin/pgbouncer
+  # The server is the same program as the check of its files, under another name.
+  extract redis-tools /usr/bin/redis-check-rdb /usr/local/bin/redis-server
 }
 
 install() {

@@ -110,7 +110,11 @@ constexpr absl::string_view kStoreHelp =
   sqlite:PATH       a file that only this process uses; created if missing
   postgresql://...  a libpq URI; run `idempotencyd migrate` first. Do not include
                     the password: other users of the machine can read command
-                    lines. Use PGPASSWORD or a PGPASSFILE.)";
+                    lines. Use PGPASSWORD or a PGPASSFILE.
+  redis://...       Redis 6 or newer, or Valkey; also redis+sentinel://,
+                    redis+cluster://, and rediss for TLS. The password is in
+                    REDIS_PASSWORD or ?password_file=PATH. Weaker than Postgres;
+                    docs/redis.md.)";
 
 constexpr absl::string_view kConfigHelp =
     R"(File in protobuf text format: who may do what, and settings of namespaces; see
@@ -168,12 +172,12 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("console", "ADDRESS", &console,
               "Listen address of the operators' page, HOST:PORT, for example localhost:7412; with\n"
               "--tls_cert it is HTTPS. Empty: none. See docs/console.md.");
-  set.AddInt("store_connections", &options->store_connections, 1,
-             ServiceOptions::kMaxStoreConnections,
-             "Connections to Postgres for calls, which share them in batches, so that few are\n"
-             "enough; the default is one for each processor, from 2 to 4. One more connection\n"
-             "sweeps, one monitors the store, and one serves administrators. SQLite always has\n"
-             "one writer.");
+  set.AddInt(
+      "store_connections", &options->store_connections, 1, ServiceOptions::kMaxStoreConnections,
+      "Connections to Postgres or Redis for calls, which share them in batches, so that\n"
+      "few are enough; the default is one for each processor, from 2 to 4. One more connection\n"
+      "sweeps, one monitors the store, and one serves administrators. SQLite always has\n"
+      "one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two sweeps, which remove expired records. One replica sweeps at a\n"

@@ -102,6 +102,9 @@ absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
     return absl::StrCat(options.store.Display(),
                         ": nothing to do; `serve` migrates a SQLite file when it opens it\n");
   }
+  if (options.store.kind == StoreAddress::Kind::kRedis) {
+    return absl::StrCat(options.store.Display(), ": nothing to do; Redis has no schema\n");
+  }
   if (options.status) {
     const absl::StatusOr<std::vector<MigrationState>> states =
         PostgresMigrator(PostgresOptionsFor(options.store)).Status();

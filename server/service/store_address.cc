@@ -13,6 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "server/store/redis_options.h"
+
 namespace idempotency::internal {
 namespace {
 
@@ -70,6 +72,12 @@ absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
   return address;
 }
 
+absl::StatusOr<StoreAddress> ParseRedis(absl::string_view url) {
+  const absl::StatusOr<RedisOptions> options = ParseRedisUrl(url);
+  if (!options.ok()) return options.status();
+  return StoreAddress{StoreAddress::Kind::kRedis, std::string(url)};
+}
+
 }  // namespace
 
 absl::StatusOr<StoreAddress> StoreAddress::Parse(absl::string_view text) {
@@ -79,16 +87,22 @@ absl::StatusOr<StoreAddress> StoreAddress::Parse(absl::string_view text) {
   if (absl::StartsWith(text, "postgresql://") || absl::StartsWith(text, "postgres://")) {
     return ParsePostgres(text);
   }
+  if (IsRedisUrl(text)) return ParseRedis(text);
   if (absl::StartsWith(text, "memory:")) {
     return absl::InvalidArgumentError(
         "a store in memory is not supported: a restart would lose every record and run operations "
         "again; use sqlite:PATH");
   }
-  return absl::InvalidArgumentError("the store must be sqlite:PATH or postgresql://...");
+  return absl::InvalidArgumentError(
+      "the store must be sqlite:PATH or postgresql://... or redis://...");
 }
 
 std::string StoreAddress::Display() const {
   if (kind == Kind::kSqlite) return absl::StrCat(kSqlitePrefix, location);
+  if (kind == Kind::kRedis) {
+    const absl::StatusOr<RedisOptions> redis = ParseRedisUrl(location);
+    return redis.ok() ? DisplayRedis(*redis) : "redis://";
+  }
   std::map<std::string, std::string> options =
       ConnectionOptions(location).value_or(std::map<std::string, std::string>());
   std::string text = absl::StrCat("postgresql://", options["host"]);

@@ -13,19 +13,19 @@ namespace idempotency::internal {
 // There is no address for a store in memory: a restart would lose every record,
 // and the operation of a lost record runs twice.
 struct StoreAddress {
-  enum class Kind { kSqlite, kPostgres };
+  enum class Kind { kSqlite, kPostgres, kRedis };
 
   Kind kind = Kind::kSqlite;
   // kSqlite: the file's path. kPostgres: the URI as libpq takes it; it may hold
-  // a password, so it is passed only to the store.
+  // a password, so it is passed only to the store. kRedis: the URL (ParseRedisUrl).
   std::string location;
   // kPostgres: the same for the login with which sweeps run and administrators change records.
   // Empty: `location`.
   std::string maintenance;
 
-  // Understands sqlite:PATH, postgresql://... and postgres://... . Parses the
-  // text only: opens and connects to nothing. INVALID_ARGUMENT names the fault
-  // and never quotes a URI, which may hold a password.
+  // Understands sqlite:PATH, postgresql://..., postgres://..., and redis://... with its
+  // variants. Parses the text only: opens and connects to nothing. INVALID_ARGUMENT
+  // names the fault and never quotes a URI, which may hold a password.
   static absl::StatusOr<StoreAddress> Parse(absl::string_view text);
 
   // For logs and messages: without user, password and parameters.

@@ -16,9 +16,10 @@ struct Good {
   std::string display;
 };
 
-TEST(StoreAddressTest, ReadsBothKinds) {
+TEST(StoreAddressTest, ReadsEveryKind) {
   constexpr auto kSqlite = StoreAddress::Kind::kSqlite;
   constexpr auto kPostgres = StoreAddress::Kind::kPostgres;
+  constexpr auto kRedis = StoreAddress::Kind::kRedis;
   const Good cases[] = {
       {"sqlite:/var/lib/records.db", kSqlite, "/var/lib/records.db", "sqlite:/var/lib/records.db"},
       {"sqlite:records.db", kSqlite, "records.db", "sqlite:records.db"},
@@ -32,6 +33,9 @@ TEST(StoreAddressTest, ReadsBothKinds) {
        "postgresql://a:1,b:2/records?password=secret", "postgresql://a,b:1,2/records"},
       {"postgresql:///records?host=/run/postgresql", kPostgres,
        "postgresql:///records?host=/run/postgresql", "postgresql:///run/postgresql/records"},
+      {"redis://db", kRedis, "redis://db", "redis://db:6379"},
+      {"rediss+cluster://app@a:1,b:2?password_file=/secret", kRedis,
+       "rediss+cluster://app@a:1,b:2?password_file=/secret", "rediss+cluster://a:1,b:2"},
   };
   for (const Good& good : cases) {
     SCOPED_TRACE(good.text);
@@ -59,6 +63,8 @@ TEST(StoreAddressTest, ReportsTheFault) {
       {"postgresql://[::1/records", "cannot be parsed"},
       {"postgresql://me:s%zz@db/records", "cannot be parsed"},
       {"postgresql://db/records?nonsense=1", "cannot be parsed"},
+      {"redis://me:secret@db", "must not have a password"},
+      {"redis://db?nonsense=1", "unknown parameter"},
   };
   for (const auto& [text, message] : cases) {
     SCOPED_TRACE(text);

@@ -6,10 +6,14 @@
 #include "server/store/postgres_conninfo.h"
 #include "server/store/postgres_migrator.h"
 #include "server/store/postgres_store.h"
+#include "server/store/redis_store.h"
 #include "server/store/sqlite_store.h"
 
 namespace idempotency::internal {
 namespace {
+
+// For sweeping, for inspections and for administrators.
+constexpr int kOtherConnections = 3;
 
 absl::StatusOr<OpenedStore> OpenSqlite(const StoreAddress& address) {
   absl::StatusOr<std::unique_ptr<SqliteStore>> store = SqliteStore::Open(address.location);
@@ -24,6 +28,20 @@ absl::Status PrepareSchema(const PostgresOptions& options, SchemaPolicy policy) 
   }
   if (absl::Status status = migrator.CheckSchema(); !status.ok()) return status;
   return CheckPostgresAccess(options);
+}
+
+absl::StatusOr<OpenedStore> OpenRedis(const StoreAddress& address, int connections) {
+  absl::StatusOr<RedisOptions> options = ParseRedisUrl(address.location);
+  if (!options.ok()) return options.status();
+  options->connections = connections + kOtherConnections;
+  absl::StatusOr<std::unique_ptr<RedisStore>> store = RedisStore::Open(*options);
+  if (!store.ok()) return store.status();
+  const RedisStore* const redis = store->get();
+  const auto gauges = [redis] {
+    const ConnectionPoolGauges pool = redis->connections();
+    return StoreConnections{pool.in_use, pool.idle, pool.broken};
+  };
+  return OpenedStore{*std::move(store), gauges};
 }
 
 absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connections,
@@ -51,6 +69,8 @@ absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connectio
   switch (address.kind) {
     case StoreAddress::Kind::kSqlite:
       return OpenSqlite(address);
+    case StoreAddress::Kind::kRedis:
+      return OpenRedis(address, connections);
     case StoreAddress::Kind::kPostgres:
       break;
   }

@@ -35,8 +35,8 @@ enum class SchemaPolicy {
 //                 It cannot be used until an operator follows the message:
 //                 migrate it, correct the path or its permissions, use the
 //                 matching build.
-//   Other errors  It cannot be reached now (Postgres): try again.
-// `connections` is for Postgres: the number of concurrent calls. Three more
+//   Other errors  It cannot be reached now (Postgres, Redis): try again.
+// `connections` is for Postgres and Redis: the number of concurrent calls. Three more
 // may be opened, for sweeping, for inspections, which must not wait for calls
 // (otherwise a busy store would appear unavailable), and for administrators.
 absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections,

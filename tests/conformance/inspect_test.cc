@@ -10,6 +10,7 @@ namespace {
 class InspectTest : public StoreTest {
  protected:
   StoreGauges Gauges() {
+    if (GetParam().gauges_lag_because) SweepAll();
     const absl::StatusOr<StoreGauges> gauges = store().Inspect();
     EXPECT_THAT(gauges, Succeeds());
     return gauges.value_or(StoreGauges());

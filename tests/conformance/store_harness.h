@@ -53,6 +53,8 @@ struct StoreUnderTest {
   std::optional<std::string> refuses_controls_because = std::nullopt;
   // Why the digests of a record's fingerprints are not those that were sent. nullopt: they are.
   std::optional<std::string> keys_fingerprints_because = std::nullopt;
+  // Why the gauges are those of the last pass of the sweep. nullopt: they are those of now.
+  std::optional<std::string> gauges_lag_because = std::nullopt;
   // How many reservations the racing test makes.
   int racing_reservations = 20'000;
   // How many operations the random test makes.

@@ -24,7 +24,7 @@ OVERRIDE = {"name", "version", "port-version"}
 # The libraries that CMake looks for, as package managers call them.
 PACKAGES = {"absl": "abseil", "OpenSSL": "openssl", "Protobuf": "protobuf", "gRPC": "grpc",
             "spdlog": "spdlog", "SQLite3": "sqlite3", "pqxx": "libpqxx", "libpq": "libpq",
-            "prometheus-cpp": "prometheus-cpp", "GTest": "gtest"}
+            "hiredis": "hiredis", "prometheus-cpp": "prometheus-cpp", "GTest": "gtest"}
 
 
 def read(path):

@@ -84,7 +84,7 @@ class ContentsTest(unittest.TestCase):
 
     def test_dependencies_are_of_the_program(self):
         depends = field(self.daemon, "Depends")
-        for name in ("libgrpc++1.51", "libpqxx-6.4", "libsqlite3-0", "libssl3", "libc6",
+        for name in ("libgrpc++1.51", "libpqxx-6.4", "libhiredis0.14", "libsqlite3-0", "libssl3", "libc6",
                      "adduser"):
             self.assertRegex(depends, rf"(^|, ){re.escape(name)}( \(|,|$)")
         self.assertNotRegex(depends, "-dev|sanitizer|libasan")

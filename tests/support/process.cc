@@ -145,21 +145,32 @@ void Process::Read(int fd, std::string* into) {
 }
 
 absl::StatusOr<std::string> Process::WaitForLine(std::string prefix, Seconds limit) {
+  return WaitForOne([&](const std::string& line) { return absl::StartsWith(line, prefix); }, prefix,
+                    limit);
+}
+
+absl::StatusOr<std::string> Process::WaitForText(std::string text, Seconds limit) {
+  return WaitForOne([&](const std::string& line) { return absl::StrContains(line, text); }, text,
+                    limit);
+}
+
+absl::StatusOr<std::string> Process::WaitForOne(
+    const std::function<bool(const std::string&)>& wanted, const std::string& what, Seconds limit) {
   const SteadyTime deadline = After(limit);
   MutexLock lock(mutex_);
   while (true) {
     std::vector<std::string> lines = absl::StrSplit(stdout_, '\n');
     lines.pop_back();  // not ended yet
     for (const std::string& line : lines) {
-      if (absl::StartsWith(line, prefix)) return line;
+      if (wanted(line)) return line;
     }
     const std::string printed = absl::StrCat("\nstdout: ", stdout_, "\nstderr: ", stderr_);
     if (exit_.has_value() && open_pipes_ == 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("ended before it printed '", prefix, "'", printed));
+          absl::StrCat("ended before it printed '", what, "'", printed));
     }
     if (!changed_.WaitUntil(lock, deadline) && std::chrono::steady_clock::now() >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("did not print '", prefix, "'", printed));
+      return absl::DeadlineExceededError(absl::StrCat("did not print '", what, "'", printed));
     }
   }
 }

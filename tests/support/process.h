@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@ class Process {
   // Waits for a line of stdout that starts with `prefix` and returns it. DEADLINE_EXCEEDED, or
   // FAILED_PRECONDITION if the process ended first; both with its output.
   absl::StatusOr<std::string> WaitForLine(std::string prefix, Seconds limit = Seconds(30));
+  // The same for a line that contains `text`.
+  absl::StatusOr<std::string> WaitForText(std::string text, Seconds limit = Seconds(30));
   void Signal(int signal);
   // SIGSTOP, and waits until every thread has stopped. Signal(SIGCONT) ends it.
   void Freeze();
@@ -55,6 +58,9 @@ class Process {
  private:
   Process(pid_t pid, int out, int err);
   void Read(int fd, std::string* into);
+  // The first whole line of stdout that `wanted` accepts.
+  absl::StatusOr<std::string> WaitForOne(const std::function<bool(const std::string&)>& wanted,
+                                         const std::string& what, Seconds limit);
 
   const pid_t pid_;
   Mutex mutex_;

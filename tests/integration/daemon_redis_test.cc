@@ -1,0 +1,67 @@
+// idempotencyd on Redis: what it refuses at the start, and its health.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/support/daemon_process.h"
+#include "tests/support/health_watch.h"
+#include "tests/support/programs.h"
+#include "tests/support/redis_process.h"
+#include "tests/support/service_client.h"
+
+namespace idempotency::internal::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string UrlOf(const RedisProcess& server) {
+  return absl::StrCat("redis://127.0.0.1:", server.port());
+}
+
+std::unique_ptr<RedisProcess> StartServer(const RedisProcessOptions& options = {}) {
+  auto server = RedisProcess::Create(options);
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+TEST(DaemonOnRedis, RefusesAServerThatMayDropRecords) {
+  RedisProcessOptions evicting;
+  evicting.settings = {"--maxmemory-policy", "volatile-lru"};
+  const auto server = StartServer(evicting);
+  auto process = Process::Start({ProgramPath("idempotencyd").value(), "serve",
+                                 absl::StrCat("--store=", UrlOf(*server)), "--listen=127.0.0.1:0",
+                                 "--metrics="});
+  ASSERT_TRUE(process.ok()) << process.status();
+  const auto exit = (*process)->Wait();
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  EXPECT_EQ(exit->code, 2);
+  EXPECT_THAT((*process)->Stderr(), HasSubstr("noeviction"));
+}
+
+TEST(DaemonOnRedis, ItsHealthIsThatOfTheNextCompletion) {
+  RedisProcessOptions lazy;
+  lazy.settings = {"--appendfsync", "everysec"};
+  const auto server = StartServer(lazy);
+  DaemonProcess daemon(UrlOf(*server));
+  ServiceClient client(daemon.address());
+  EXPECT_TRUE(client.Call(SomeReserve("before")).ok());
+  EXPECT_THAT(daemon.process().Stderr(),
+              HasSubstr("completions are acknowledged before they are durable"));
+  HealthWatch health(daemon.address());
+  EXPECT_TRUE(health.AwaitServing(true));
+  server->Kill();
+  EXPECT_TRUE(health.AwaitServing(false));
+  EXPECT_FALSE(client.Call(SomeReserve("meanwhile")).ok());
+  ASSERT_TRUE(server->Start().ok());
+  EXPECT_TRUE(health.AwaitServing(true));
+  EXPECT_TRUE(client.Call(SomeReserve("after")).ok());
+  EXPECT_EQ(daemon.Terminate().code, 0);
+}
+
+}  // namespace
+}  // namespace idempotency::internal::testing
