@@ -18,27 +18,29 @@ function niceCeiling(value) {
 }
 
 export class LineChart {
-  // `box` holds it; `window` is its width in milliseconds; `format` writes a value; `least` is the
-  // least top of its scale.
-  constructor(box, { title, window, format, least }) {
+  // `box` holds it; `format` writes a value; `least` is the least top of its scale.
+  constructor(box, { title, format, least }) {
     this.box = box;
-    this.options = { title, window, format, least };
+    this.options = { title, format, least };
     this.lines = [];
     this.now = 0;
+    this.minutes = 1;
     new ResizeObserver(() => this.render()).observe(box);
   }
 
-  // Lines of {name, points: [{at, value}]}; a null value is a gap.
-  show(lines, now) {
+  // Lines of {name, points: [{at, value}]} up to `now`, in milliseconds; a null value is a gap.
+  show(lines, now, minutes) {
     this.lines = lines;
     this.now = now;
+    this.minutes = minutes;
     this.render();
   }
 
   render() {
     const width = Math.round(this.box.clientWidth);
     if (width < 80) return;
-    const { title, window } = this.options;
+    const { title } = this.options;
+    const window = this.minutes * 60_000;
     const values = this.lines.flatMap((line) => line.points.map((point) => point.value ?? 0));
     const top = niceCeiling(Math.max(this.options.least, ...values));
     const x = (at) => width - margin.right - (this.now - at) / window * (width - margin.left - margin.right);
@@ -63,12 +65,11 @@ export class LineChart {
         svg.append(draw("text", { class: "scale y", x: margin.left - 8, y: y(value) + 4 }, this.options.format(value)));
       }
     }
-    const minutes = this.options.window / 60_000;
-    for (let minute = 0; minute <= minutes; minute += minutes / 5) {
-      const anchor = minute === 0 ? "end" : minute === minutes ? "start" : "middle";
+    const step = this.minutes > 5 ? 2 : 1;
+    for (let minute = 0; minute <= this.minutes; minute += step) {
       svg.append(draw("text", {
-        class: "scale", x: x(this.now - minute * 60_000), y: height - 6, "text-anchor": anchor,
-      }, minute === 0 ? "now" : `−${minute} min`));
+        class: "scale", x: x(this.now - minute * 60_000), y: height - 6, "text-anchor": minute === 0 ? "end" : "middle",
+      }, minute === 0 ? "now" : `−${minute}${width < 420 ? "" : " min"}`));
     }
   }
 

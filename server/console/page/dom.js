@@ -36,13 +36,14 @@ export function say(text) {
   byId("said").textContent = text;
 }
 
-// A table in a box that scrolls sideways on its own.
-export function table(caption, columns, rows) {
+// A table in a box that scrolls sideways on its own. The columns of `numbers` end at the same edge.
+export function table(caption, columns, rows, numbers = []) {
+  const edge = (index) => (numbers.includes(columns[index]) ? { class: "end" } : {});
+  const head = columns.map((name, index) => make("th", { scope: "col", ...edge(index) }, name));
+  const row = (cells) => make("tr", {}, ...cells.map((cell, index) => make("td", edge(index), cell)));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    make("table", {},
-      make("caption", { class: "unseen" }, caption),
-      make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)))),
-      make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell)))))));
+    make("table", {}, make("caption", { class: "unseen" }, caption),
+      make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map(row))));
 }
 
 export function notice(level, title, text, ...more) {

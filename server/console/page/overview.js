@@ -7,7 +7,9 @@ import { duration, milliseconds, number, printable, span } from "./text.js";
 const pollEvery = 2000;
 // Without a permitted caller.
 const pollRarely = 10_000;
-const history = 600_000;
+// What the charts show, in minutes: the least that has everything.
+const spans = [2, 5, 10];
+const history = spans.at(-1) * 60_000;
 // Latencies are of the calls of so long.
 const latencyWindow = 10_000;
 const verdictNames = ["reserved", "replay", "in_flight", "mismatch", "outcome_unknown", "expired"];
@@ -18,9 +20,9 @@ let timer = 0;
 let onNamespaces = () => {};
 
 const rateChart = new LineChart(byId("rate-plot"),
-  { title: "Verdicts per second", window: history, format: number, least: 1 });
+  { title: "Verdicts per second", format: number, least: 1 });
 const latencyChart = new LineChart(byId("latency-plot"),
-  { title: "Time to an answer of Reserve", window: history, format: duration, least: 0.001 });
+  { title: "Time to an answer of Reserve", format: duration, least: 0.001 });
 
 // The daemon's time, in milliseconds.
 export const daemonNow = () => Date.now() + clockDifference;
@@ -124,8 +126,12 @@ function showOverview(overview) {
   const rates = rateLines();
   const latencies = latencyLines();
   const now = performance.now();
-  rateChart.show(rates, now);
-  latencyChart.show(latencies, now);
+  const known = samples.length > 0 ? now - samples[0].at : 0;
+  const minutes = spans.find((length) => known < length * 60_000) ?? spans.at(-1);
+  rateChart.show(rates, now, minutes);
+  latencyChart.show(latencies, now, minutes);
+  byId("rate-span").textContent = `last ${minutes} minutes`;
+  byId("latency-span").textContent = `last ${minutes} minutes, over 10 s each`;
   fillLegend(byId("rate-legend"), rates, number);
   fillLegend(byId("latency-legend"), latencies, duration);
   if (overview) showCaller(overview.caller, overview.version);
@@ -139,7 +145,7 @@ function showTiles(overview, rates, latencies) {
   const unknown = overview?.unknown_records ?? 0;
   const oldest = overview?.oldest_reservation_age_seconds ?? 0;
   const tiles = [
-    ["Verdicts per second", rate, ""],
+    ["Verdicts / s", rate, ""],
     ["p50 of Reserve", time(latencies[0]), ""],
     ["p99 of Reserve", time(latencies[1]), ""],
     ["Unknown records", unknown >= 1000 ? "1,000 or more" : gauge(unknown), unknown > 0 ? "▲ to settle" : ""],

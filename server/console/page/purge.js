@@ -64,9 +64,10 @@ async function purge(request, verb) {
 const records = (count) => (count === 1 ? "1 record" : `${number(count)} records`);
 
 function sumText(sums, verb) {
+  const stay = (count) => `${records(count)} ${verb.startsWith("would") ? "would stay" : count === 1 ? "stays" : "stay"}`;
   const parts = [`${records(sums.purged)} ${verb}.`];
-  if (sums.refused > 0) parts.push(`${records(sums.refused)} would stay: the operation might run twice. Settle first, or tick the box.`);
-  if (sums.busy > 0) parts.push(`${records(sums.busy)} would stay: in use at this moment.`);
+  if (sums.refused > 0) parts.push(`${stay(sums.refused)}: the operation might run twice. Settle first, or tick the box.`);
+  if (sums.busy > 0) parts.push(`${stay(sums.busy)}: in use at this moment.`);
   return parts.join(" ");
 }
 

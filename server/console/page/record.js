@@ -15,7 +15,6 @@ async function show(request) {
   try {
     const explanation = await call("Explain", request);
     if (shown !== request) return;
-    // From here on it is this record, whatever key it had.
     result.replaceChildren(describe(explanation));
     say(`The record is ${stateName(explanation.record.state)}`);
   } catch (fault) {
@@ -54,7 +53,7 @@ function actions(record) {
         target: { record_id: record.record_id }, namespace: record.record_key.namespace, one: true,
         facts: [["Record", record.record_id], ["State", stateTag(record.state)],
           ["Key", foreign(record.record_key.key)]],
-        done: again,
+        done: (text) => result.replaceChildren(notice("good", "The record was purged", text)),
       }),
     }, "Purge…"),
     make("button", { type: "button", onclick: again }, "Read again"));

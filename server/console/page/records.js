@@ -55,7 +55,7 @@ function list(records, number) {
     foreign(record.record_key?.key),
   ]);
   return table(`Records, page ${number}, the oldest first`,
-    ["State", "Age", "Record", "Attempt", "Scope", "Operation", "Key"], rows);
+    ["State", "Age", "Record", "Attempt", "Scope", "Operation", "Key"], rows, ["Age", "Attempt"]);
 }
 
 function empty(more) {

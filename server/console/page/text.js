@@ -33,7 +33,7 @@ export function timeText(timestamp, now) {
   if (time === null) return "–";
   const written = `${new Date(time).toISOString().slice(0, 19).replace("T", " ")} UTC`;
   const distance = (now - time) / 1000;
-  return distance >= 0 ? `${written} (${span(distance)} ago)` : `${written} (in ${span(-distance)})`;
+  return distance > -1 ? `${written} (${span(distance)} ago)` : `${written} (in ${span(-distance)})`;
 }
 
 // How long ago, or "–".
@@ -50,6 +50,7 @@ export function number(value) {
 
 // A time of an answer: "850 µs", "3.2 ms", "1.5 s".
 export function duration(seconds) {
+  if (seconds === 0) return "0";
   if (seconds < 0.001) return `${number(seconds * 1e6)} µs`;
   if (seconds < 1) return `${number(seconds * 1e3)} ms`;
   return `${number(seconds)} s`;
