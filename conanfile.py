@@ -38,8 +38,9 @@ class GrpcIdempotencyConan(ConanFile):
     implements = ["auto_shared_fpic"]
     exports = "VERSION"
     exports_sources = ("CMakeLists.txt", "VERSION", "LICENSE", "bench/CMakeLists.txt", "client/*",
-                       "cmake/*", "command_line/*", "core/*", "ctl/*", "embedded/*",
-                       "explanation/*", "include/*", "interceptors/*", "migrations/*", "postgres/*", "proto/*", "server/*")
+                       "cmake/*", "command_line/*", "core/*", "ctl/*", "explanation/*",
+                       "include/*", "interceptors/*", "migrations/*", "postgres/*", "proto/*",
+                       "server/*")
     test_package_folder = "tests/install/conan"
 
     def set_version(self):
@@ -73,6 +74,8 @@ class GrpcIdempotencyConan(ConanFile):
             self.requires("sqlite3/[>=3.35 <4]", **visible)
         if self._service:
             self.requires("prometheus-cpp/[>=1 <2]", **visible)
+            # Asio and Beast, of which the headers are all.
+            self.requires("boost/[>=1.74 <2]", options={"header_only": True})
 
     def build_requirements(self):
         self.tool_requires("grpc/<host_version>")

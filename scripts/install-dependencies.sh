@@ -19,11 +19,12 @@ build_packages=(
 )
 # The tests are built by clang: its sanitizers and its gcov are in packages of their own.
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
-# client of docs/testing_your_service.md. libevent: pgbouncer is linked with it. systemd: it scores the sandbox of the units; no service of
-# it is started.
+# client of docs/testing_your_service.md. libevent: pgbouncer is linked with it. systemd: it scores
+# the sandbox of the units; no service of it is started. chromium, with a font: it opens the console.
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
   procps faketime libevent-2.1-7 libc-ares2 python3-h2 python3-grpcio systemd
+  chromium chromium-driver fonts-dejavu-core curl
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
