@@ -16,12 +16,10 @@
 #include "idempotency/console/v1/console.pb.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "server/console/testing/console_service.h"
-#include "server/testing/answers.h"
 
 namespace idempotency::internal {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -32,11 +30,9 @@ class ConsoleApiTest : public ::testing::Test {
     return Call(method, body, who.empty() ? Credentials() : ConsoleService::Of(who));
   }
   HttpResponse Call(const std::string& method, const std::string& body, Credentials credentials) {
-    Answers<HttpResponse> answers;
-    api_.Call(method, body, std::move(credentials),
-              [&](HttpResponse response) { answers.Add(std::move(response)); });
-    auto all = answers.Await(1);
-    return all.empty() ? HttpResponse{599, "", "no answer", {}, {}} : std::move(all[0]);
+    AwaitedResponse response;
+    api_.Call(method, body, std::move(credentials), response.Sink());
+    return response.Await();
   }
   static console::v1::Fault FaultOf(const HttpResponse& response) {
     console::v1::ErrorResponse error;
@@ -46,9 +42,9 @@ class ConsoleApiTest : public ::testing::Test {
   }
   console::v1::Overview Overview(const std::string& who) {
     console::v1::Overview overview;
-    EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(Call("Overview", "{}", who).body,
-                                                            &overview)
-                    .ok());
+    EXPECT_TRUE(
+        google::protobuf::util::JsonStringToMessage(Call("Overview", "{}", who).body, &overview)
+            .ok());
     return overview;
   }
 
@@ -58,10 +54,10 @@ class ConsoleApiTest : public ::testing::Test {
 
 TEST_F(ConsoleApiTest, EachMethodNeedsItsPermission) {
   const std::string id = service_.Unknown("order-1");
-  const std::string resolve = absl::StrCat(
-      R"({"record_id":")", id,
-      R"(","outcome":"RESOLVE_OUTCOME_RELEASED","reason":"r","expected_attempt":1)",
-      R"(,"validate_only":true})");
+  const std::string resolve =
+      absl::StrCat(R"({"record_id":")", id,
+                   R"(","outcome":"RESOLVE_OUTCOME_RELEASED","reason":"r","expected_attempt":1)",
+                   R"(,"validate_only":true})");
   const std::string purge =
       absl::StrCat(R"({"record_id":")", id, R"(","reason":"r","validate_only":true})");
   struct Row {
@@ -71,13 +67,13 @@ TEST_F(ConsoleApiTest, EachMethodNeedsItsPermission) {
     unsigned admin;
   };
   // Purge: the one record needs force.
-  for (const Row& row : std::vector<Row>{
-           {"Overview", "{}", 200, 200},
-           {"Explain", absl::StrCat(R"({"record_id":")", id, R"("})"), 200, 200},
-           {"List", R"({"namespace":"payments"})", 200, 200},
-           {"Resolve", resolve, 403, 200},
-           {"Purge", purge, 403, 409},
-           {"ListAudit", R"({"namespace":"payments"})", 403, 200}}) {
+  for (const Row& row :
+       std::vector<Row>{{"Overview", "{}", 200, 200},
+                        {"Explain", absl::StrCat(R"({"record_id":")", id, R"("})"), 200, 200},
+                        {"List", R"({"namespace":"payments"})", 200, 200},
+                        {"Resolve", resolve, 403, 200},
+                        {"Purge", purge, 403, 409},
+                        {"ListAudit", R"({"namespace":"payments"})", 403, 200}}) {
     EXPECT_EQ(Call(row.method, row.body, "reader").status, row.reader) << row.method;
     EXPECT_EQ(Call(row.method, row.body, "admin").status, row.admin) << row.method;
     EXPECT_EQ(Call(row.method, row.body, "stranger").status, 403u) << row.method;
@@ -88,9 +84,8 @@ TEST_F(ConsoleApiTest, EachMethodNeedsItsPermission) {
 }
 
 TEST_F(ConsoleApiTest, ExplainsARecord) {
-  const HttpResponse response =
-      Call("Explain", absl::StrCat(R"({"record_id":")", service_.Unknown("order-1"), R"("})"),
-           "reader");
+  const HttpResponse response = Call(
+      "Explain", absl::StrCat(R"({"record_id":")", service_.Unknown("order-1"), R"("})"), "reader");
   console::v1::Explanation explanation;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(response.body, &explanation).ok());
   EXPECT_EQ(explanation.record().record_key().key(), "order-1");
@@ -105,8 +100,8 @@ TEST_F(ConsoleApiTest, RecordsOfOtherNamespacesAreAsThoseThatDoNotExist) {
   const std::string other = service_.Unknown("order-1", "orders");
   const HttpResponse hidden =
       Call("Explain", absl::StrCat(R"({"record_id":")", other, R"("})"), "reader");
-  const HttpResponse missing = Call(
-      "Explain", R"({"record_id":"01890a5d-ac96-774b-bcce-b302099a8057"})", "reader");
+  const HttpResponse missing =
+      Call("Explain", R"({"record_id":"01890a5d-ac96-774b-bcce-b302099a8057"})", "reader");
   EXPECT_EQ(hidden.status, 404u);
   EXPECT_EQ(hidden.body, missing.body);
   EXPECT_EQ(Call("Explain",
@@ -116,6 +111,14 @@ TEST_F(ConsoleApiTest, RecordsOfOtherNamespacesAreAsThoseThatDoNotExist) {
                 .status,
             403u);
   EXPECT_EQ(Call("List", R"({"namespace":"orders"})", "reader").status, 403u);
+}
+
+TEST_F(ConsoleApiTest, ScopesOfAPeerScopedNamespaceAreTheirOwners) {
+  const auto explain = [this](const std::string& id) {
+    return Call("Explain", absl::StrCat(R"({"record_id":")", id, R"("})"), "owner").status;
+  };
+  EXPECT_EQ(explain(service_.Unknown("order-1", "scoped", "owner/tenant-1")), 200u);
+  EXPECT_EQ(explain(service_.Unknown("order-1", "scoped", "other/tenant-1")), 404u);
 }
 
 TEST_F(ConsoleApiTest, SettlesARecordAndLeavesAnEntryInTheAuditLog) {
@@ -137,7 +140,8 @@ TEST_F(ConsoleApiTest, SettlesARecordAndLeavesAnEntryInTheAuditLog) {
 }
 
 TEST_F(ConsoleApiTest, ErrorsAreJson) {
-  const HttpResponse unknown = Call("Resolve", R"({"no_such_field":"secret-in-the-body"})", "admin");
+  const HttpResponse unknown =
+      Call("Resolve", R"({"no_such_field":"secret-in-the-body"})", "admin");
   EXPECT_EQ(unknown.status, 400u);
   EXPECT_EQ(unknown.content_type, "application/json");
   EXPECT_EQ(FaultOf(unknown).code(), "INVALID_ARGUMENT");
@@ -191,9 +195,12 @@ TEST_F(ConsoleApiTest, AFullWorkerRefuses) {
   EXPECT_EQ(FaultOf(refused).reason(), "OVERLOADED");
   // It needs no worker.
   EXPECT_EQ(Call("Overview", "{}", "reader").status, 200u);
-  MutexLock lock(mutex);
-  open = true;
-  opened.NotifyAll();
+  {
+    MutexLock lock(mutex);
+    open = true;
+    opened.NotifyAll();
+  }
+  service_.worker().Close();
 }
 
 TEST_F(ConsoleApiTest, AnswersAreInTheMemoryBudgetUntilTheyAreGone) {

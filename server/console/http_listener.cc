@@ -177,9 +177,8 @@ class ConnectionOver final : public Connection {
     // With the length that GET has.
     if (without_body_) response_->body().clear();
     Await();
-    http::async_write(
-        stream_, *response_,
-        [self = Self()](error_code failed, std::size_t) { self->OnWritten(failed); });
+    http::async_write(stream_, *response_,
+                      [self = Self()](error_code failed, std::size_t) { self->OnWritten(failed); });
   }
 
   void Close() override {
@@ -287,11 +286,11 @@ class ConnectionOver final : public Connection {
   }
 
   void Drop() {
-    Transport().async_read_some(net::buffer(dropped_), [self = Self()](error_code ended,
-                                                                       std::size_t) {
-      if (ended) return self->End();
-      self->Drop();
-    });
+    Transport().async_read_some(net::buffer(dropped_),
+                                [self = Self()](error_code ended, std::size_t) {
+                                  if (ended) return self->End();
+                                  self->Drop();
+                                });
   }
 
   Surroundings& surroundings_;
@@ -323,8 +322,7 @@ using TlsConnection = ConnectionOver<beast::ssl_stream<beast::tcp_stream>>;
 class HttpListener::Server {
  public:
   Server(TlsSource tls, HttpHandler handler, const Limits& limits)
-      : surroundings_{
-            std::make_shared<net::io_context>(1), std::move(handler), limits, {}, false} {
+      : surroundings_{std::make_shared<net::io_context>(1), std::move(handler), limits, {}, false} {
     if (tls != nullptr) tls_.emplace(std::move(tls));
   }
 

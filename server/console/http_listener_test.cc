@@ -25,14 +25,14 @@
 namespace idempotency::internal {
 namespace {
 
-using testing::CertificateAuthority;
-using testing::RawConnection;
 using ::testing::AllOf;
+using testing::CertificateAuthority;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using testing::RawConnection;
 using ::testing::StartsWith;
 
 constexpr std::size_t kAll = 1 << 30;
@@ -132,9 +132,9 @@ class HttpListenerTest : public ::testing::Test {
     }
     HttpResponse response;
     response.content_type = "text/plain";
-    response.body = request.target == "/large" ? std::string(64 << 20, 'x')
-                                               : absl::StrCat(request.method, " ", request.target,
-                                                              " ", request.body);
+    response.body = request.target == "/large"
+                        ? std::string(64 << 20, 'x')
+                        : absl::StrCat(request.method, " ", request.target, " ", request.body);
     requests_.Add(std::move(request));
     reply(std::move(response));
   }
@@ -161,9 +161,8 @@ class HttpListenerTest : public ::testing::Test {
 
 TEST_F(HttpListenerTest, AnswersRequestsOneAfterTheOther) {
   Start();
-  const std::string answers =
-      Ask("GET /first HTTP/1.1\r\nHost: here\r\n\r\n" + Call() +
-          "HEAD /third HTTP/1.1\r\nHost: here\r\n\r\n" + kGet);
+  const std::string answers = Ask("GET /first HTTP/1.1\r\nHost: here\r\n\r\n" + Call() +
+                                  "HEAD /third HTTP/1.1\r\nHost: here\r\n\r\n" + kGet);
   const std::size_t first = answers.find("GET /first ");
   const std::size_t second = answers.find("POST /api/X {}");
   const std::size_t last = answers.find("GET / ", second);
@@ -196,8 +195,7 @@ TEST_F(HttpListenerTest, EveryResponseHasTheSafeguards) {
                               HasSubstr("X-Content-Type-Options: nosniff"),
                               HasSubstr("X-Frame-Options: DENY"),
                               HasSubstr("Cross-Origin-Resource-Policy: same-origin"),
-                              HasSubstr("Cache-Control: no-store"),
-                              HasSubstr("Connection: close")))
+                              HasSubstr("Cache-Control: no-store"), HasSubstr("Connection: close")))
         << request.substr(0, 60);
   }
 }
@@ -220,7 +218,8 @@ TEST_F(HttpListenerTest, TooLargeRequestsAreRefusedAndReachNoHandler) {
 
 TEST_F(HttpListenerTest, ReadsWhatDecides) {
   Start();
-  Ask(Call("Origin: http://here\r\nSec-Fetch-Site: same-origin\r\nContent-Type: text/x\r\n"
+  Ask(
+      Call("Origin: http://here\r\nSec-Fetch-Site: same-origin\r\nContent-Type: text/x\r\n"
            "X-Idempotency-Console: 1\r\nAuthorization: Bearer secret\r\nConnection: close\r\n"));
   Ask(Call("Authorization: Basic dTpw\r\nX-Forwarded-For: 10.1.2.3\r\nConnection: close\r\n"));
   const std::vector<HttpRequest> requests = requests_.Await(2);
@@ -345,8 +344,7 @@ class HttpsListenerTest : public HttpListenerTest {
 
 TEST_F(HttpsListenerTest, TheNamesOfAClientsCertificateAreItsCredentials) {
   Serve(/*with_clients=*/true);
-  const auto alice =
-      authority_.Issue("alice", "URI:spiffe://example.org/alice,DNS:alice.example");
+  const auto alice = authority_.Issue("alice", "URI:spiffe://example.org/alice,DNS:alice.example");
   EXPECT_THAT(AskAs(alice), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(AskAs(alice, TLS1_2_VERSION), StartsWith("HTTP/1.1 200 "));
   const std::vector<HttpRequest> requests = requests_.Await(2);

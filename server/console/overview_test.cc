@@ -41,9 +41,8 @@ TEST(OverviewTest, ReadsTheMetrics) {
 // Each bucket alone, and the sum of all codes of Reserve, and of no other method.
 TEST(OverviewTest, AddsTheHistogramsOfReserve) {
   prometheus::Registry registry;
-  auto& family = prometheus::BuildHistogram()
-                     .Name("idempotency_rpc_duration_seconds")
-                     .Register(registry);
+  auto& family =
+      prometheus::BuildHistogram().Name("idempotency_rpc_duration_seconds").Register(registry);
   const prometheus::Histogram::BucketBoundaries bounds = {0.001, 0.01};
   auto& ok = family.Add({{"method", "Reserve"}, {"code", "OK"}}, bounds);
   for (const double seconds : {0.0005, 0.0005, 0.005, 1.0}) ok.Observe(seconds);

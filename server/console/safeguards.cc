@@ -51,13 +51,13 @@ absl::Status CheckHost(const HttpRequest& request) {
 }  // namespace
 
 void AddSafeguards(HttpResponse& response) {
-  for (const auto& [name, value] : {std::pair("Content-Security-Policy", kPolicy),
-                                    std::pair("X-Content-Type-Options", "nosniff"),
-                                    std::pair("X-Frame-Options", "DENY"),
-                                    std::pair("Referrer-Policy", "no-referrer"),
-                                    std::pair("Cross-Origin-Opener-Policy", "same-origin"),
-                                    std::pair("Cross-Origin-Resource-Policy", "same-origin"),
-                                    std::pair("Cache-Control", "no-store")}) {
+  for (const auto& [name, value] :
+       {std::pair("Content-Security-Policy", kPolicy),
+        std::pair("X-Content-Type-Options", "nosniff"), std::pair("X-Frame-Options", "DENY"),
+        std::pair("Referrer-Policy", "no-referrer"),
+        std::pair("Cross-Origin-Opener-Policy", "same-origin"),
+        std::pair("Cross-Origin-Resource-Policy", "same-origin"),
+        std::pair("Cache-Control", "no-store")}) {
     response.headers.emplace_back(name, value);
   }
 }

@@ -1,9 +1,5 @@
 #include "server/console/tls_context.h"
 
-#include <openssl/ssl.h>
-
-#include <boost/asio/buffer.hpp>
-#include <boost/system/error_code.hpp>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -12,6 +8,9 @@
 
 #include <memory>
 #include <string>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/system/error_code.hpp>
 
 namespace idempotency::internal {
 namespace {

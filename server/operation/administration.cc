@@ -69,8 +69,7 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
 }
 
 absl::StatusOr<v1::GetResponse> Administration::Get(
-    const v1::GetRequest& request,
-    const std::function<absl::Status(const RecordKey&)>& permitted) {
+    const v1::GetRequest& request, const std::function<absl::Status(const RecordKey&)>& permitted) {
   const absl::StatusOr<GetOp> op = GetOpFrom(request);
   if (!op.ok()) return op.status();
   if (op->key) {

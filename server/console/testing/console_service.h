@@ -3,15 +3,17 @@
 
 #include <prometheus/registry.h>
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "core/testing/manual_clock.h"
 #include "server/access/access_control.h"
 #include "server/access/access_policy.h"
 #include "server/console/console_api.h"
+#include "server/console/http_message.h"
 #include "server/operation/administration.h"
 #include "server/queue/admin_worker.h"
 #include "server/queue/batcher.h"
@@ -22,13 +24,37 @@
 
 namespace idempotency::internal {
 
-// The parts of a service that a console needs, with three callers, each by its token: "reader" may
-// read the namespace payments, "admin" may also settle and purge there, "stranger" may do nothing.
+// One response, on any thread.
+class AwaitedResponse {
+ public:
+  HttpReply Sink() {
+    return
+        [answered = answered_](HttpResponse response) { answered->set_value(std::move(response)); };
+  }
+  // Waits up to 20 s.
+  HttpResponse Await() {
+    std::future<HttpResponse> response = answered_->get_future();
+    if (response.wait_for(std::chrono::seconds(20)) == std::future_status::ready) {
+      return response.get();
+    }
+    HttpResponse none;
+    none.status = 0;
+    return none;
+  }
+
+ private:
+  const std::shared_ptr<std::promise<HttpResponse>> answered_ =
+      std::make_shared<std::promise<HttpResponse>>();
+};
+
+// The parts of a service that a console needs, with four callers, each by its token: "reader" may
+// read the namespace payments, "admin" may also settle and purge there, "stranger" may do nothing,
+// and "owner" may read its own scopes of the namespace scoped.
 class ConsoleService {
  public:
   ConsoleService() {
     AccessRules rules;
-    for (const char* name : {"reader", "admin", "stranger"}) {
+    for (const char* name : {"reader", "admin", "stranger", "owner"}) {
       AccessRules::Identity& identity = rules.identities.emplace_back();
       identity.name = name;
       identity.token_digests = {Sha256(identity.name)};
@@ -37,7 +63,9 @@ class ConsoleService {
     read.Add(Permission::kRead);
     Permissions all = read;
     all.Add(Permission::kAdmin);
-    rules.rules = {{"reader", {"payments"}, read}, {"admin", {"payments"}, all}};
+    rules.rules = {
+        {"reader", {"payments"}, read}, {"admin", {"payments"}, all}, {"owner", {"scoped"}, read}};
+    rules.peer_scoped = {"scoped"};
     access_.Restrict(std::make_shared<AccessPolicy>(std::move(rules)), clock_);
   }
   ~ConsoleService() {
@@ -56,9 +84,10 @@ class ConsoleService {
   }
 
   // A record whose outcome is unknown; its id.
-  std::string Unknown(const std::string& key, const std::string& name_space = "payments") {
+  std::string Unknown(const std::string& key, const std::string& name_space = "payments",
+                      const std::string& scope = "tenant-1") {
     ReserveOp op;
-    op.key = {name_space, "tenant-1", "/payments.v1.Payments/Charge", key};
+    op.key = {name_space, scope, "/payments.v1.Payments/Charge", key};
     op.id = RecordIdFor(op.key);
     op.fingerprints = {{1, std::string(32, 'a')}};
     const auto verdict = store_.Reserve({&op, 1}).at(0);
@@ -82,7 +111,7 @@ class ConsoleService {
   Administration administration_{store_, waiters_, observer_};
   AdminWorker worker_;
   AccessControl access_;
-  Tenants tenants_;
+  Tenants tenants_{observer_};
   std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
 };
 
