@@ -31,10 +31,10 @@ HOSTILE_REASON = "\"><svg/onload=alert(2)> \u2066 \\"
 RECORD_SHOWN = "return document.querySelector('#record-result .card')?.innerText"
 
 CONFIG = """
-identities {{ name: "operators" token_sha256: "{operators}" }}
-identities {{ name: "readers" token_sha256: "{readers}" }}
-identities {{ name: "nobody" token_sha256: "{nobody}" }}
-identities {{ name: "payments" token_sha256: "{payments}" }}
+identities {{ name: "operators" tokens {{ sha256: "{operators}" }} }}
+identities {{ name: "readers" tokens {{ sha256: "{readers}" }} }}
+identities {{ name: "nobody" tokens {{ sha256: "{nobody}" }} }}
+identities {{ name: "payments" tokens {{ sha256: "{payments}" }} }}
 rules {{ identity: "operators" namespaces: "payments" permissions: [READ, ADMIN] }}
 rules {{ identity: "readers" namespaces: "payments" permissions: [READ] }}
 rules {{ identity: "payments" namespaces: "payments" permissions: [WRITE, READ] }}
