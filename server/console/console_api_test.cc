@@ -113,14 +113,6 @@ TEST_F(ConsoleApiTest, RecordsOfOtherNamespacesAreAsThoseThatDoNotExist) {
   EXPECT_EQ(Call("List", R"({"namespace":"orders"})", "reader").status, 403u);
 }
 
-TEST_F(ConsoleApiTest, ScopesOfAPeerScopedNamespaceAreTheirOwners) {
-  const auto explain = [this](const std::string& id) {
-    return Call("Explain", absl::StrCat(R"({"record_id":")", id, R"("})"), "owner").status;
-  };
-  EXPECT_EQ(explain(service_.Unknown("order-1", "scoped", "owner/tenant-1")), 200u);
-  EXPECT_EQ(explain(service_.Unknown("order-1", "scoped", "other/tenant-1")), 404u);
-}
-
 TEST_F(ConsoleApiTest, SettlesARecordAndLeavesAnEntryInTheAuditLog) {
   const std::string id = service_.Unknown("order-1");
   EXPECT_EQ(Call("Resolve",

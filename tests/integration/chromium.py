@@ -33,28 +33,44 @@ class Chromium:
         self.url = f"http://127.0.0.1:{found[1]}"
         # What stays on this machine goes to no proxy.
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        answer = self.send("POST", "/session", {"capabilities": {"alwaysMatch": {
+        try:
+            self.url += f"/session/{self.begin(insecure, flags)}"
+        except AssertionError:
+            self.end()
+            raise
+
+    def begin(self, insecure, flags):
+        """The id of a session. On a machine that is busy the browser may begin too late."""
+        capabilities = {"alwaysMatch": {
             "browserName": "chrome", "acceptInsecureCerts": insecure,
             "goog:loggingPrefs": {"browser": "ALL"},
             "goog:chromeOptions": {"args": [*FLAGS, "--no-proxy-server",
-                                            f"--user-data-dir={self.profile}", *flags]}}}})
-        self.url += f"/session/{answer['sessionId']}"
+                                            f"--user-data-dir={self.profile}", *flags]}}}
+        for left in (2, 1, 0):
+            try:
+                return self.send("POST", "/session", {"capabilities": capabilities})["sessionId"]
+            except AssertionError as failed:
+                if left == 0 or "session not created" not in str(failed):
+                    raise
 
     def close(self):
         try:
             self.send("DELETE", "")
         finally:
-            self.driver.terminate()
-            self.driver.wait(timeout=PATIENCE)
-            self.driver.stdout.close()
-            shutil.rmtree(self.profile, ignore_errors=True)
+            self.end()
+
+    def end(self):
+        self.driver.terminate()
+        self.driver.wait(timeout=PATIENCE)
+        self.driver.stdout.close()
+        shutil.rmtree(self.profile, ignore_errors=True)
 
     def send(self, method, path, body=None):
         request = urllib.request.Request(
             self.url + path, method=method, headers={"Content-Type": "application/json"},
             data=json.dumps(body or {}).encode() if method == "POST" else None)
         try:
-            with self.opener.open(request, timeout=2 * PATIENCE) as response:
+            with self.opener.open(request, timeout=4 * PATIENCE) as response:
                 return json.load(response)["value"]
         except urllib.error.HTTPError as error:
             fault = json.load(error)["value"]

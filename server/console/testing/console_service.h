@@ -47,14 +47,14 @@ class AwaitedResponse {
       std::make_shared<std::promise<HttpResponse>>();
 };
 
-// The parts of a service that a console needs, with four callers, each by its token: "reader" may
+// The parts of a service that a console needs, with three callers, each by its token: "reader" may
 // read the namespace payments, "admin" may also settle and purge there, "stranger" may do nothing,
 // and "owner" may read its own scopes of the namespace scoped.
 class ConsoleService {
  public:
   ConsoleService() {
     AccessRules rules;
-    for (const char* name : {"reader", "admin", "stranger", "owner"}) {
+    for (const char* name : {"reader", "admin", "stranger"}) {
       AccessRules::Identity& identity = rules.identities.emplace_back();
       identity.name = name;
       identity.token_digests = {Sha256(identity.name)};
@@ -63,9 +63,7 @@ class ConsoleService {
     read.Add(Permission::kRead);
     Permissions all = read;
     all.Add(Permission::kAdmin);
-    rules.rules = {
-        {"reader", {"payments"}, read}, {"admin", {"payments"}, all}, {"owner", {"scoped"}, read}};
-    rules.peer_scoped = {"scoped"};
+    rules.rules = {{"reader", {"payments"}, read}, {"admin", {"payments"}, all}};
     access_.Restrict(std::make_shared<AccessPolicy>(std::move(rules)), clock_);
   }
   ~ConsoleService() {
@@ -84,10 +82,9 @@ class ConsoleService {
   }
 
   // A record whose outcome is unknown; its id.
-  std::string Unknown(const std::string& key, const std::string& name_space = "payments",
-                      const std::string& scope = "tenant-1") {
+  std::string Unknown(const std::string& key, const std::string& name_space = "payments") {
     ReserveOp op;
-    op.key = {name_space, scope, "/payments.v1.Payments/Charge", key};
+    op.key = {name_space, "tenant-1", "/payments.v1.Payments/Charge", key};
     op.id = RecordIdFor(op.key);
     op.fingerprints = {{1, std::string(32, 'a')}};
     const auto verdict = store_.Reserve({&op, 1}).at(0);
