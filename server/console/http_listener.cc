@@ -176,6 +176,8 @@ class ConnectionOver final : public Connection {
     response_->prepare_payload();
     // With the length that GET has.
     if (without_body_) response_->body().clear();
+    // A close in the middle of it leaves nothing for the kernel to send.
+    Reset(true);
     Await();
     http::async_write(stream_, *response_,
                       [self = Self()](error_code failed, std::size_t) { self->OnWritten(failed); });
@@ -194,6 +196,11 @@ class ConnectionOver final : public Connection {
   }
   beast::tcp_stream& Transport() { return beast::get_lowest_layer(stream_); }
   Tcp::socket& Socket() { return Transport().socket(); }
+  // Whether a close discards what the client has not taken.
+  void Reset(bool at_close) {
+    error_code ignored;
+    Socket().set_option(Tcp::socket::linger(at_close, 0), ignored);
+  }
   // From now on, whatever arrives or leaves meanwhile.
   void Await() {
     Transport().expires_after(absl::ToChronoNanoseconds(surroundings_.limits.timeout));
@@ -278,6 +285,7 @@ class ConnectionOver final : public Connection {
     response_.reset();
     if (surroundings_.stopping) return;
     if (failed) return End();
+    Reset(false);
     if (keep_alive_) return Read();
     error_code ignored;
     Socket().shutdown(Tcp::socket::shutdown_send, ignored);

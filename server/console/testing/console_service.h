@@ -48,8 +48,7 @@ class AwaitedResponse {
 };
 
 // The parts of a service that a console needs, with three callers, each by its token: "reader" may
-// read the namespace payments, "admin" may also settle and purge there, "stranger" may do nothing,
-// and "owner" may read its own scopes of the namespace scoped.
+// read the namespace payments, "admin" may also settle and purge there, "stranger" may do nothing.
 class ConsoleService {
  public:
   ConsoleService() {
