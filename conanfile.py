@@ -75,6 +75,8 @@ class GrpcIdempotencyConan(ConanFile):
         if self._service:
             self.requires("hiredis/[>=0.14 <2]")
             self.requires("prometheus-cpp/[>=1 <2]", **visible)
+            # Asio and Beast, of which the headers are all.
+            self.requires("boost/[>=1.74 <2]", options={"header_only": True})
 
     def build_requirements(self):
         self.tool_requires("grpc/<host_version>")

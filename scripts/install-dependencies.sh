@@ -21,11 +21,12 @@ build_packages=(
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
 # client of docs/testing_your_service.md. libevent: pgbouncer is linked with it; the libraries from
 # libatomic1 to lua-cjson: redis-server. systemd: it scores the sandbox of the units; no service of
-# it is started.
+# it is started. chromium, with a font: it opens the console.
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
   procps faketime libevent-2.1-7 libc-ares2 libatomic1 libjemalloc2 liblua5.1-0
   liblzf1 lua-bitop lua-cjson python3-h2 python3-grpcio systemd
+  chromium chromium-driver fonts-dejavu-core curl
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)

@@ -153,11 +153,15 @@ inline constexpr std::size_t kMaxScrapes = 32;
 inline constexpr absl::Duration kScrapeTimeout = absl::Seconds(10);
 inline constexpr std::size_t kMaxScrapeRequestBytes = 8 * 1024;
 
-// The console. Connections: one more ends the oldest.
+// The console. Connections: one more ends the oldest of those without a permitted caller, and
+// otherwise the oldest of all.
 inline constexpr std::size_t kMaxConsoleConnections = 32;
 // Without a request, a connection is closed after this time; a TLS handshake, a request and the
 // writing of a response take no longer.
 inline constexpr absl::Duration kConsoleTimeout = absl::Seconds(15);
+// A request that is not answered by then ends its connection: the calls before it and a store that
+// does not answer take no longer (kMaxAdminCalls, kPurgeCallTime).
+inline constexpr absl::Duration kConsoleAnswerTime = absl::Seconds(60);
 inline constexpr std::size_t kMaxConsoleHeaderBytes = 16 * 1024;
 // A larger reply is stored by idempotencyctl.
 inline constexpr std::size_t kMaxConsoleBodyBytes = 64 * 1024;

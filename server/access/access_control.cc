@@ -90,6 +90,22 @@ absl::StatusOr<std::string> Caller::CheckNamespace(absl::string_view name_space,
                    " in namespace \"", name_space, "\"; a rule must grant it")));
 }
 
+absl::StatusOr<std::string> Caller::Name() {
+  if (control_.is_open()) return std::string(kLocalCaller);
+  MutexLock lock(mutex_);
+  const absl::StatusOr<AccessPolicy::Identified> who = Identify();
+  if (!who.ok()) return ToError(who.status());
+  return policy_->NameOf(who->identity);
+}
+
+std::vector<std::string> Caller::Named(Permission permission) {
+  if (control_.is_open()) return {};
+  MutexLock lock(mutex_);
+  const absl::StatusOr<AccessPolicy::Identified> who = Identify();
+  if (!who.ok()) return {};
+  return policy_->Named(who->identity, permission);
+}
+
 bool Caller::MustRenew() {
   if (control_.is_open()) return false;
   MutexLock lock(mutex_);

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -72,6 +73,12 @@ class Caller {
   // For a namespace as a whole. Returns the caller's name.
   absl::StatusOr<std::string> CheckNamespace(absl::string_view name_space, Permission permission)
       ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The caller's name in the audit log. UNAUTHENTICATED / CREDENTIALS_INVALID.
+  absl::StatusOr<std::string> Name() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The namespaces that rules name where the caller may do this, by name. Not those of "*"; of an
+  // open service none.
+  std::vector<std::string> Named(Permission permission) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // True when a stream must be opened anew, with newer credentials.
   bool MustRenew() ABSL_LOCKS_EXCLUDED(mutex_);

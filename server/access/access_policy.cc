@@ -1,5 +1,6 @@
 #include "server/access/access_policy.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -128,6 +129,15 @@ bool AccessPolicy::AllowsAnywhere(std::size_t identity, Permission permission) c
     if (permissions.Has(permission)) return true;
   }
   return false;
+}
+
+std::vector<std::string> AccessPolicy::Named(std::size_t identity, Permission permission) const {
+  std::vector<std::string> names;
+  for (const auto& [name_space, permissions] : granted_[identity].by_namespace) {
+    if (permissions.Has(permission)) names.push_back(name_space);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 absl::Status AccessPolicy::Check(std::size_t identity, const RecordKey& key,

@@ -83,6 +83,8 @@ class AccessPolicy {
   bool Allows(std::size_t identity, absl::string_view name_space, Permission permission) const;
   // True if it has the permission in at least one namespace.
   bool AllowsAnywhere(std::size_t identity, Permission permission) const;
+  // The namespaces that a rule of the identity names with the permission, by name.
+  std::vector<std::string> Named(std::size_t identity, Permission permission) const;
 
   const std::string& NameOf(std::size_t identity) const { return rules_.identities[identity].name; }
 

@@ -8,8 +8,7 @@
 
 namespace idempotency::internal {
 
-// The operators' page and its requests (docs/console.md): what a request must be before its method
-// is called, and what every response says to a browser. Thread-safe.
+// The operators' page and its calls (docs/console.md). Thread-safe.
 class Console {
  public:
   explicit Console(ConsoleApi::Service service) : api_(std::move(service)) {}

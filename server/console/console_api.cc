@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "explanation/record_story.h"
@@ -56,9 +58,10 @@ HttpResponse JsonAnswer(unsigned status, const google::protobuf::Message& messag
   HttpResponse response;
   response.status = status;
   response.content_type = "application/json";
-  // Fails only for types that a message of this program does not contain.
+  // Fails for a time that JSON cannot express, which the store does not accept.
   if (!google::protobuf::util::MessageToJsonString(message, &response.body, options).ok()) {
-    response.body = "{}";
+    response.status = 500;
+    response.body = R"({"error":{"code":"INTERNAL","message":"the answer cannot be written"}})";
   }
   return response;
 }
@@ -73,9 +76,10 @@ absl::Status ReadJson(const std::string& body, google::protobuf::Message& messag
 }
 
 absl::StatusOr<console::v1::Explanation> Explain(Administration& administration,
-                                                 const v1::GetRequest& request,
-                                                 const AdminCaller& caller, absl::Time now) {
-  absl::StatusOr<v1::GetResponse> found = administration.Get(request, caller);
+                                                 const v1::GetRequest& request, Caller& caller,
+                                                 absl::Time now) {
+  absl::StatusOr<v1::GetResponse> found = administration.Get(
+      request, [&](const RecordKey& key) { return caller.Check(key, Permission::kRead); });
   if (!found.ok()) return found.status();
   console::v1::Explanation explanation;
   v1::Record& record = *explanation.mutable_record();
@@ -94,7 +98,7 @@ struct RunningCall {
 
   Caller caller;
   Request request;
-  std::function<absl::StatusOr<Response>(const Request&, const AdminCaller&)> method;
+  std::function<absl::StatusOr<Response>(const Request&, const AdminCaller&, Caller&)> method;
   HttpReply reply;
 };
 
@@ -138,7 +142,7 @@ void ConsoleApi::Run(const std::string& body, Credentials credentials, Permissio
     // A purge ends by itself within limits::kPurgeCallTime.
     caller.gone = [] { return false; };
     caller.pause = [&](absl::Duration rest) { return worker.Pause(rest); };
-    const absl::StatusOr<Response> answer = call->method(call->request, caller);
+    const absl::StatusOr<Response> answer = call->method(call->request, caller, call->caller);
     if (!answer.ok()) return call->reply(ErrorAnswer(answer.status()));
     HttpResponse response = JsonAnswer(200, *answer);
     response.hold = budget.HoldAnswer(response.body.size());
@@ -159,14 +163,19 @@ void ConsoleApi::Overview(Credentials credentials, const HttpReply& reply) const
   console::v1::Overview overview;
   overview.set_version(std::string(Version()));
   ToWire(service_.clock.Now(), *overview.mutable_now());
-  if (service_.access.is_open()) overview.set_caller(std::string(kLocalCaller));
-  for (const std::string& name : service_.tenants.Names()) {
-    const absl::StatusOr<std::string> actor = caller.CheckNamespace(name, Permission::kRead);
-    if (!actor.ok()) continue;
-    overview.set_caller(ToUtf8(*actor));
+  if (const absl::StatusOr<std::string> name = caller.Name(); name.ok()) {
+    overview.set_caller(ToUtf8(*name));
+  }
+  // Those with settings, and those that rules name.
+  std::vector<std::string> names = caller.Named(Permission::kRead);
+  for (std::string& name : service_.tenants.Names()) {
+    if (caller.CheckNamespace(name, Permission::kRead).ok()) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  for (const std::string& name : names) {
     console::v1::ConsoleNamespace& shown = *overview.add_namespaces();
     shown.set_name(name);
-    shown.set_read(true);
     shown.set_admin(caller.CheckNamespace(name, Permission::kAdmin).ok());
   }
   ReadMetrics(*service_.metrics, overview);
@@ -177,8 +186,8 @@ void ConsoleApi::Call(std::string_view method, const std::string& body, Credenti
                       const HttpReply& reply) const {
   Administration& administration = service_.administration;
   const auto by = [&administration](auto operation) {
-    return [&administration, operation](const auto& request, const AdminCaller& caller) {
-      return (administration.*operation)(request, caller);
+    return [&administration, operation](const auto& request, const AdminCaller& admin, Caller&) {
+      return (administration.*operation)(request, admin);
     };
   };
   if (method == "Overview") return Overview(std::move(credentials), reply);
@@ -186,7 +195,7 @@ void ConsoleApi::Call(std::string_view method, const std::string& body, Credenti
     return Run<v1::GetRequest, console::v1::Explanation>(
         body, std::move(credentials), Permission::kRead,
         [&administration, &clock = service_.clock](const v1::GetRequest& request,
-                                                   const AdminCaller& caller) {
+                                                   const AdminCaller&, Caller& caller) {
           return Explain(administration, request, caller, clock.Now());
         },
         reply);

@@ -48,7 +48,8 @@ class ConsoleApi {
 
  private:
   template <typename Request, typename Response>
-  using Method = std::function<absl::StatusOr<Response>(const Request&, const AdminCaller&)>;
+  using Method =
+      std::function<absl::StatusOr<Response>(const Request&, const AdminCaller&, Caller&)>;
 
   // Runs the method on the administrators' worker.
   template <typename Request, typename Response>

@@ -1,4 +1,4 @@
-# cmake -DOUTPUT=file.cc -DSOURCE_DIR=dir -DFILES=index.html,console.css -P embed.cmake
+# cmake -DOUTPUT=file.cc -DSOURCE_DIR=dir -DFILES=index.html,console.css,... -P embed.cmake
 # Writes the files of the page into one C++ file.
 string(REPLACE "," ";" files "${FILES}")
 set(type_html "text/html; charset=utf-8")

@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <list>
 #include <optional>
 #include <string>
@@ -26,6 +28,7 @@
 #include <boost/beast/ssl/ssl_stream.hpp>
 
 #include "server/access/peer_certificate.h"
+#include "server/console/safeguards.h"
 #include "server/console/tls_context.h"
 
 namespace idempotency::internal {
@@ -40,6 +43,9 @@ using Request = http::request<http::string_body>;
 
 // Before the next attempt where no descriptor is left.
 constexpr std::chrono::milliseconds kAcceptPause(100);
+// How long the rest of a refused request is read and dropped: a connection that is closed with
+// unread bytes is reset, and the client may lose the refusal.
+constexpr std::chrono::seconds kLinger(2);
 
 bool IsLoopback(const net::ip::address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.is_loopback();
@@ -112,6 +118,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void Begin() = 0;
   virtual void Write(HttpResponse response) = 0;
   virtual void Close() = 0;
+  // One of its calls was permitted.
+  virtual bool permitted() const = 0;
 };
 
 using Connections = std::list<std::shared_ptr<Connection>>;
@@ -122,6 +130,8 @@ struct Surroundings {
   HttpHandler handler;
   HttpListener::Limits limits;
   Connections connections;
+  // Nothing begins any more.
+  bool stopping = false;
 };
 
 template <typename Stream>
@@ -135,7 +145,8 @@ class ConnectionOver final : public Connection {
                  Arguments&&... arguments)
       : surroundings_(surroundings),
         context_(std::move(context)),
-        stream_(std::forward<Arguments>(arguments)...) {
+        stream_(std::forward<Arguments>(arguments)...),
+        answer_deadline_(*surroundings.io) {
     error_code gone;
     const Tcp::endpoint remote = Socket().remote_endpoint(gone);
     credentials_.local = !gone && IsLoopback(remote.address());
@@ -152,6 +163,10 @@ class ConnectionOver final : public Connection {
   }
 
   void Write(HttpResponse response) override {
+    awaits_answer_ = false;
+    answer_deadline_.cancel();
+    permitted_ = permitted_ || (is_call_ && response.status == 200);
+    AddSafeguards(response);
     hold_ = std::move(response.hold);
     response_.emplace(static_cast<http::status>(response.status), 11);
     response_->set(http::field::content_type, response.content_type);
@@ -159,19 +174,21 @@ class ConnectionOver final : public Connection {
     response_->body() = std::move(response.body);
     response_->keep_alive(keep_alive_);
     response_->prepare_payload();
+    // With the length that GET has.
+    if (without_body_) response_->body().clear();
+    // A close in the middle of it leaves nothing for the kernel to send.
+    Reset(true);
     Await();
-    http::async_write(stream_, *response_, [self = Self()](error_code failed, std::size_t) {
-      self->hold_.Release();
-      self->response_.reset();
-      if (failed || !self->keep_alive_) return self->End();
-      self->Read();
-    });
+    http::async_write(stream_, *response_,
+                      [self = Self()](error_code failed, std::size_t) { self->OnWritten(failed); });
   }
 
   void Close() override {
-    error_code ignored;
-    Socket().close(ignored);
+    answer_deadline_.cancel();
+    Transport().close();
   }
+
+  bool permitted() const override { return permitted_; }
 
  private:
   std::shared_ptr<ConnectionOver> Self() {
@@ -179,6 +196,12 @@ class ConnectionOver final : public Connection {
   }
   beast::tcp_stream& Transport() { return beast::get_lowest_layer(stream_); }
   Tcp::socket& Socket() { return Transport().socket(); }
+  // Whether a close discards what the client has not taken.
+  void Reset(bool at_close) {
+    error_code ignored;
+    Socket().set_option(Tcp::socket::linger(at_close, 0), ignored);
+  }
+  // From now on, whatever arrives or leaves meanwhile.
   void Await() {
     Transport().expires_after(absl::ToChronoNanoseconds(surroundings_.limits.timeout));
   }
@@ -207,6 +230,9 @@ class ConnectionOver final : public Connection {
   }
 
   void OnRead(const error_code& failed) {
+    if (surroundings_.stopping) return;
+    is_call_ = false;
+    without_body_ = false;
     if (failed) {
       std::optional<HttpResponse> refusal = RefusalOf(failed);
       if (!refusal) return End();
@@ -214,7 +240,10 @@ class ConnectionOver final : public Connection {
       return Write(*std::move(refusal));
     }
     Request message = parser_->release();
-    keep_alive_ = message.keep_alive();
+    // A caller's certificate is verified again from time to time, as on the other port.
+    keep_alive_ = message.keep_alive() && std::chrono::steady_clock::now() < renewal_;
+    is_call_ = message.method() == http::verb::post;
+    without_body_ = message.method() == http::verb::head;
     HttpRequest request;
     request.credentials = credentials_;
     if (CameThroughProxy(message)) request.credentials.local = false;
@@ -223,14 +252,20 @@ class ConnectionOver final : public Connection {
       return Write(PlainRefusal(http::status::bad_request, "a header was sent more than once\n"));
     }
     request.method = ToString(message.method_string());
-    // A response to it has no body, and every refusal here has one.
-    if (message.method() == http::verb::head) keep_alive_ = false;
     request.target = ToString(message.target());
     request.body = std::move(message.body());
     request.secure = kSecure;
-    // The time of the answer is the service's.
-    Transport().expires_never();
+    AwaitAnswer();
     surroundings_.handler(std::move(request), Reply());
+  }
+
+  void AwaitAnswer() {
+    Transport().expires_never();
+    awaits_answer_ = true;
+    answer_deadline_.expires_after(absl::ToChronoNanoseconds(surroundings_.limits.answer_time));
+    answer_deadline_.async_wait([self = Self()](error_code ended) {
+      if (!ended && self->awaits_answer_) self->End();
+    });
   }
 
   // Writes from the listener's thread, if both are still there.
@@ -245,16 +280,46 @@ class ConnectionOver final : public Connection {
     };
   }
 
+  void OnWritten(const error_code& failed) {
+    hold_.Release();
+    response_.reset();
+    if (surroundings_.stopping) return;
+    if (failed) return End();
+    Reset(false);
+    if (keep_alive_) return Read();
+    error_code ignored;
+    Socket().shutdown(Tcp::socket::shutdown_send, ignored);
+    Transport().expires_after(kLinger);
+    Drop();
+  }
+
+  void Drop() {
+    Transport().async_read_some(net::buffer(dropped_),
+                                [self = Self()](error_code ended, std::size_t) {
+                                  if (ended) return self->End();
+                                  self->Drop();
+                                });
+  }
+
   Surroundings& surroundings_;
   // Not used, but in use by the stream.
   const std::shared_ptr<net::ssl::context> context_;
   Stream stream_;
+  net::steady_timer answer_deadline_;
+  bool awaits_answer_ = false;
   Credentials credentials_;
+  const std::chrono::steady_clock::time_point renewal_ =
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(limits::kMaxConnectionAge);
   beast::flat_buffer buffer_{limits::kMaxConsoleHeaderBytes + limits::kMaxConsoleBodyBytes};
   std::optional<http::request_parser<http::string_body>> parser_;
+  // Of the request: POST, HEAD.
+  bool is_call_ = false;
+  bool without_body_ = false;
   std::optional<http::response<http::string_body>> response_;
   MemoryBudget::Hold hold_;
   bool keep_alive_ = false;
+  bool permitted_ = false;
+  std::array<char, 4096> dropped_;
 };
 
 using PlainConnection = ConnectionOver<beast::tcp_stream>;
@@ -265,22 +330,17 @@ using TlsConnection = ConnectionOver<beast::ssl_stream<beast::tcp_stream>>;
 class HttpListener::Server {
  public:
   Server(TlsSource tls, HttpHandler handler, const Limits& limits)
-      : surroundings_{std::make_shared<net::io_context>(1), std::move(handler), limits, {}} {
+      : surroundings_{std::make_shared<net::io_context>(1), std::move(handler), limits, {}, false} {
     if (tls != nullptr) tls_.emplace(std::move(tls));
   }
 
   ~Server() {
-    surroundings_.io->stop();
-    if (thread_.joinable()) thread_.join();
-    ports_.clear();
-    for (const std::shared_ptr<Connection>& connection : surroundings_.connections) {
-      connection->Close();
+    net::post(*surroundings_.io, [this] { Stop(); });
+    if (thread_.joinable()) {
+      thread_.join();
+    } else {
+      surroundings_.io->run();
     }
-    // The completions of what was closed here own the connections.
-    surroundings_.handler = nullptr;
-    surroundings_.io->restart();
-    surroundings_.io->poll();
-    surroundings_.connections.clear();
   }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -308,9 +368,23 @@ class HttpListener::Server {
     net::steady_timer pause;
   };
 
+  // The thread ends when what was closed here is done.
+  void Stop() {
+    surroundings_.stopping = true;
+    for (Port& port : ports_) {
+      error_code ignored;
+      port.acceptor.close(ignored);
+      port.pause.cancel();
+    }
+    for (const std::shared_ptr<Connection>& connection : surroundings_.connections) {
+      connection->Close();
+    }
+    surroundings_.connections.clear();
+  }
+
   void Accept(Port& port) {
     port.acceptor.async_accept([this, &port](error_code failed, Tcp::socket socket) {
-      if (failed == net::error::operation_aborted) return;
+      if (surroundings_.stopping) return;
       if (failed) return AcceptLater(port);
       Add(std::move(socket));
       Accept(port);
@@ -320,7 +394,7 @@ class HttpListener::Server {
   void AcceptLater(Port& port) {
     port.pause.expires_after(kAcceptPause);
     port.pause.async_wait([this, &port](error_code ended) {
-      if (!ended) Accept(port);
+      if (!ended && !surroundings_.stopping) Accept(port);
     });
   }
 
@@ -334,13 +408,21 @@ class HttpListener::Server {
     } else {
       connection = std::make_shared<PlainConnection>(surroundings_, nullptr, std::move(socket));
     }
+    MakeRoom();
+    surroundings_.connections.push_back(connection);
+    connection->Begin();
+  }
+
+  // A stranger who opens connections does not end those of the operators.
+  void MakeRoom() {
     Connections& connections = surroundings_.connections;
     while (connections.size() >= surroundings_.limits.connections) {
-      connections.front()->Close();
-      connections.pop_front();
+      auto ended = std::find_if(connections.begin(), connections.end(),
+                                [](const auto& other) { return !other->permitted(); });
+      if (ended == connections.end()) ended = connections.begin();
+      (*ended)->Close();
+      connections.erase(ended);
     }
-    connections.push_back(connection);
-    connection->Begin();
   }
 
   Surroundings surroundings_;

@@ -20,10 +20,12 @@ namespace idempotency::internal {
 class HttpListener {
  public:
   struct Limits {
-    // Above it the oldest connection is closed.
+    // Above it the oldest connection is closed, of those first where no call was permitted.
     std::size_t connections = limits::kMaxConsoleConnections;
     // Of a handshake, of a request from the first wait for it, and of writing a response.
     absl::Duration timeout = limits::kConsoleTimeout;
+    // Of the handler; a connection whose request is not answered by then is closed.
+    absl::Duration answer_time = limits::kConsoleAnswerTime;
   };
 
   // Accepts from copies of `sockets`, which listen. `tls` is empty for plain HTTP. `handler` runs
@@ -32,7 +34,7 @@ class HttpListener {
       const std::vector<FileDescriptor>& sockets, TlsSource tls, HttpHandler handler,
       const Limits& limits);
 
-  // Closes all connections. No handler runs afterwards.
+  // Closes all connections. No handler runs afterwards; replies that come later do nothing.
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;

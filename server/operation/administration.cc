@@ -103,17 +103,16 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
   return Authorised{std::move(record->key), *std::move(actor)};
 }
 
-absl::StatusOr<v1::GetResponse> Administration::Get(const v1::GetRequest& request,
-                                                    const AdminCaller& caller) {
+absl::StatusOr<v1::GetResponse> Administration::Get(
+    const v1::GetRequest& request, const std::function<absl::Status(const RecordKey&)>& permitted) {
   const absl::StatusOr<GetOp> op = GetOpFrom(request);
   if (!op.ok()) return op.status();
   if (op->key) {
-    const absl::StatusOr<std::string> actor = ActorOf(caller, op->key->name_space);
-    if (!actor.ok()) return actor.status();
+    if (absl::Status refused = permitted(*op->key); !refused.ok()) return refused;
   }
   const absl::StatusOr<Record> record = std::move(store_.Get({&*op, 1}).front());
   if (!record.ok()) return record.status();
-  if (!ActorOf(caller, record->key.name_space).ok()) return NoSuchRecord();
+  if (!permitted(record->key).ok()) return NoSuchRecord();
   v1::GetResponse response;
   const absl::Status written =
       WriteRecord(*record, v1::RECORD_VIEW_BASIC, *response.mutable_record());

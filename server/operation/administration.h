@@ -38,8 +38,11 @@ class Administration {
                  const Clock& clock = Clock::System())
       : store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
 
-  // A record without its reply's content, whatever view the request names.
-  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const AdminCaller& caller);
+  // A record without its reply's content, whatever view the request names. `permitted` decides by
+  // the whole key; a record id of what it refuses is NOT_FOUND, as one that does not exist.
+  absl::StatusOr<v1::GetResponse> Get(
+      const v1::GetRequest& request,
+      const std::function<absl::Status(const RecordKey&)>& permitted);
   absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request, const AdminCaller& caller);
   absl::StatusOr<v1::ResolveResponse> Resolve(const v1::ResolveRequest& request,
                                               const AdminCaller& caller);

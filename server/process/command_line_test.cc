@@ -70,7 +70,8 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
       {"serve", "--store", "postgresql://db/records", "--listen=unix:/run/d.sock",
        "--metrics=", "--store_connections", "64", "--sweep_interval=500ms", "--drain_timeout=0",
        "--log_level=debug", "--log_format=json", "--tls_cert=c.pem", "--tls_key", "k.pem",
-       "--tls_client_ca=ca.pem", "--config=c.textproto", "--allow_plaintext"});
+       "--tls_client_ca=ca.pem", "--config=c.textproto", "--allow_plaintext",
+       "--console=localhost:7412"});
   EXPECT_EQ(options.store.kind, StoreAddress::Kind::kPostgres);
   EXPECT_EQ(options.listen.unix_path, "/run/d.sock");
   EXPECT_FALSE(options.metrics.has_value());
@@ -84,6 +85,7 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   EXPECT_EQ(options.tls.client_ca, "ca.pem");
   EXPECT_EQ(options.config, "c.textproto");
   EXPECT_TRUE(options.allow_plaintext);
+  EXPECT_EQ(options.console->ToString(), "localhost:7412");
 }
 
 // Beyond this machine: rules, and TLS unless the operator forgoes it.
@@ -92,7 +94,7 @@ TEST(CommandLineTest, AnAddressThatOthersReachNeedsRulesAndTls) {
                                               "--config=c.textproto", "--tls_cert=c.pem",
                                               "--tls_key=k.pem"};
   for (const char* listen : {"--listen=0.0.0.0:1", "--listen=[::]:1", "--listen=10.0.0.1:1",
-                             "--listen=idempotencyd.example:1"}) {
+                             "--listen=idempotencyd.example:1", "--console=0.0.0.0:1"}) {
     SCOPED_TRACE(listen);
     std::vector<absl::string_view> args = all;
     args.push_back(listen);

@@ -22,10 +22,20 @@
 namespace idempotency::internal {
 namespace {
 
-void WarnIfExposed(const ServeOptions& options) {
-  Log(LogLevel::kWarn, "calls from other machines are accepted without TLS",
-      {{"listen", options.listen.ToString()},
-       {"advice", "set --tls_cert and --tls_key, unless the network encrypts"}});
+// True if it does: other machines reach one of the addresses, without TLS.
+bool WarnIfExposed(const ServeOptions& options) {
+  if (!options.tls.certificate.empty()) return false;
+  bool exposed = false;
+  const auto warn = [&exposed](const char* flag, const NetworkAddress& address) {
+    if (address.IsLocal()) return;
+    exposed = true;
+    Log(LogLevel::kWarn, "calls from other machines are accepted without TLS",
+        {{flag, address.ToString()},
+         {"advice", "set --tls_cert and --tls_key, unless the network encrypts"}});
+  };
+  warn("listen", options.listen);
+  if (options.console) warn("console", *options.console);
+  return exposed;
 }
 
 ListenerOptions BoundListener(const ServeOptions& options) {
@@ -68,9 +78,7 @@ absl::Status Daemon::StartParts() {
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
   stack_->ServeAdmin();
-  const bool exposed = options_.tls.certificate.empty() && !options_.listen.IsLocal();
-  metrics_.PlaintextServed(exposed);
-  if (exposed) WarnIfExposed(options_);
+  metrics_.PlaintextServed(WarnIfExposed(options_));
 
   if (options_.metrics.has_value()) {
     auto exposer = MetricsExposer::Start(*options_.metrics, metrics_.registry(), {}, metrics_);

@@ -47,6 +47,7 @@ EVERYTHING = {
     "image": {"repository": "registry.example/idempotencyd", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
     "keyring": {"existingSecret": "seals"},
+    "console": {"enabled": True},
     "migrate": {"url": "postgresql://owner@db:5432/idempotency",
                 "passwordSecret": {"name": "owner-password"}, "grantTo": "idempotency",
                 "createRoles": True},
@@ -85,6 +86,7 @@ REFUSED = [
     ({**MINIMAL, "config": {"text": CONFIG, "files": {"../keys": ""}}}, "config.files"),
     ({**MINIMAL, "config": CONFIG}, "config"),
     ({**MINIMAL, "keyring": {"secret": "word"}}, "keyring"),
+    ({**MINIMAL, "console": {"address": "0.0.0.0:7412"}}, "console"),
     ({**MINIMAL, "store": {"url": "postgresql://user:secret@db/x"}}, "store.url"),
     ({**MINIMAL, "store": {"url": "mysql://db"}}, "store.url"),
     ({**MINIMAL, "store": {"url": URL, "password": "secret"}}, "password"),
@@ -292,6 +294,11 @@ class ChartTest(unittest.TestCase):
                    if volume["name"] == "keyring"]
         self.assertEqual(volume, {"secretName": "seals", "defaultMode": 0o440,
                                   "items": [{"key": "keyring", "path": "keyring"}]})
+
+    def test_the_console_is_off_or_on_the_pods_own_loopback(self):
+        self.assertNotIn("--console", " ".join(self.container("tls")["args"]))
+        self.assertIn("--console=127.0.0.1:7412", self.container("everything")["args"])
+        self.assertNotIn(7412, [port["containerPort"] for port in self.container("everything")["ports"]])
 
     def test_plaintext_is_served_only_where_it_is_chosen(self):
         self.assertIn("--allow_plaintext", self.container("minimal")["args"])

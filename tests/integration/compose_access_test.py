@@ -67,8 +67,9 @@ class ComposeAccessTest(unittest.TestCase):
 
     def daemon(self):
         return Running(self.command("idempotencyd-1", "idempotencyd", {
-            "--listen": "127.0.0.1:0", "--metrics": "127.0.0.1:0",
-            "--store": f"sqlite:{self.folder}/records.db"}), r"serving on ([\d.:]+)")
+            "--listen": "127.0.0.1:0", "--metrics": "127.0.0.1:0", "--console": "127.0.0.1:0",
+            "--store": f"sqlite:{self.folder}/records.db"}),
+                       r"serving on ([\d.:]+\d).*console on ([\d.:]+)")
 
     def charge(self, daemon, tenant):
         with Running(self.command("payments", "payments_server", {
@@ -96,6 +97,23 @@ class ComposeAccessTest(unittest.TestCase):
                 check=False)
             self.assertEqual(listed.returncode, 0, listed.stderr)
             self.assertIn("COMPLETED", listed.stdout)
+
+    def test_the_console_is_the_operators(self):
+        """As the comment of docker-compose.yml has it, with curl for a browser."""
+        with self.daemon() as daemon:
+            self.assertEqual(self.charge(daemon, "payments").returncode, 0)
+            for who, status in (("operator", "200"), ("orders", "403")):
+                done = self.curl(who, daemon.line[2], "List", '{"namespace": "payments"}')
+                self.assertEqual(done.stdout[-3:], status, done.stdout + done.stderr)
+            self.assertNotEqual(self.curl("", daemon.line[2], "Overview", "{}").returncode, 0)
+
+    def curl(self, who, console, method, body):
+        identity = ["--cert", f"{self.folder}/{who}.pem", "--key", f"{self.folder}/{who}.key"] if who else []
+        return subprocess.run(
+            ["curl", "-sS", "--noproxy", "*", "-m", "30", "--cacert", f"{self.folder}/ca.pem",
+             *identity, "-w", "%{http_code}", "-H", "Content-Type: application/json",
+             "-H", "X-Idempotency-Console: 1", "-d", body, f"https://{console}/api/{method}"],
+            capture_output=True, text=True, timeout=60, check=False)
 
     def test_another_tenant_does_not_write_its_records(self):
         with self.daemon() as daemon:

@@ -50,12 +50,14 @@ def find_grpcurl(bin_folder):
     return os.path.join(bin_folder, "reflection_client"), "reflection_client (no grpcurl, no Go)"
 
 
-def paste(found, folder, address):
+def paste(found, folder, address, console):
     """The output and the exit status of each recipe: all of them are pasted into one shell,
     which reads them as from a terminal."""
     mark = "@@ the end of a recipe:"
     script = "".join(f"{recipe.text}\nprintf '\\n{mark} %s\\n' $?\n" for recipe in found)
-    environment = {**os.environ, "DAEMON": address, "PATH": f"{folder}:{os.environ['PATH']}"}
+    environment = {**os.environ, "DAEMON": address, "CONSOLE": f"http://{console}",
+                   "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+                   "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "--norc", "-s"], input=script, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
     printed = re.split(rf"\n{mark} (\d+)\n", done.stdout)
@@ -74,16 +76,17 @@ def check(document, bin_folder, grpcurl):
     with tempfile.TemporaryDirectory() as folder:
         daemon = subprocess.Popen(
             [os.path.join(bin_folder, "idempotencyd"), "serve", "--listen=127.0.0.1:0", "--metrics=",
-             f"--store=sqlite:{folder}/records.db"], stdout=subprocess.PIPE, text=True)
+             "--console=127.0.0.1:0", f"--store=sqlite:{folder}/records.db"], stdout=subprocess.PIPE, text=True)
         try:
             ready = daemon.stdout.readline()
             address = re.search(r"serving on (\S+?)(,|\s|$)", ready).group(1)
+            console = re.search(r"console on (\S+)", ready).group(1)
             found = recipes(document)
-            assert len(found) >= 8, f"only {len(found)} recipes in {document}"
+            assert len(found) >= 6, f"only {len(found)} recipes in {document}"
             os.symlink(os.path.abspath(grpcurl), os.path.join(folder, "grpcurl"))
             os.symlink(os.path.abspath(os.path.join(bin_folder, "idempotencyctl")),
                        os.path.join(folder, "idempotencyctl"))
-            printed = paste(found, folder, address)
+            printed = paste(found, folder, address, console)
             faults = [fault for recipe, (output, status) in zip(found, printed)
                       for fault in recipe.faults(output, status)]
             if len(printed) != len(found):

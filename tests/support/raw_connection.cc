@@ -120,6 +120,11 @@ bool RawConnection::AwaitClose() {
   return got == 0 || errno == ECONNRESET;
 }
 
+bool RawConnection::ClosesWithin(absl::Duration time) {
+  pollfd waited{descriptor_, POLLRDHUP, 0};
+  return poll(&waited, 1, static_cast<int>(absl::ToInt64Milliseconds(time))) == 1;
+}
+
 bool RawConnection::AwaitReset() {
   pollfd waited{descriptor_, POLLRDHUP, 0};
   return poll(&waited, 1, 30'000) == 1 && (waited.revents & (POLLERR | POLLHUP)) != 0;

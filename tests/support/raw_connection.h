@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace idempotency::internal::testing {
 
 // A TCP connection without a protocol library, for actions of no well-behaved client. Closed with
@@ -26,6 +28,8 @@ class RawConnection {
   std::string Receive(std::size_t bytes);
   // Waits up to 30 s for the other side to close it.
   bool AwaitClose();
+  // Whether the other side closes it within this time; what it sends is not read.
+  bool ClosesWithin(absl::Duration time);
   // Waits up to 30 s, without reading, for the other side to cut it off.
   bool AwaitReset();
   // Begins HTTP/2, and waits for the server to do the same.

@@ -1,6 +1,7 @@
 # The libraries of Debian 12 in place of Conan's packages (scripts/install-dependencies.sh build).
 [platform_requires]
 abseil/20220623.1
+boost/1.74.0
 grpc/1.51.1
 libpq/15.0
 libpqxx/6.4.5

@@ -1,0 +1,21 @@
+#ifndef IDEMPOTENCY_SERVER_CONSOLE_SAFEGUARDS_H_
+#define IDEMPOTENCY_SERVER_CONSOLE_SAFEGUARDS_H_
+
+#include "absl/status/status.h"
+
+#include "server/console/http_message.h"
+
+namespace idempotency::internal {
+
+// What protects the console from pages of others, in the browser of an operator. Thread-safe.
+
+// Adds the headers that every response has, also a refusal.
+void AddSafeguards(HttpResponse& response);
+
+// OK if a call came from the console's own page, or from no page. A browser adds a caller's
+// certificate, and its place on this machine, to the requests of any page.
+absl::Status CheckSender(const HttpRequest& request);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_CONSOLE_SAFEGUARDS_H_
