@@ -143,8 +143,7 @@ TEST_F(ListenerCredentialsTest, ARenewedCertificateIsReported) {
   const auto made = ListenerCredentials::Make({certificate, good_key_, ""}, validities_);
   ASSERT_TRUE(made.ok());
   Write("renewed.pem", CertificatePem(key_, 7200));
-  EXPECT_TRUE(
-      validities_.AwaitEndAfter(CertificateUse::kServer, absl::Now() + absl::Hours(1)));
+  EXPECT_TRUE(validities_.AwaitEndAfter(CertificateUse::kServer, absl::Now() + absl::Hours(1)));
 }
 
 TEST_F(ListenerCredentialsTest, WithoutTlsNoValidityIsReported) {
