@@ -242,10 +242,17 @@ TEST_F(RedisStoreTest, AFullServerKeepsEveryRecordAsItWas) {
   ReserveOp open = OpFor("open");
   open.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   const Reserved reserved = MustReserve(*store, open);
-  const std::string before = absl::StrCat(Get(*store, open)->attempt);
+  // Its next reservation has to remove an expiry, which Redis permits without memory.
+  ReserveOp released = OpFor("released");
+  released.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  const ReleaseOp release{released.key, released.id, MustReserve(*store, released).token, ""};
+  ASSERT_TRUE(store->Release({&release, 1}).at(0).ok());
+  released.request_token = Uuid::Random();
   server->Must({"CONFIG", "SET", "maxmemory", "1mb"});
   EXPECT_EQ(ReasonFor(Complete(*store, open, reserved.token).status()), Reason::kStoreUnavailable);
   EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonFor(Reserve(*store, released).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(Get(*store, released)->state, RecordState::kReleased);
   EXPECT_TRUE(Replays(*store, done)) << "what is read needs no memory";
   EXPECT_FALSE(store->Inspect().ok()) << "the next completion is not durable";
   const auto kept = Get(*store, open);
