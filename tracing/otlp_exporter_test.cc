@@ -85,7 +85,7 @@ TEST_F(OtlpExporterTest, SendsWhatASpanHas) {
   ASSERT_EQ(span.links_size(), 1);
   EXPECT_EQ(span.links(0).trace_id(), span.trace_id());
   EXPECT_EQ(span.status().code(), opentelemetry::proto::trace::v1::Status::STATUS_CODE_ERROR);
-  EXPECT_THAT(collector_.bytes(), ::testing::HasSubstr("idempotencyd"));
+  EXPECT_THAT(collector_.bytes(), ::testing::HasSubstr("a-service"));
 }
 
 TEST_F(OtlpExporterTest, SendsTheRestAtItsEnd) {

@@ -312,7 +312,10 @@ class ScriptedAdmin final : public v1::IdempotencyAdminService::Service {
   }
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-  void AwaitUnansweredCall() { unanswered_.WaitForNotification(); }
+  // False if there is none within half a minute.
+  bool AwaitUnansweredCall() {
+    return unanswered_.WaitForNotificationWithTimeout(absl::Seconds(30));
+  }
 
   grpc::Status List(grpc::ServerContext* context, const v1::ListRequest* /*request*/,
                     v1::ListResponse* response) override {
@@ -343,9 +346,9 @@ class ScriptedAdmin final : public v1::IdempotencyAdminService::Service {
 };
 
 std::unique_ptr<testing::Process> Watch(const ScriptedAdmin& admin) {
-  auto process =
-      testing::Process::Start({"idempotencyctl", "watch", "--namespace=payments",
-                               "--address=" + admin.address(), "--interval=200ms", "--timeout=1h"});
+  auto process = testing::Process::Start({"idempotencyctl", "watch", "--namespace=payments",
+                                          "--address=" + admin.address(), "--interval=200ms",
+                                          "--timeout=10m"});
   EXPECT_TRUE(process.ok()) << process.status();
   return *std::move(process);
 }
@@ -354,7 +357,7 @@ TEST(WatchTest, AnInterruptEndsAListingThatHasBegun) {
   for (const int signal : {SIGINT, SIGTERM}) {
     ScriptedAdmin admin({grpc::Status::OK});
     const auto process = Watch(admin);
-    admin.AwaitUnansweredCall();
+    ASSERT_TRUE(admin.AwaitUnansweredCall()) << process->Stderr();
     process->Signal(signal);
     const auto ended = process->Wait();
     ASSERT_TRUE(ended.ok()) << ended.status();
@@ -369,7 +372,7 @@ TEST(WatchTest, AnOutageDoesNotEndIt) {
   const auto process = Watch(admin);
   EXPECT_TRUE(process->WaitForLine("- ").ok()) << process->Stderr();
   EXPECT_THAT(process->Stdout(), AllOf(HasSubstr("record-0"), HasSubstr("record-2")));
-  admin.AwaitUnansweredCall();
+  ASSERT_TRUE(admin.AwaitUnansweredCall()) << process->Stderr();
   process->Signal(SIGINT);
   const auto ended = process->Wait();
   ASSERT_TRUE(ended.ok()) << ended.status();
