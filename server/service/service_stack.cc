@@ -22,6 +22,8 @@ std::string_view SystemOf(StoreAddress::Kind kind) {
   switch (kind) {
     case StoreAddress::Kind::kSqlite:
       return "sqlite";
+    case StoreAddress::Kind::kRedis:
+      return "redis";
     case StoreAddress::Kind::kPostgres:
       break;
   }

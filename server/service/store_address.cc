@@ -75,7 +75,7 @@ absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
 absl::StatusOr<StoreAddress> ParseRedis(absl::string_view url) {
   const absl::StatusOr<RedisOptions> options = ParseRedisUrl(url);
   if (!options.ok()) return options.status();
-  return StoreAddress{StoreAddress::Kind::kRedis, std::string(url)};
+  return StoreAddress{StoreAddress::Kind::kRedis, std::string(url), ""};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class InstalledTest(unittest.TestCase):
     def test_the_daemon_runs_where_it_was_put(self):
         with tempfile.TemporaryDirectory() as folder:
             prefix = pathlib.Path(folder)
-            installed(prefix, *(["core", "error_reflection", "postgres", "embedded"]
+            installed(prefix, *(["core", "error_reflection", "otlp", "postgres", "embedded"]
                                 if setting("BUILD_SHARED_LIBS") == "ON" else []), "daemon")
             self.assertIn("idempotencyd", run(prefix / "bin/idempotencyd", "--version"))
 

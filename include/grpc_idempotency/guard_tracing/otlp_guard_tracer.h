@@ -35,7 +35,8 @@ struct OtlpGuardTracerOptions {
 class OtlpGuardTracer final : public GuardTracer {
  public:
   // `channel` leads to the collector.
-  OtlpGuardTracer(std::shared_ptr<grpc::Channel> channel, OtlpGuardTracerOptions options = {});
+  explicit OtlpGuardTracer(std::shared_ptr<grpc::Channel> channel,
+                           OtlpGuardTracerOptions options = {});
   // Sends what is queued until `end_timeout` is over, and drops the rest.
   ~OtlpGuardTracer() override;
 
