@@ -38,9 +38,9 @@ class GrpcIdempotencyConan(ConanFile):
     implements = ["auto_shared_fpic"]
     exports = "VERSION"
     exports_sources = ("CMakeLists.txt", "VERSION", "LICENSE", "bench/CMakeLists.txt", "client/*",
-                       "cmake/*", "command_line/*", "core/*", "ctl/*", "explanation/*",
-                       "include/*", "interceptors/*", "migrations/*", "postgres/*", "proto/*",
-                       "server/*")
+                       "cmake/*", "command_line/*", "core/*", "ctl/*", "embedded/*",
+                       "explanation/*", "include/*", "interceptors/*", "migrations/*",
+                       "postgres/*", "proto/*", "server/*")
     test_package_folder = "tests/install/conan"
 
     def set_version(self):
