@@ -185,8 +185,8 @@ TEST_F(HttpListenerTest, EveryResponseHasTheSafeguards) {
   Start();
   const std::string twice = Call("Host: there\r\n");
   for (const std::string& request :
-       {std::string(kGet), std::string("nonsense\r\n\r\n"), std::string("\x16\x03\x01\x02\x00\x01"),
-        twice, Call("Origin: a\r\nOrigin: b\r\n"),
+       {std::string(kGet), std::string("nonsense\r\n\r\n"),
+        std::string("\x16\x03\x01\x02\x00\x01", 6), twice, Call("Origin: a\r\nOrigin: b\r\n"),
         Call("Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
         Call("X-Large: " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + "\r\n"),
         Call("", std::string(limits::kMaxConsoleBodyBytes + 1, 'x'))}) {
