@@ -365,9 +365,9 @@ TEST_F(LeastPrivilegeTest, EveryCallRunsWithTheLoginsOfTheManual) {
   EXPECT_TRUE(client.Call(testing::SomeExtend("done", done)).ok());
   EXPECT_TRUE(client.Call(testing::SomeComplete("done", done, "body")).ok());
   EXPECT_TRUE(client.Call(testing::SomeReserve("done"))->has_replay());
-  const std::string given_back = token_of(testing::SomeReserve("given back"));
-  EXPECT_TRUE(client.Call(testing::SomeRelease("given back", given_back)).ok());
-  token_of(testing::SomeReserve("given back"));
+  const std::string given_back = token_of(testing::SomeReserve("given-back"));
+  EXPECT_TRUE(client.Call(testing::SomeRelease("given-back", given_back)).ok());
+  token_of(testing::SomeReserve("given-back"));
   // Taken over, and forgotten but not yet swept: its row starts afresh.
   token_of(testing::SomeReserve("lost"));
   Sql("UPDATE idempotency.records SET lease_until = clock_timestamp() WHERE key = 'lost'");
