@@ -17,7 +17,8 @@ BatchLoop::BatchLoop() {
 void BatchLoop::Iterate() {
   for (const RecordId& id : ids_) queue_.Push("payments", id, Item{{}, id});
   Use(queue_.Take(
-      kOperations, [](const Item&) { return false; }, overdue_));
+      kOperations, [](const Item&) { return false; }, overdue_,
+      [](const Item&, const Item&) { return false; }));
 }
 
 }  // namespace idempotency::internal::bench

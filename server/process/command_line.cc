@@ -172,12 +172,12 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("console", "ADDRESS", &console,
               "Listen address of the operators' page, HOST:PORT, for example localhost:7412; with\n"
               "--tls_cert it is HTTPS. Empty: none. See docs/console.md.");
-  set.AddInt(
-      "store_connections", &options->store_connections, 1, ServiceOptions::kMaxStoreConnections,
-      "Connections to Postgres or Redis for calls, which share them in batches, so that\n"
-      "few are enough; the default is one for each processor, from 2 to 4. One more connection\n"
-      "sweeps, one monitors the store, and one serves administrators. SQLite always has\n"
-      "one writer.");
+  set.AddInt("store_connections", &options->store_connections, 1,
+             ServiceOptions::kMaxStoreConnections,
+             "Connections to Postgres or Redis for calls, which share them in batches, so that\n"
+             "few are enough; the default is one for each processor, from 2 to 4. One more\n"
+             "connection sweeps, one monitors the store, and one serves administrators. SQLite\n"
+             "always has one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two sweeps, which remove expired records. One replica sweeps at a\n"
