@@ -15,6 +15,7 @@
 #include "absl/time/civil_time.h"
 #include "absl/time/clock.h"
 
+#include "core/sha256.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_parameters.h"
 #include "tests/support/postgres_cluster.h"
@@ -309,8 +310,11 @@ TEST_F(PostgresStatementsTest, DropRepliesHitsWhatWasReadAndIsCompletedStill) {
   PostgresParameters parameters = AsRead();
   parameters.Add(Bytes(PostgresType::kBytea, "rest"));
   parameters.Add(Bytes(PostgresType::kBytea, std::string(32, 'd')));
+  const Sha256Digest read = Sha256("r");
+  parameters.Add(Bytes(PostgresType::kBytea, std::string(read.begin(), read.end())));
   Expect(statements_->drop_replies, parameters, kCompleted, {kOver},
          {kOtherToken, kOtherAttempt, "reply_until = '2100-01-01'",
+          "reply = 'sealed anew', reply_digest = sha256('sealed anew')",
           "state = 3, completed_at = NULL, reply = NULL, reply_digest = NULL",
           "status_digest = sha256('r')"});
 }
