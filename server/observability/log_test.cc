@@ -109,7 +109,8 @@ TEST(LogTest, ManyFieldsStayWithinALine) {
     const std::string line =
         FormatLogLine(format, "e", {{"a", value}, {"b", value}, {"c", value}, {"d", value}});
     EXPECT_LE(line.size(), limits::kMaxLogLineBytes);
-    if (format == LogFormat::kJson) EXPECT_EQ(ParseObject(line).count("cut"), 1);
+    if (format != LogFormat::kJson) continue;
+    EXPECT_EQ(ParseObject(line).count("cut"), 1);
   }
 }
 

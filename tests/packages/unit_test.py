@@ -71,10 +71,11 @@ class UnitTest(unittest.TestCase):
             for argument in arguments:
                 self.assertRegex(known, rf"(?m)^\s*{re.escape(argument.split('=')[0])}=", argument)
         # What the comments propose as well.
-        _, known = run(BIN / "idempotencyd", "serve", "--help")
+        known = "".join(run(BIN / "idempotencyd", command, "--help")[1]
+                        for command in ("serve", "migrate"))
         for flag in re.findall(r"--\w+", (DEBIAN / "idempotencyd.default").read_text()):
             if flag != "--help":
-                self.assertIn(f"  {flag}=", known)
+                self.assertRegex(known, rf"(?m)^  {flag}\b")
 
     def test_the_configuration_is_valid(self):
         status, out = run(BIN / "idempotencyd", "check-config",

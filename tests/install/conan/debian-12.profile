@@ -3,6 +3,7 @@
 abseil/20220623.1
 boost/1.74.0
 grpc/1.51.1
+hiredis/0.14.1
 libpq/15.0
 libpqxx/6.4.5
 openssl/3.0.0
