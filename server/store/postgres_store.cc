@@ -273,7 +273,7 @@ absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
 
 absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
   if (op.sealer == nullptr) return NothingIsSealed();
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   return PostgresReseal(**connection, statements_).Step(op);
 }
