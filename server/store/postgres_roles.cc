@@ -27,7 +27,7 @@ constexpr PostgresTablePrivileges kSweeperTables[] = {
     {"schema_migrations", "SELECT"},
 };
 constexpr PostgresTablePrivileges kAdminTables[] = {
-    {"records", "SELECT, UPDATE, DELETE"}, {"checkpoints", "SELECT, DELETE"},
+    {"records", "SELECT, UPDATE, DELETE"}, {"checkpoints", "SELECT, UPDATE, DELETE"},
     {"audit_log", "SELECT, INSERT"},       {"audit_key", "SELECT"},
     {"schema_migrations", "SELECT"},
 };

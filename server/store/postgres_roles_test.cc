@@ -49,7 +49,7 @@ const std::map<std::string, std::map<std::string, std::string>>& Expected() {
         {"schema_migrations", "SELECT"}}},
       {"admin",
        {{"records", "SELECT UPDATE DELETE"},
-        {"checkpoints", "SELECT DELETE"},
+        {"checkpoints", "SELECT UPDATE DELETE"},
         {"commit_probe", ""},
         {"audit_log", "SELECT INSERT"},
         {"audit_key", "SELECT"},
