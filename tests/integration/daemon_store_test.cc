@@ -110,7 +110,7 @@ TEST_F(SqliteFile, NotADatabase) {
 TEST_F(SqliteFile, ANewerSchema) {
   // user_version is at 60 in the header, application_id at 68.
   Overwrite(60, std::string("\0\0\0\x63", 4));
-  ExpectRefused(store_, "has schema version 99, this build supports at most 3");
+  ExpectRefused(store_, "has schema version 99, this build supports at most 4");
 }
 
 TEST_F(SqliteFile, AnotherProgramsDatabase) {
@@ -162,7 +162,7 @@ TEST_F(PostgresSchemas, None) { ExpectRefused(store_, "run `idempotencyd migrate
 TEST_F(PostgresSchemas, Older) {
   auto migrate = Process::Start({"idempotencyd", "migrate", "--store=" + store_, "--to=1"});
   ASSERT_EQ((*migrate)->Wait()->code, 0) << (*migrate)->Stderr();
-  ExpectRefused(store_, "is at version 1, this program needs 6: run `idempotencyd migrate`");
+  ExpectRefused(store_, "is at version 1, this program needs 7: run `idempotencyd migrate`");
 }
 
 TEST_F(PostgresSchemas, Newer) {
@@ -170,7 +170,7 @@ TEST_F(PostgresSchemas, Newer) {
   ExecuteSql(store_,
              "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
              " VALUES (99, 'future', 'x')");
-  ExpectRefused(store_, "is at version 99, this program supports versions up to 6: run a newer");
+  ExpectRefused(store_, "is at version 99, this program supports versions up to 7: run a newer");
 }
 
 // A newer one that allows this build to serve it: a rollback starts, also where `migrate` runs
