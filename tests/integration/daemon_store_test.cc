@@ -207,7 +207,7 @@ TEST_F(PostgresSchemas, GoingBackRequiresConfirmationAndIsRefusedWhileADaemonSer
   while ((back = RunMigrate(store_, {"--to=0", "--yes"})).code != 0 && Clock::now() < deadline) {
   }
   EXPECT_EQ(back.code, 0) << back.err;
-  EXPECT_THAT(back.out, HasSubstr("reverted 6, 5, 4, 3, 2, 1"));
+  EXPECT_THAT(back.out, HasSubstr("reverted 7, 6, 5, 4, 3, 2, 1"));
 }
 
 // A transaction that a client forgot to end.
