@@ -54,7 +54,13 @@ using Answer = std::future<absl::StatusOr<Response>>;
 
 class DirectConnectionTest : public ::testing::Test {
  protected:
-  ~DirectConnectionTest() override { store_.Open(); }
+  // Operations are answered before the objects that they use are destroyed.
+  ~DirectConnectionTest() override {
+    store_.Open();
+    connection_.reset();
+    waiters_.Close();
+    batcher_.Close();
+  }
 
   static SteadyTime In(std::chrono::steady_clock::duration time) {
     return std::chrono::steady_clock::now() + time;
