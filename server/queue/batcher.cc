@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -345,7 +346,7 @@ bool Batcher::HasItsShare(std::string_view name_space) const {
 }
 
 void Batcher::PushOne(QueuedPtr queued) {
-  FairQueue<QueuedPtr>& queue = queues_[static_cast<std::size_t>(queued->queue_kind)];
+  FairQueue<QueuedPtr>& queue = QueueOf(*queued);
   const RecordId id = queued->id;
   const std::string_view name_space = queued->name_space();
   queue.Push(name_space, id, std::move(queued));
@@ -550,11 +551,12 @@ void Batcher::Respond(AtStore<QueuedType> operations, std::vector<Answer> answer
     auto& queued = static_cast<QueuedType&>(*taken[i]);
     queued.op = std::move(operations.ops[i]);
     if (IsLeftForNextCall(answers[i])) {
+      std::vector<QueuedPtr> followers;
       if constexpr (std::is_same_v<QueuedType, QueuedReserve>) {
-        for (QueuedPtr& follower : queued.followers) left.push_back(std::move(follower));
-        queued.followers.clear();
+        followers.swap(queued.followers);
       }
       left.push_back(std::move(taken[i]));
+      std::move(followers.begin(), followers.end(), std::back_inserter(left));
       continue;
     }
     Observe(observer_, kind, answers[i]);
@@ -591,7 +593,13 @@ void Batcher::PutBack(std::vector<QueuedPtr> operations) {
   std::size_t to_wake = 0;
   {
     MutexLock lock(mutex_);
-    for (QueuedPtr& queued : operations) PushOne(std::move(queued));
+    for (auto it = operations.rbegin(); it != operations.rend(); ++it) {
+      FairQueue<QueuedPtr>& queue = QueueOf(**it);
+      const RecordId id = (*it)->id;
+      const std::string_view name_space = (*it)->name_space();
+      queue.PutBack(name_space, id, std::move(*it));
+    }
+    queued_ += operations.size();
     observer_.QueueDepthChanged(queued_);
     to_wake = WorkersFor(operations.size());
   }

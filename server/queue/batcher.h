@@ -69,7 +69,7 @@ struct BatcherOptions {
 //
 // Reservations that queue behind one of the same record, for the same request, go with it: if the
 // store answers it with a replay, which was read after they arrived, they get the same. Otherwise
-// they return to the queue.
+// they return to the queue, to their places.
 //
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
@@ -206,6 +206,9 @@ class Batcher {
   // OK if this one may be queued as well.
   absl::Status Admit(const Queued& queued) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasItsShare(std::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  FairQueue<QueuedPtr>& QueueOf(const Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return queues_[static_cast<std::size_t>(queued.queue_kind)];
+  }
   void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How many workers to wake for operations that have just been queued.
   std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -238,7 +241,8 @@ class Batcher {
   void Respond(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
   // Reservations that went with one that was answered.
   void RespondToFollowers(std::vector<QueuedPtr> followers, const absl::StatusOr<Verdict>& answer);
-  // Also if there is no room: they were admitted before.
+  // In front of later ones of their records, or those could overtake them each time while the
+  // store fails. Also if there is no room: they were admitted before.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   void AnswerOverdue(const std::vector<QueuedPtr>& overdue);
 

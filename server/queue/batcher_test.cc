@@ -296,6 +296,31 @@ TEST_F(BatcherTest, AFailureIsSharedByNone) {
   EXPECT_THAT(store_.calls(), SizeIs(3)) << "each was asked by itself";
 }
 
+// Otherwise one that arrives during each failed call would keep it from ever being answered.
+TEST_F(BatcherTest, AReservationThatFollowedAFailedOneIsTheNext) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  store_.FailOn(OperationKind::kReserve, IdNamed("hot"), GatedStore::Fate::kNeverHappens);
+  Answers<absl::StatusOr<Verdict>> second;
+  Answers<absl::StatusOr<Verdict>> third;
+  batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(second));
+  store_.Admit();
+  ASSERT_TRUE(store_.AwaitCalls(2));
+  batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(third));
+  store_.Admit();
+  ASSERT_TRUE(store_.AwaitCalls(3));
+  EXPECT_THAT(verdicts_.Await(1), SizeIs(1));
+  store_.Admit();
+
+  EXPECT_THAT(second.Await(1), SizeIs(1));
+  ASSERT_TRUE(store_.AwaitCalls(4));
+  EXPECT_EQ(third.size(), 0u);
+  store_.Open();
+  EXPECT_THAT(third.Await(1), SizeIs(1));
+  batcher.Close();
+}
+
 TEST_F(BatcherTest, AFullQueueRefusesReservationsAndReadsBeforeCompletions) {
   const Uuid token = Token("running");
   Batcher& batcher = Make(/*max_queued=*/4);

@@ -27,13 +27,13 @@ template <typename Item>
 class FairQueue {
  public:
   void Push(std::string_view name_space, const RecordId& id, Item item) {
-    const auto found = namespaces_.try_emplace(AbslView(name_space)).first;
-    NamespaceQueue& its = found->second;
-    if (its.queue.size() == 0) {
-      its.name = &found->first;
-      turns_.push_back(&its);
-    }
-    its.queue.Push(id, std::move(item));
+    QueueOf(name_space).Push(id, std::move(item));
+    ++size_;
+  }
+
+  // See RecordQueue::PutBack().
+  void PutBack(std::string_view name_space, const RecordId& id, Item item) {
+    QueueOf(name_space).PutBack(id, std::move(item));
     ++size_;
   }
 
@@ -91,6 +91,17 @@ class FairQueue {
     // Items that it may still give to the call of Take().
     std::size_t left = 0;
   };
+
+  // For an item that is about to enter it.
+  RecordQueue<Item>& QueueOf(std::string_view name_space) {
+    const auto found = namespaces_.try_emplace(AbslView(name_space)).first;
+    NamespaceQueue& its = found->second;
+    if (its.queue.size() == 0) {
+      its.name = &found->first;
+      turns_.push_back(&its);
+    }
+    return its.queue;
+  }
 
   absl::node_hash_map<std::string, NamespaceQueue> namespaces_;
   // Those with items, the next one first.

@@ -16,20 +16,34 @@ namespace idempotency::internal {
 
 // A queue that gives out at most one item per record at a time. Items of one
 // record leave in their order of arrival; a record with several takes its next
-// turn behind the others, so that a hot record does not delay them. Push costs
-// the same for any queue length, and so does each item that leaves.
+// turn behind the others, so that a hot record does not delay them. Each item
+// that enters or leaves costs the same for any queue length.
 //
 // Not thread-safe.
 template <typename Item>
 class RecordQueue {
  public:
   void Push(const RecordId& id, Item item) {
-    const auto [line, first] = behind_.try_emplace(id);
+    const auto [line, first] = lines_.try_emplace(id);
     if (first) {
-      turns_.push_back({id, std::move(item)});
+      line->second.front = std::move(item);
+      turns_.push_back(id);
     } else {
-      line->second.push_back(std::move(item));
+      line->second.behind.push_back(std::move(item));
     }
+    ++size_;
+  }
+
+  // An item that has left is the next one of its record again: items that arrived after it
+  // must not overtake it, however often it returns. Several are put back last one first.
+  void PutBack(const RecordId& id, Item item) {
+    const auto [line, first] = lines_.try_emplace(id);
+    if (first) {
+      turns_.push_back(id);
+    } else {
+      line->second.behind.push_front(std::move(line->second.front));
+    }
+    line->second.front = std::move(item);
     ++size_;
   }
 
@@ -40,36 +54,33 @@ class RecordQueue {
   // Every record has its turn once before any has its second: the first
   // records() calls give items of different records.
   //
-  // Items behind it leave with it as long as join(item, behind) is true, which then has moved the
-  // second into the first.
+  // Live items behind it leave with it as long as join(item, behind) is true, which then has moved
+  // the second into the first.
   template <typename IsExpired, typename Join>
   std::optional<Item> TakeOne(const IsExpired& is_expired, std::vector<Item>& expired,
                               const Join& join) {
-    Turn turn = std::move(turns_.front());
+    const RecordId id = turns_.front();
     turns_.pop_front();
-    const auto line = behind_.find(turn.id);
-    while (is_expired(turn.item)) {
-      expired.push_back(std::move(turn.item));
-      --size_;
-      if (line->second.empty()) {
-        behind_.erase(line);
-        return std::nullopt;
+    const auto found = lines_.find(id);
+    Line& line = found->second;
+    std::optional<Item> taken;
+    bool any = true;
+    for (; any; any = Advance(line)) {
+      if (is_expired(line.front)) {
+        expired.push_back(std::move(line.front));
+      } else if (!taken.has_value()) {
+        taken = std::move(line.front);
+      } else if (!join(*taken, line.front)) {
+        break;
       }
-      turn.item = std::move(line->second.front());
-      line->second.pop_front();
-    }
-    while (!line->second.empty() && join(turn.item, line->second.front())) {
-      line->second.pop_front();
       --size_;
     }
-    if (line->second.empty()) {
-      behind_.erase(line);
+    if (any) {
+      turns_.push_back(id);
     } else {
-      turns_.push_back({turn.id, std::move(line->second.front())});
-      line->second.pop_front();
+      lines_.erase(found);
     }
-    --size_;
-    return std::move(turn.item);
+    return taken;
   }
 
   std::size_t size() const { return size_; }
@@ -77,15 +88,24 @@ class RecordQueue {
   std::size_t records() const { return turns_.size(); }
 
  private:
-  struct Turn {
-    RecordId id;
-    Item item;
+  // A record's items.
+  struct Line {
+    Item front;
+    // A list: an empty one, as most are, allocates no memory.
+    std::list<Item> behind;
   };
 
-  // The next item of every record that has any.
-  std::deque<Turn> turns_;
-  // The items behind it. Lists: an empty one, as most are, allocates no memory.
-  absl::flat_hash_map<RecordId, std::list<Item>> behind_;
+  // False if there is no further item.
+  static bool Advance(Line& line) {
+    if (line.behind.empty()) return false;
+    line.front = std::move(line.behind.front());
+    line.behind.pop_front();
+    return true;
+  }
+
+  // Every record that has an item, once.
+  std::deque<RecordId> turns_;
+  absl::flat_hash_map<RecordId, Line> lines_;
   std::size_t size_ = 0;
 };
 

@@ -63,5 +63,42 @@ TEST(RecordQueueTest, AHotRecordDoesNotDelayTheOthers) {
   EXPECT_THAT(Take(queue, 1), ElementsAre(2));
 }
 
+TEST(RecordQueueTest, AnItemThatIsPutBackIsTheNextOfItsRecord) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("hot"), 1);
+  queue.Push(IdNamed("hot"), 2);
+  ASSERT_THAT(Take(queue, 1), ElementsAre(1));
+  ASSERT_THAT(Take(queue, 1), ElementsAre(2));
+  queue.Push(IdNamed("hot"), 3);
+
+  queue.PutBack(IdNamed("hot"), 2);
+  queue.PutBack(IdNamed("hot"), 1);
+  queue.PutBack(IdNamed("alone"), 4);
+
+  EXPECT_EQ(queue.size(), 4u);
+  EXPECT_THAT(Take(queue, 256), ElementsAre(1, 4));
+  EXPECT_THAT(Take(queue, 256), ElementsAre(2));
+  EXPECT_THAT(Take(queue, 256), ElementsAre(3));
+}
+
+TEST(RecordQueueTest, AnExpiredItemJoinsNone) {
+  RecordQueue<int> queue;
+  for (int item = 1; item <= 5; ++item) queue.Push(IdNamed("hot"), item);
+
+  std::vector<int> expired;
+  std::vector<int> joined;
+  const auto taken = queue.TakeOne([](int item) { return item == 1 || item == 3; }, expired,
+                                   [&joined](int, int behind) {
+                                     if (behind == 5) return false;
+                                     joined.push_back(behind);
+                                     return true;
+                                   });
+
+  EXPECT_EQ(taken, 2);
+  EXPECT_THAT(expired, ElementsAre(1, 3));
+  EXPECT_THAT(joined, ElementsAre(4));
+  EXPECT_THAT(Take(queue, 256), ElementsAre(5));
+}
+
 }  // namespace
 }  // namespace idempotency::internal
