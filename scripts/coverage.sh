@@ -1,11 +1,23 @@
 #!/usr/bin/env bash
-# Reports the lines that the last test run executed, and fails when the core,
-# the stores or the guard are below 90 %.
+# Runs every test, reports the lines that they executed, and fails when the core, the stores or
+# the guard are below 90 %.
 #
-#   scripts/coverage.sh [build/asan]
+#   scripts/coverage.sh              builds the preset `coverage`, and runs its tests
+#   scripts/coverage.sh FOLDER       reports the last run of such a build
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build="${1:-build/asan}"
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
+build="${1:-build/coverage}"
+if [ "$#" = 0 ]; then
+  # Otherwise the counters of an earlier run would be added.
+  find "$build" -name '*.gcda' -delete 2>/dev/null || true
+  scripts/test.sh --preset=coverage
+fi
 
 # Files that no target contains any more: their line numbers are outdated.
 find "$build" -name '*.gcno' | while read -r notes; do

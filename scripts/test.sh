@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs every test. Installs what is missing first.
 #
-#   scripts/test.sh                  all tests, under AddressSanitizer and UBSan, and their
-#                                    line coverage
+#   scripts/test.sh                  all tests, under AddressSanitizer and UBSan
 #   scripts/test.sh --preset=tsan    the project's concurrent code, under ThreadSanitizer
 #   scripts/test.sh --preset=dev     without sanitizers: the quickest to build
 #   scripts/test.sh --label=unit     only the tests with that label
@@ -19,7 +18,7 @@ for argument in "$@"; do
     --label=*) select+=(-L "${argument#*=}") ;;
     --only=*) select+=(-R "${argument#*=}") ;;
     -h | --help)
-      sed -n '2,9s/^# \{0,1\}//p' "$0"
+      sed -n '2,8s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)
@@ -40,14 +39,7 @@ configure "$preset"
 cmake --build --preset "$preset"
 
 step "test ($preset)"
-# Otherwise the counters of an earlier run would be added.
-find "build/$preset" -name '*.gcda' -delete
 # Without the chaos campaign's smoke run, whose faults depend on the clock: run it with
 # `ctest -L chaos`, and the campaign with scripts/chaos.sh.
 ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" --label-exclude chaos \
   "${select[@]}"
-
-if [ "$preset" = asan ] && [ "${#select[@]}" = 0 ]; then
-  step "coverage"
-  scripts/coverage.sh "build/$preset"
-fi
