@@ -17,13 +17,13 @@ build_packages=(
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev libhiredis-dev
   prometheus-cpp-dev libboost-dev libspdlog-dev libgtest-dev libgmock-dev
 )
-# The tests are built by clang: its sanitizers and its gcov are in packages of their own.
+# The tests are built by clang: its sanitizers, its gcov and its linker are in packages of their own.
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
 # client of docs/testing_your_service.md. libevent: pgbouncer is linked with it; the libraries from
 # libatomic1 to lua-cjson: redis-server. systemd: it scores the sandbox of the units; no service of
 # it is started. chromium, with a font: it opens the console.
 test_packages=(
-  clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
+  clang-14 libclang-rt-14-dev lld-14 llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
   procps faketime libevent-2.1-7 libc-ares2 libatomic1 libjemalloc2 liblua5.1-0
   liblzf1 lua-bitop lua-cjson python3-h2 python3-grpcio systemd
   chromium chromium-driver fonts-dejavu-core curl
@@ -33,12 +33,13 @@ postgres_packages=(postgresql-15)
 # pgbench is in the server's package. strace counts system calls.
 bench_packages=(libbenchmark-dev valgrind python3 git strace)
 # libFuzzer comes with the sanitizers' libraries.
-fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
+fuzz_packages=(clang-14 libclang-rt-14-dev lld-14 openssl python3)
 # debootstrap, iproute2, systemd-container: the clean Debian of tests/packages, its network, its
 # boot. strace: the calls that the sandbox has to permit.
 package_packages=(dpkg-dev file lintian debootstrap iproute2 strace systemd systemd-container
   python3 python3-grpcio python3-protobuf)
-lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev llvm-14-dev shellcheck)
+lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev lld-14 llvm-14-dev
+  shellcheck)
 
 usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 
