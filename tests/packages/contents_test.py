@@ -17,8 +17,9 @@ ACCEPTED = {
     # /etc/idempotency/credentials, which root alone reads.
     "non-standard-dir-perm",
 }
-COMPONENTS = ["client", "client_interceptor", "core", "embedded", "error_reflection",
-              "key_store_sqlite", "ledger_postgres", "ledger_sqlite", "postgres", "server_guard"]
+COMPONENTS = ["client", "client_interceptor", "core", "embedded", "error_reflection", "guard_tracing",
+              "key_store_sqlite", "ledger_postgres", "ledger_sqlite", "otlp", "postgres",
+              "server_guard"]
 
 
 class ContentsTest(unittest.TestCase):
