@@ -111,7 +111,7 @@ set(CPACK_DEBIAN_DAEMON_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_DAEMON_DESCRIPTION "idempotency records for gRPC services
 A gRPC service that makes operations run once: for every idempotency key it
 records whether the operation is running or has completed, and its reply. It
-keeps its records in a SQLite file, or in Postgres.
+keeps its records in a SQLite file, in Postgres, or in Redis.
 .
 The service listens on 127.0.0.1:7411 after the installation.")
 # Its scripts.

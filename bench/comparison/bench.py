@@ -5,6 +5,7 @@ import pathlib
 import resource
 import subprocess
 import sys
+import time
 
 from .cluster import Cluster
 from .counts import SystemCalls, voluntary_switches
@@ -96,9 +97,34 @@ class Bench:
     def key_ring(self):
         """A file whose key seals at once."""
         ring = self.folder / "keyring"
-        subprocess.run([self.binary("idempotencyctl"), "keyring", "generate", f"--file={ring}"],
-                       check=True, capture_output=True, timeout=60)
+        self._ctl("keyring", "generate", f"--file={ring}")
         return ring
+
+    def add_key(self, ring, daemon):
+        """A key that seals at once, also at the daemon, which reads the file once a second."""
+        key = self._sealing_key(daemon)
+        self._ctl("keyring", "generate", f"--file={ring}", "--seals_in=0s")
+        deadline = time.monotonic() + 60
+        while self._sealing_key(daemon) == key:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the daemon does not seal under the new key")
+            time.sleep(0.1)
+
+    def _sealing_key(self, daemon):
+        return self.reseal(daemon, "--dry_run", name_space="empty")["sealing_key_id"]
+
+    def reseal(self, daemon, how="--yes", name_space="bench"):
+        """The sums of `idempotencyctl keyring reseal`."""
+        return json.loads(self._ctl(
+            "keyring", "reseal", f"--namespace={name_space}", "--reason=bench", how, "--json",
+            f"--address={daemon.address}"))
+
+    def _ctl(self, *words):
+        done = subprocess.run([self.binary("idempotencyctl"), *words], check=False, text=True,
+                              capture_output=True, timeout=600)
+        if done.returncode != 0:
+            raise RuntimeError(f"idempotencyctl {words}: {done.stderr.strip()}")
+        return done.stdout
 
     def sqlite_daemon(self):
         self._started += 1

@@ -121,6 +121,10 @@ class Cluster:
             raise RuntimeError(f"SQL failed: {done.stderr.strip()}\n{statement[:400]}")
         return done.stdout.strip()
 
+    def wal_bytes(self):
+        """Written so far."""
+        return int(self.sql("SELECT pg_current_wal_insert_lsn() - '0/0'").partition(".")[0])
+
     def version(self):
         return self.sql("SHOW server_version")
 

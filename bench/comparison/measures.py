@@ -40,6 +40,9 @@ TARGETS = {target.key: target for target in [
     Target("hot_wait_ms", "from a completion to the last of 64 waiting answers", 20, False, "ms"),
     Target("sealed_vs_plain", "cycles with replies of 1 KiB, sealed / not sealed", 0.9, True),
     Target("sealed_cpu", "their processor time: client, idempotencyd and Postgres", 1.1, False),
+    Target("reseal_throughput", "records with replies of 1 KiB that `keyring reseal` seals anew in a "
+           "second", 1000, True, "/s"),
+    Target("reseal_wal_bytes", "WAL for each of them, after a checkpoint", 8192, False, "B"),
     Target("fairness", "a namespace's throughput beside one that offers ten times as much / "
            "without it", 0.9, True),
     Target("rss_mib", "idempotencyd's memory, 256 in flight, 1 KiB replies", 256, False, "MiB"),
@@ -276,17 +279,13 @@ def cycles_full(bench):
 
 def wal_bytes_per_cycle(bench):
     daemon = bench.daemon()
-
-    def written():
-        return int(bench.cluster.sql("SELECT pg_current_wal_insert_lsn() - '0/0'").partition(".")[0])
-
     values, raw = [], []
     bench.load("cycles", daemon.address)
     bench.cluster.sql("CHECKPOINT")
     for number in range(bench.options.rounds):
-        before = written()
+        before = bench.cluster.wal_bytes()
         report = bench.load("cycles", daemon.address)
-        values.append((written() - before) / report["ended"])
+        values.append((bench.cluster.wal_bytes() - before) / report["ended"])
         raw.append(report)
         bench.tell(f"round {number + 1}: {values[-1]:.0f} B in each of {report['ended']:,} cycles")
     bench.stop(daemon)
@@ -336,6 +335,31 @@ def sealed(bench):
     bench.stop(sealing, plain)
     return [_outcome("sealed_vs_plain", _ratios(raw, "per_second"), raw),
             _outcome("sealed_cpu", _ratios(raw, "cpu_us_total"), [])]
+
+
+def reseal(bench):
+    ring = bench.key_ring()
+    daemon = bench.daemon(flags=[f"--keyring={ring}"])
+    count = bench.options.replayed_keys
+    _completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags), count,
+                    reply_bytes=1024)
+    rates, sizes, raw = [], [], []
+    for number in range(bench.options.rounds):
+        bench.add_key(ring, daemon)
+        # Records that are resealed are old: each of their pages is written whole.
+        bench.cluster.sql("CHECKPOINT")
+        before, began = bench.cluster.wal_bytes(), time.monotonic()
+        sums = bench.reseal(daemon)
+        seconds, written = time.monotonic() - began, bench.cluster.wal_bytes() - before
+        if int(sums["resealed"]) != count:
+            raise RuntimeError(f"of {count} records {sums['resealed']} were sealed anew")
+        rates.append(count / seconds)
+        sizes.append(written / count)
+        raw.append({"seconds": seconds, "wal_bytes": written, "sums": sums})
+        bench.tell(f"round {number + 1}: {count:,} records in {seconds:.1f} s: {rates[-1]:,.0f}/s, "
+                   f"{sizes[-1]:,.0f} B of WAL for each")
+    bench.stop(daemon)
+    return [_outcome("reseal_throughput", rates, raw), _outcome("reseal_wal_bytes", sizes, [])]
 
 
 def p999_vs_p50(bench):
@@ -462,6 +486,8 @@ MEASURES = {
     "hot_wait_ms": hot_wait_ms,
     "sealed_vs_plain": sealed,
     "sealed_cpu": sealed,
+    "reseal_throughput": reseal,
+    "reseal_wal_bytes": reseal,
     "fairness": fairness,
     "rss_mib": rss_mib,
     "rss_large_mib": rss_large_mib,
