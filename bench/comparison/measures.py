@@ -42,7 +42,7 @@ TARGETS = {target.key: target for target in [
     Target("sealed_cpu", "their processor time: client, idempotencyd and Postgres", 1.1, False),
     Target("reseal_throughput", "records with replies of 1 KiB that `keyring reseal` seals anew in a "
            "second", 1000, True, "/s"),
-    Target("reseal_wal_bytes", "WAL for each of them, after a checkpoint", 8192, False, "B"),
+    Target("reseal_wal_bytes", "WAL for each of them, after a checkpoint", 4096, False, "B"),
     Target("fairness", "a namespace's throughput beside one that offers ten times as much / "
            "without it", 0.9, True),
     Target("rss_mib", "idempotencyd's memory, 256 in flight, 1 KiB replies", 256, False, "MiB"),
