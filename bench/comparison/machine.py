@@ -22,3 +22,11 @@ def commit():
         return done.stdout.strip()
     name = git("rev-parse", "--short", "HEAD") or "unknown"
     return name + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def busy_note(load_average, processors):
+    """A warning for the caption of numbers that were taken beside other work, or nothing."""
+    if load_average <= processors / 2:
+        return ""
+    return (f"; **taken beside other work (load average {load_average:.0f}): measure again before "
+            "relying on them**")

@@ -10,7 +10,9 @@ import pathlib
 import statistics
 import sys
 
-from bench.comparison.report import caption, with_block
+from bench.comparison import report as comparison
+from bench.comparison.machine import busy_note
+from bench.comparison.report import with_block
 
 from .chart import chart
 
@@ -20,6 +22,13 @@ _LOADS = {"bare": "without a key", "first": "first calls", "replay": "replays of
           "hot": "replays of one key"}
 # Whose numbers the beginning of docs/performance.md states in words.
 _OURS = "guarded"
+
+
+def caption(run):
+    """The run in a line."""
+    machine = run["machine"]
+    return comparison.caption(run) + busy_note(machine["load_average_before"],
+                                               machine["processors"])
 
 
 def _median(one, load, field):

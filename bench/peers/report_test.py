@@ -37,7 +37,8 @@ RUN = {
     "failed": {"Broken": "no port"},
     "run": {"at": "2026-01-02T03:04:05+00:00", "commit": "abc", "quick": True, "rounds": 3,
             "seconds": 2},
-    "machine": {"processors": 2, "processor": "A fast one", "kernel": "6.1"},
+    "machine": {"processors": 2, "processor": "A fast one", "kernel": "6.1",
+                "load_average_before": 0.1},
     "versions": {"postgres": "15.1 (Debian)", "grpc": "1.51.1"},
     "postgres_settings": {"fsync": "on"},
 }
@@ -84,6 +85,12 @@ class Report(unittest.TestCase):
         self.assertIn("p99 5.40 ms", words)
         self.assertIn("10,000 first calls", words)
         self.assertEqual(report.sentences({**RUN, "contenders": {}}), "")
+
+    def test_numbers_of_a_busy_machine_say_so(self):
+        self.assertNotIn("other work", report.caption(RUN))
+        busy = {**RUN, "machine": {**RUN["machine"], "load_average_before": 9.0}}
+        self.assertIn("load average 9", report.blocks(busy)[0])
+        self.assertIn("load average 9", report.blocks(busy)[1])
 
     def test_the_pages_have_the_blocks(self):
         docs = pathlib.Path(__file__).parent.parent.parent / "docs"
