@@ -6,6 +6,8 @@
 #   scripts/bench.sh                  everything; an hour, and 30 GB of disk
 #   scripts/bench.sh --json=FILE      all numbers, for `python3 -m bench.comparison.report`
 #   scripts/bench.sh --only=KEY,...   only these measures
+#   scripts/bench.sh --peers          beside alternatives (needs Go, npm, pip): docs/alternatives.md
+#   scripts/bench.sh --capacity       the figures of the plan in docs/scaling.md
 #   scripts/bench.sh --no-build ...   with the existing build
 #   scripts/bench.sh --help           every measure and option
 set -euo pipefail
@@ -13,12 +15,15 @@ cd "$(dirname "$0")/.."
 . scripts/configure.sh
 
 build=1
+module=bench.comparison
 arguments=()
 for argument in "$@"; do
   case "$argument" in
     --no-build) build=0 ;;
+    --peers) module=bench.peers ;;
+    --capacity) module=bench.capacity.measure ;;
     -h | --help)
-      sed -n '2,11s/^# \{0,1\}//p' "$0"
+      sed -n '2,13s/^# \{0,1\}//p' "$0"
       echo
       build=0
       arguments+=(--help)
@@ -31,6 +36,7 @@ if [ "$build" = 1 ]; then
   echo "== packages and build (release)"
   scripts/install-dependencies.sh bench
   configure bench
-  cmake --build --preset bench --target idempotencyctl idempotencyd idempotency_bench charges_server
+  cmake --build --preset bench --target idempotencyctl idempotencyd idempotency_bench charges_server \
+    store_load
 fi
-exec /usr/bin/python3 -m bench.comparison "${arguments[@]}"
+exec /usr/bin/python3 -m "$module" "${arguments[@]}"

@@ -16,6 +16,7 @@ import time
 from tests.support.subreaper import run_under_subreaper
 
 from .bench import Bench, complain, progress
+from .machine import commit, machine
 from .measures import MEASURES, TARGETS
 from .rounds import table
 
@@ -85,24 +86,6 @@ def wanted(options):
     if options.only:
         return [key for key in MEASURES if key in options.only.split(",")]
     return [key for key in MEASURES if not (options.quick and key in SLOW)]
-
-
-def machine():
-    model = next((line.partition(":")[2].strip()
-                  for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-                  if line.startswith("model name")), platform.machine())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {"processor": model, "processors": len(os.sched_getaffinity(0)),
-            "memory_gib": round(memory, 1), "kernel": platform.release(),
-            "load_average_before": os.getloadavg()[0]}
-
-
-def commit():
-    def git(*arguments):
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-    name = git("rev-parse", "--short", "HEAD") or "unknown"
-    return name + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
 
 
 def versions(bench):

@@ -64,9 +64,10 @@ class Bench:
     def tell(self, text):
         print(f"    {text}", flush=True)
 
-    def _start(self, name, command):
+    def start(self, name, command, stdin=subprocess.DEVNULL):
+        """A process that stop_servers() ends; its times count under `name`."""
         self._started += 1
-        process = Process(command, self.folder / f"{self._started:03}-{name}.log")
+        process = Process(command, self.folder / f"{self._started:03}-{name}.log", stdin=stdin)
         self._processes.append(process)
         return process
 
@@ -89,7 +90,7 @@ class Bench:
         database = None
         if store is None:
             database, store = self.migrated_database()
-        process = self._start("idempotencyd", [
+        process = self.start("idempotencyd", [
             self.binary("idempotencyd"), "serve", f"--store={store}", "--listen=127.0.0.1:0",
             "--metrics=127.0.0.1:0", "--log_level=warn", *flags])
         return Daemon(process, store, database)
@@ -143,7 +144,7 @@ class Bench:
         if daemon is not None:
             command.append(f"--idempotencyd={daemon.address}")
         command += [f"--{name}={value}" for name, value in flags.items()]
-        return Charges(self._start("charges", command))
+        return Charges(self.start("charges", command))
 
     def floor(self):
         return Floor(self.cluster, self.folder)
@@ -158,7 +159,7 @@ class Bench:
         flags.setdefault("duration", f"{self.options.seconds}s")
         flags.setdefault("warmup", f"{self.options.warmup}s")
         arguments = [f"--{name}={value}" for name, value in flags.items()]
-        before, switches = self._cpu(), self._switches()
+        before, switches = self.cpu_seconds(), self._switches()
         calls = None
         if count_calls:
             calls = SystemCalls([process.pid for process in self._processes], self.folder)
@@ -187,7 +188,7 @@ class Bench:
         if report.get("ended"):
             report["cpu_us"] = {
                 name: round(1e6 * (seconds - before.get(name, 0)) / report["ended"], 1)
-                for name, seconds in self._cpu().items()}
+                for name, seconds in self.cpu_seconds().items()}
             report["switches"] = {
                 name: round((number - switches.get(name, 0)) / report["ended"], 2)
                 for name, number in self._switches().items()}
@@ -225,7 +226,7 @@ class Bench:
             kinds.update(dict.fromkeys(self._cluster.pids(), "postgres"))
         return kinds
 
-    def _cpu(self):
+    def cpu_seconds(self):
         """Seconds by kind of process, so far."""
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = {"load": children.ru_utime + children.ru_stime}

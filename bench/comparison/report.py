@@ -12,7 +12,7 @@ import sys
 from .chart import chart
 from .rounds import number
 
-_BEGIN = "<!-- {name}: written by bench/comparison/report.py -->"
+_BEGIN = "<!-- {name}: written by {writer} -->"
 _END = "<!-- end of {name} -->"
 
 
@@ -39,9 +39,9 @@ def markdown(outcomes):
     return "\n".join(lines)
 
 
-def with_block(page, name, text):
+def with_block(page, name, text, writer="bench/comparison/report.py"):
     """The page with the text between the block's marks replaced."""
-    begin, end = _BEGIN.format(name=name), _END.format(name=name)
+    begin, end = _BEGIN.format(name=name, writer=writer), _END.format(name=name)
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:

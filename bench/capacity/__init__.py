@@ -1,0 +1,2 @@
+"""Plans for more load than one machine makes: a model of N shards, from measured figures. See
+docs/scaling.md."""

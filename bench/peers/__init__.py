@@ -1,0 +1,1 @@
+"""The alternatives beside the service, on one machine. See docs/alternatives.md."""
