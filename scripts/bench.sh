@@ -6,6 +6,8 @@
 #   scripts/bench.sh                  everything; an hour, and 30 GB of disk
 #   scripts/bench.sh --json=FILE      all numbers, for `python3 -m bench.comparison.report`
 #   scripts/bench.sh --only=KEY,...   only these measures
+#   scripts/bench.sh --sync_ms=2      only what a guard adds to a handler's one commit, on disks
+#                                     whose syncs take so much longer; two minutes
 #   scripts/bench.sh --no-build ...   with the existing build
 #   scripts/bench.sh --help           every measure and option
 set -euo pipefail
@@ -13,12 +15,19 @@ cd "$(dirname "$0")/.."
 . scripts/configure.sh
 
 build=1
+module=bench.comparison
+targets=(idempotencyctl idempotencyd idempotency_bench charges_server)
 arguments=()
 for argument in "$@"; do
   case "$argument" in
     --no-build) build=0 ;;
+    --sync_ms=*)
+      module=bench.exactly_once
+      targets=(idempotencyd exactly_once)
+      arguments+=("$argument")
+      ;;
     -h | --help)
-      sed -n '2,11s/^# \{0,1\}//p' "$0"
+      sed -n '2,13s/^# \{0,1\}//p' "$0"
       echo
       build=0
       arguments+=(--help)
@@ -31,6 +40,6 @@ if [ "$build" = 1 ]; then
   echo "== packages and build (release)"
   scripts/install-dependencies.sh bench
   configure bench
-  cmake --build --preset bench --target idempotencyctl idempotencyd idempotency_bench charges_server
+  cmake --build --preset bench --target "${targets[@]}"
 fi
-exec /usr/bin/python3 -m bench.comparison "${arguments[@]}"
+exec /usr/bin/python3 -m "$module" "${arguments[@]}"
