@@ -1,6 +1,6 @@
 // The latency of a call whose handler commits one row: with a guard and its completion ledger, or
-// without (the floor). Server and caller are this process; calls follow one another, each with a new
-// key. Prints the median and the 99th percentile, in microseconds.
+// without (the floor). Server and caller are this process; calls follow one another, each with a
+// new key. Prints the median and the 99th percentile, in microseconds.
 //
 //   exactly-once --database=CONNINFO --calls=N [--idempotencyd=ADDRESS [--relaxed]]
 #include <grpcpp/grpcpp.h>
@@ -81,10 +81,10 @@ std::unique_ptr<ServerGuard> MakeGuard() {
   options.methods[kMethod].adjust = [](MethodPolicy& policy) {
     policy.relaxed_reservation = absl::GetFlag(FLAGS_relaxed);
   };
-  auto guard = ServerGuard::Create(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
-                                                             grpc::InsecureChannelCredentials(),
-                                                             IdempotencydChannelArguments()),
-                                   std::move(options));
+  auto guard = ServerGuard::Create(
+      grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
+                                grpc::InsecureChannelCredentials(), IdempotencydChannelArguments()),
+      std::move(options));
   OrExit(guard.status());
   return *std::move(guard);
 }
@@ -118,8 +118,8 @@ void Measure() {
   }
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) OrExit(absl::UnavailableError("cannot listen"));
-  const auto stub = Charges::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                         grpc::InsecureChannelCredentials()));
+  const auto stub = Charges::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
   const int calls = std::max(1, absl::GetFlag(FLAGS_calls));
   for (int i = 0; i < calls / 10; ++i) CallOnce(*stub);
   std::vector<double> took;

@@ -244,8 +244,7 @@ Batcher::~Batcher() { Close(); }
 void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group,
                       const Trace& trace) {
   const QueueKind queue_kind = op.relaxed ? QueueKind::kReserveRelaxed : QueueKind::kReserve;
-  Enqueue(std::make_unique<QueuedReserve>(queue_kind, std::move(op), deadline,
-                                          std::move(done)),
+  Enqueue(std::make_unique<QueuedReserve>(queue_kind, std::move(op), deadline, std::move(done)),
           group, trace);
 }
 

@@ -58,7 +58,8 @@ class PostgresRelaxedTest : public ::testing::Test {
   }
   void StopWalWriter() {
     wal_writer_ = std::atoi(
-        schema_->Value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").c_str());
+        schema_->Value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
+            .c_str());
     ASSERT_GT(wal_writer_, 0);
     ASSERT_EQ(kill(wal_writer_, SIGSTOP), 0);
   }
@@ -159,8 +160,9 @@ TEST_F(PostgresRelaxedTest, NothingElseIsRelaxed) {
   // A record that is forgotten and starts afresh.
   ReserveOp forgotten = Relaxed("forgotten");
   Grant(forgotten);
-  ASSERT_TRUE(schema_->Execute("UPDATE records SET expires_at = now() - interval '1 hour',"
-                               " lease_until = now() - interval '1 hour' WHERE key = 'forgotten'")
+  ASSERT_TRUE(schema_
+                  ->Execute("UPDATE records SET expires_at = now() - interval '1 hour',"
+                            " lease_until = now() - interval '1 hour' WHERE key = 'forgotten'")
                   .ok());
   EXPECT_TRUE(Flushes([&] { EXPECT_FALSE(Grant(forgotten).relaxed); }));
   // With a completion in one commit.

@@ -217,11 +217,10 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
   std::sort(sorted.begin(), sorted.end(),
             [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
   // A durable one among them makes the commit of all durable.
-  const bool relaxed = std::all_of(sorted.begin(), sorted.end(), [this](std::size_t index) {
-    return batch_.op(index).relaxed;
-  });
-  const auto result = connection_.Execute(InsertStatement(sorted.size(), relaxed),
-                                          BeginInsert(sorted));
+  const bool relaxed = std::all_of(sorted.begin(), sorted.end(),
+                                   [this](std::size_t index) { return batch_.op(index).relaxed; });
+  const auto result =
+      connection_.Execute(InsertStatement(sorted.size(), relaxed), BeginInsert(sorted));
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0, relaxed);
   EndInsert(sorted);

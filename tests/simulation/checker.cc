@@ -285,8 +285,7 @@ void Checker::OnReply(const RecordId& id, const std::string& request, const v1::
   }
   const bool in_ledger = history.committed && IsSame(*history.committed, reply);
   const bool completed =
-      in_ledger ||
-      std::any_of(history.lives.begin(), history.lives.end(), [&](const Life& life) {
+      in_ledger || std::any_of(history.lives.begin(), history.lives.end(), [&](const Life& life) {
         if (!life.reply) return false;
         const absl::StatusOr<v1::Reply> stored = DecodeReply(*life.reply);
         return stored.ok() && IsSame(*stored, reply);

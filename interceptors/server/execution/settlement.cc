@@ -145,7 +145,8 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
     log.Error(
         LogEvent::kLedgerDisagrees, name,
         execution_->ledger_row_begun()
-            ? ": the handler returned OK, but the row of RecordInTransaction is not committed, record "
+            ? ": the handler returned OK, but the row of RecordInTransaction is not committed, "
+              "record "
             : ": the handler returned OK and committed nothing in the completion ledger, which "
               "relaxed_reservation requires, record ",
         execution_->record_id());

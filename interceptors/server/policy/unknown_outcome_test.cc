@@ -52,8 +52,8 @@ TEST_F(RelaxationTest, IsRefusedWhereAnotherChoiceDecides) {
   const auto is_refused = [this] {
     return Fault().find("remove that choice") != std::string::npos;
   };
-  for (const auto choice : {MethodPolicy::OnLeaseExpiry::kTakeOver,
-                            MethodPolicy::OnLeaseExpiry::kRequireRecovery}) {
+  for (const auto choice :
+       {MethodPolicy::OnLeaseExpiry::kTakeOver, MethodPolicy::OnLeaseExpiry::kRequireRecovery}) {
     policy_.on_lease_expiry = choice;
     EXPECT_TRUE(is_refused());
     policy_.on_lease_expiry.reset();
