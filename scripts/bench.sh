@@ -8,6 +8,8 @@
 #   scripts/bench.sh --only=KEY,...   only these measures
 #   scripts/bench.sh --peers          beside alternatives (needs Go, npm, pip): docs/alternatives.md
 #   scripts/bench.sh --capacity       the figures of the plan in docs/scaling.md
+#   scripts/bench.sh --sync_ms=2      only what a guard adds to a handler's one commit, on disks
+#                                     whose syncs take so much longer; two minutes
 #   scripts/bench.sh --no-build ...   with the existing build
 #   scripts/bench.sh --help           every measure and option
 set -euo pipefail
@@ -16,14 +18,20 @@ cd "$(dirname "$0")/.."
 
 build=1
 module=bench.comparison
+targets=(idempotencyctl idempotencyd idempotency_bench charges_server store_load)
 arguments=()
 for argument in "$@"; do
   case "$argument" in
     --no-build) build=0 ;;
     --peers) module=bench.peers ;;
     --capacity) module=bench.capacity.measure ;;
+    --sync_ms=*)
+      module=bench.exactly_once
+      targets=(idempotencyd exactly_once)
+      arguments+=("$argument")
+      ;;
     -h | --help)
-      sed -n '2,13s/^# \{0,1\}//p' "$0"
+      sed -n '2,15s/^# \{0,1\}//p' "$0"
       echo
       build=0
       arguments+=(--help)
@@ -36,7 +44,6 @@ if [ "$build" = 1 ]; then
   echo "== packages and build (release)"
   scripts/install-dependencies.sh bench
   configure bench
-  cmake --build --preset bench --target idempotencyctl idempotencyd idempotency_bench charges_server \
-    store_load
+  cmake --build --preset bench --target "${targets[@]}"
 fi
 exec /usr/bin/python3 -m "$module" "${arguments[@]}"

@@ -5,6 +5,7 @@
 #
 #   scripts/chaos.sh --quick        ten minutes at most (default)
 #   scripts/chaos.sh --nightly      about an hour, most of it faults
+#   scripts/chaos.sh --profile=relaxed  another system, with other promises (default: default)
 #   scripts/chaos.sh --seed=N       determines the calls and the faults
 #   scripts/chaos.sh --json=FILE    write the report there
 #   scripts/chaos.sh --no-build ... with the existing build

@@ -50,6 +50,9 @@ def _binaries():
 class Cluster:
     """Reached through a unix socket in its folder. Ends with stop()."""
 
+    # Of the server's command, for example `env` with variables.
+    prefix = ()
+
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir()
@@ -79,10 +82,10 @@ class Cluster:
                     for argument in ("-c", f"{name}={value}")]
         # It logs to stderr; the expected lines are read from stdout.
         self._server = Process(
-            ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", str(self._bin / "postgres"),
+            ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *self.prefix, str(self._bin / "postgres"),
              "-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "log_line_prefix=",
              *settings],
-            self.folder.parent / "postgres.log", self._user)
+            self.folder.parent / f"{self.folder.name}.log", self._user)
         self._server.wait_for_line("database system is ready to accept connections")
 
     def _fill_wal(self):

@@ -36,6 +36,12 @@ ParentOperation::~ParentOperation() { ParentTable::Instance().Leave(id_); }
 
 absl::StatusOr<std::string> ParentOperation::Derive(std::string_view method,
                                                     std::string_view label) const {
+  if (facts_.may_be_lost) {
+    return MakeError(Reason::kDownstreamRefused,
+                     "the reservation of this execution is relaxed: after a crash of the store "
+                     "another attempt would make the same call with another key. Remove "
+                     "relaxed_reservation from the policy of a method that makes calls");
+  }
   if (facts_.created_at == absl::InfinitePast()) {
     return MakeError(Reason::kDownstreamRefused,
                      "idempotencyd does not return the record's creation time, which downstream "

@@ -40,14 +40,17 @@ class ParentOperation final : public std::enable_shared_from_this<ParentOperatio
     // InfinitePast if the service did not return it.
     absl::Time created_at;
     absl::Time expires_at;
+    // The store may lose the record, and create it again at another time: the keys of its calls
+    // would change.
+    bool may_be_lost = false;
   };
 
   static std::shared_ptr<ParentOperation> Make(Facts facts);
   ~ParentOperation();
 
   // The key of its call with this label: client/downstream/downstream_key.h.
-  // DOWNSTREAM_REFUSED for a label that is empty or over 255 bytes, or if
-  // idempotencyd is too old to return a record's creation time.
+  // DOWNSTREAM_REFUSED for a label that is empty or over 255 bytes, if the record may be lost, or
+  // if idempotencyd is too old to return a record's creation time.
   absl::StatusOr<std::string> KeyFor(std::string_view label) const;
 
   // Attaches the call of `context` to this operation. With a label it gets its

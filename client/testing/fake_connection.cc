@@ -349,6 +349,11 @@ void FakeConnection::TakeOver() {
   }
 }
 
+void FakeConnection::LoseRecord() {
+  MutexLock lock(mutex_);
+  records_.clear();
+}
+
 void FakeConnection::LoseTrace() {
   MutexLock lock(mutex_);
   for (auto& [key, record] : records_) record.state = v1::RECORD_STATE_UNKNOWN;

@@ -78,6 +78,8 @@ class FakeConnection final : public Connection {
   void SetVerdict(v1::ReserveResponse verdict);
   // Another attempt takes the only record over.
   void TakeOver();
+  // The store crashed and lost the only record, which was not durable yet.
+  void LoseRecord();
   // The attempt of the only record ended without an answer, under REQUIRE_RECOVERY.
   void LoseTrace();
 

@@ -15,6 +15,7 @@ namespace idempotency {
 using internal::ChosenUnknownOutcome;
 using internal::FaultsOf;
 using internal::PolicyFaults;
+using internal::RelaxationFault;
 using internal::UnknownOutcomeChoices;
 using internal::ValidateLabels;
 
@@ -54,7 +55,10 @@ absl::Status ValidateBeginCall(const BeginCall& call, const GuardOptions& option
   if (absl::Status valid = ValidateLabels(call.labels, "begin.labels"); !valid.ok()) return valid;
   PolicyFaults faults = FaultsOf(call.policy);
   for (std::string& fault : FaultsWithoutMethod(call.policy)) faults.push_back(std::move(fault));
-  if (!ChosenUnknownOutcome(call.policy, call.recovery, options)) {
+  const auto chosen = ChosenUnknownOutcome(call.policy, call.recovery, options);
+  std::string relaxation = RelaxationFault(call.policy, chosen, options);
+  if (!relaxation.empty()) faults.push_back(std::move(relaxation));
+  if (!chosen) {
     faults.push_back("the handling of an unknown outcome is not chosen: " +
                      UnknownOutcomeChoices());
   }

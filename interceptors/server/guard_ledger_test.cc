@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
+
 #include "client/testing/fake_connection.h"
 #include "core/mutex.h"
 #include "core/wire_time.h"
@@ -53,7 +55,8 @@ v1::RecordKey Message(const std::string& text) {
 
 class GuardLedgerTest : public testing::Test {
  protected:
-  explicit GuardLedgerTest(bool recovery = false) {
+  explicit GuardLedgerTest(bool recovery = false, bool relaxed = false) {
+    policy_.relaxed_reservation = relaxed;
     options_.name_space = "shop";
     options_.recording_timeout = absl::Milliseconds(300);
     options_.ledger = ledger_;
@@ -610,6 +613,132 @@ TEST_F(GuardLedgerTest, TheSecondOfTwoCommitsFailsAndItsCallerIsSentForTheFirst)
   EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid again"))).error),
             Reason::kReservationLost);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+// A reservation that a crash of the store may lose.
+class RelaxedLedgerTest : public GuardLedgerTest {
+ protected:
+  RelaxedLedgerTest() : GuardLedgerTest(/*recovery=*/false, /*relaxed=*/true) {}
+};
+
+TEST_F(RelaxedLedgerTest, OfTwoFirstAttemptsOneCommitsAndBothCallersGetItsReply) {
+  const auto lost = Run();
+  store_->LoseRecord();
+  const auto second = Run();
+  ASSERT_NE(second, nullptr) << "the key is free";
+  EXPECT_EQ(second->attempt(), lost->attempt());
+  EXPECT_NE(second->grant().reservation_token(), lost->grant().reservation_token());
+
+  FakeTransaction of_lost{*ledger_, {}};
+  ASSERT_TRUE(lost->Commit(of_lost, Message("paid")).ok()) << "it cannot know";
+  EXPECT_TRUE(Settle(lost, Answer(Body("paid"))).error.ok()) << "the commit is the outcome";
+  FakeTransaction of_second{*ledger_, {}};
+  EXPECT_EQ(ReasonOf(second->Commit(of_second, Message("paid twice"))), Reason::kReservationLost);
+  EXPECT_EQ(ReasonOf(Settle(second, Failure(grpc::StatusCode::ABORTED)).error),
+            Reason::kReservationLost);
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+}
+
+TEST_F(RelaxedLedgerTest, ARetryAfterTheCommitAndTheLossGetsTheFirstReply) {
+  const auto lost = Run();
+  FakeTransaction of_lost{*ledger_, {}};
+  ASSERT_TRUE(lost->Commit(of_lost, Message("paid")).ok());
+  store_->LoseRecord();
+  EXPECT_TRUE(Settle(lost, Answer(Body("paid"))).error.ok());
+  // The handler finds its own effect and declines without the ledger: no outcome.
+  const auto retry = Run();
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(retry->attempt(), 1u);
+  EXPECT_EQ(ReasonOf(Settle(retry, Failure(grpc::StatusCode::ALREADY_EXISTS)).error),
+            Reason::kReservationLost);
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+TEST_F(RelaxedLedgerTest, AnotherRequestAfterTheLossCommitsNothingAndIsRefused) {
+  const auto lost = Run();
+  FakeTransaction of_lost{*ledger_, {}};
+  ASSERT_TRUE(lost->Commit(of_lost, Message("paid")).ok());
+  store_->LoseRecord();
+  Admission::Decision other = Ask(std::string(32, 'e'));
+  const auto* granted = std::get_if<Admission::Granted>(&other);
+  ASSERT_NE(granted, nullptr) << "only the ledger knows the first request";
+  FakeTransaction of_other{*ledger_, {}};
+  EXPECT_FALSE(granted->execution->Commit(of_other, Message("other")).ok());
+  EXPECT_EQ(ReasonOf(Settle(granted->execution, Failure(grpc::StatusCode::ABORTED)).error),
+            Reason::kKeyReused);
+  EXPECT_EQ(store_->calls(Operation::kComplete), 0) << "the first reply is not for this request";
+  EXPECT_EQ(RefusalOf(Ask(std::string(32, 'e'))), Reason::kKeyReused) << "nor for its retry";
+}
+
+TEST_F(RelaxedLedgerTest, TheTokenOfALostReservationWritesNothing) {
+  const auto lost = Run();
+  store_->LoseRecord();
+  EXPECT_EQ(ReasonOf(lost->Checkpoint("half")), Reason::kReservationLost);
+  EXPECT_TRUE(lost->lost());
+  FakeTransaction transaction{*ledger_, {}};
+  EXPECT_EQ(ReasonOf(lost->Commit(transaction, Message("paid"))), Reason::kReservationLost);
+  EXPECT_EQ(ReasonOf(Settle(lost, Failure(grpc::StatusCode::ABORTED)).error),
+            Reason::kReservationLost);
+}
+
+TEST_F(RelaxedLedgerTest, ACompletionWithTheTokenOfALostReservationIsRefused) {
+  const auto lost = Run();
+  store_->LoseRecord();
+  ASSERT_NE(Run(), nullptr);
+  EXPECT_EQ(ReasonOf(Settle(lost, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error),
+            Reason::kReservationLost);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RESERVED) << "the other attempt's";
+}
+
+// The keys of a lost attempt's calls would be others: each attempt would make a call of its own.
+TEST_F(RelaxedLedgerTest, AFirstAttemptMakesNoDownstreamCalls) {
+  const auto first = Run();
+  EXPECT_EQ(ReasonOf(first->DownstreamKey("mail").status()), Reason::kDownstreamRefused);
+  grpc::ClientContext context;
+  EXPECT_EQ(ReasonOf(first->Attach(context, "mail")), Reason::kDownstreamRefused);
+  first->reservation()->Release("gone", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  const auto second = Run();
+  ASSERT_NE(second, nullptr);
+  EXPECT_TRUE(second->DownstreamKey("mail").ok() ||
+              absl::StrContains(second->DownstreamKey("mail").status().message(), "newer"))
+      << "its record is durable";
+}
+
+TEST_F(RelaxedLedgerTest, ARecordedFailureIsLookedUpFirst) {
+  const auto execution = Run();
+  EXPECT_TRUE(Settle(execution, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error.ok());
+  EXPECT_EQ(ledger_->finds(), 1);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(RelaxedLedgerTest, AFailureThatIsNotRecordedIsNotLookedUp) {
+  EXPECT_TRUE(Settle(Run(), Failure(grpc::StatusCode::UNAVAILABLE)).error.ok());
+  EXPECT_EQ(ledger_->finds(), 0);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+}
+
+TEST_F(RelaxedLedgerTest, AnOkThatIsNotInTheLedgerIsNotRecorded) {
+  EXPECT_EQ(ReasonOf(Settle(Run(), Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(store_->calls(Operation::kComplete), 0);
+  EXPECT_THAT(Lines(), testing::Contains(testing::HasSubstr("which relaxed_reservation requires")));
+}
+
+TEST_F(RelaxedLedgerTest, OnlyADurableFirstAttemptIsCertainlyTheFirst) {
+  const auto relaxed = Run();
+  EXPECT_TRUE(store_->last_reserve().relaxed());
+  EXPECT_EQ(relaxed->attempt(), 1u);
+  EXPECT_FALSE(relaxed->certainly_first());
+}
+
+TEST_F(GuardLedgerTest, OnlyTheFirstAttemptIsCertainlyTheFirst) {
+  const auto first = Run();
+  EXPECT_FALSE(store_->last_reserve().relaxed());
+  EXPECT_TRUE(first->certainly_first());
+  first->reservation()->Release("gone", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  EXPECT_FALSE(Run()->certainly_first());
 }
 
 TEST_F(GuardLedgerTest, RowsOutliveTheirRecordTwice) {

@@ -82,6 +82,8 @@ Metrics::Metrics()
       repeated_grants_(
           NewCounter("idempotency_repeated_grants_total",
                      "Repeated Reserve calls that were answered with their existing grant.")),
+      relaxed_grants_(NewCounter("idempotency_relaxed_grants_total",
+                                 "Reservations that were answered before they were durable.")),
       waiters_(NewGauge("idempotency_waiters", "Calls that wait for a running attempt.")),
       held_bytes_(
           NewGauge("idempotency_held_bytes",
@@ -282,6 +284,8 @@ void Metrics::TookOver() { take_overs_.Increment(); }
 void Metrics::RetriedAfterExpiry() { retries_after_expiry_.Increment(); }
 
 void Metrics::GrantRepeated() { repeated_grants_.Increment(); }
+
+void Metrics::GrantRelaxed() { relaxed_grants_.Increment(); }
 
 void Metrics::MemoryHeldChanged(std::size_t bytes) { held_bytes_.Set(static_cast<double>(bytes)); }
 void Metrics::WaitersChanged(std::size_t waiters) { waiters_.Set(static_cast<double>(waiters)); }

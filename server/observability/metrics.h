@@ -49,6 +49,7 @@ class Metrics : public Observer {
   void TookOver() override;
   void RetriedAfterExpiry() override;
   void GrantRepeated() override;
+  void GrantRelaxed() override;
   void MemoryHeldChanged(std::size_t bytes) override;
   void WaitersChanged(std::size_t waiters) override;
   void UnknownEnded(std::int64_t records) override;
@@ -111,6 +112,7 @@ class Metrics : public Observer {
   prometheus::Counter& take_overs_;
   prometheus::Counter& retries_after_expiry_;
   prometheus::Counter& repeated_grants_;
+  prometheus::Counter& relaxed_grants_;
   prometheus::Gauge& waiters_;
   prometheus::Gauge& held_bytes_;
 

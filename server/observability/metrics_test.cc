@@ -136,6 +136,7 @@ TEST(MetricsTest, CountsTheBatcher) {
   metrics.TookOver();
   metrics.RetriedAfterExpiry();
   metrics.GrantRepeated();
+  metrics.GrantRelaxed();
   EXPECT_EQ(ValueOf(metrics, "idempotency_batch_operations", {"Complete"}), 1);
   EXPECT_EQ(ValueOf(metrics, "idempotency_store_call_duration_seconds", {"Complete"}), 1);
   EXPECT_EQ(ValueOf(metrics, "idempotency_queued_operations"), 12);
@@ -148,6 +149,7 @@ TEST(MetricsTest, CountsTheBatcher) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_take_overs_total"), 1);
   EXPECT_EQ(ValueOf(metrics, "idempotency_retries_after_expiry_total"), 1);
   EXPECT_EQ(ValueOf(metrics, "idempotency_repeated_grants_total"), 1);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_relaxed_grants_total"), 1);
 }
 
 TEST(MetricsTest, CountsTheSweeper) {

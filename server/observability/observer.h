@@ -208,6 +208,8 @@ class Observer {
   virtual void RetriedAfterExpiry() {}
   // A repeated Reserve got the grant that it already had.
   virtual void GrantRepeated() {}
+  // A reservation was granted and is not durable yet (ReserveOp::relaxed).
+  virtual void GrantRelaxed() {}
 
   // The wait room.
 

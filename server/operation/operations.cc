@@ -78,6 +78,7 @@ void Operations::Reserve(const v1::ReserveRequest& request,
                          PendingResponse<v1::ReserveResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<ReserveOp> op = ReserveOpFrom(request, options_.window);
   if (!op.ok()) return Refuse(pending, op.status());
+  op->relaxed = op->relaxed && options_.relaxed_reservations;
   if (const absl::Status denied = Check(pending, op->key, Permission::kWrite); !denied.ok()) {
     return Refuse(pending, denied);
   }

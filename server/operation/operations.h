@@ -28,6 +28,8 @@ struct OperationsOptions {
   // should retry more often than the first.
   absl::Duration min_retry_after = absl::Milliseconds(100);
   absl::Duration max_retry_after = absl::Seconds(1);
+  // The store may answer reservations before they are durable, where their callers request it.
+  bool relaxed_reservations = false;
   const Clock* clock = &Clock::System();
   // Outlives the operations. nullptr: no namespace has settings of its own.
   Tenants* tenants = nullptr;

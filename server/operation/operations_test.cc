@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/mutex.h"
 #include "core/testing/manual_clock.h"
@@ -12,6 +15,7 @@
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/operations.h"
+#include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 namespace {
@@ -52,6 +56,25 @@ class Unread final : public PendingResponse<Response> {
   MemoryBudget::Hold hold_;
 };
 
+// Remembers whether the last reservation may be relaxed.
+class RelaxationWatch final : public StoreDecorator<RelaxationWatch> {
+ public:
+  explicit RelaxationWatch(Store& store) : StoreDecorator(store) {}
+  bool relaxed() const { return relaxed_; }
+
+ private:
+  friend class StoreDecorator<RelaxationWatch>;
+
+  template <typename Op, typename Answer>
+  std::vector<Answer> Around(OperationKind /*kind*/, StoreMethod<Op, Answer> method,
+                             absl::Span<const Op> ops) {
+    if constexpr (std::is_same_v<Op, ReserveOp>) relaxed_ = ops.front().relaxed;
+    return (store().*method)(ops);
+  }
+
+  std::atomic<bool> relaxed_{false};
+};
+
 class OperationsTest : public ::testing::Test {
  protected:
   // A record with a reply.
@@ -81,6 +104,27 @@ class OperationsTest : public ::testing::Test {
   InFlightWaiters waiters_{batcher_, observer_};
   Operations operations_{batcher_, waiters_, observer_};
 };
+
+TEST_F(OperationsTest, AReservationIsRelaxedOnlyIfItsCallerAndTheOperatorAllowIt) {
+  for (const bool operator_allows : {false, true}) {
+    for (const bool caller_allows : {false, true}) {
+      RelaxationWatch watch(store_);
+      Batcher batcher(watch, observer_);
+      InFlightWaiters waiters(batcher, observer_);
+      OperationsOptions options;
+      options.relaxed_reservations = operator_allows;
+      Operations operations(batcher, waiters, observer_, options);
+      v1::ReserveRequest request = ReserveRequestFor("order");
+      request.set_relaxed(caller_allows);
+      Unread<v1::ReserveResponse> answer(OperationKind::kReserve);
+      operations.Reserve(request, answer);
+      ASSERT_TRUE(answer.Await().ok());
+      EXPECT_EQ(watch.relaxed(), operator_allows && caller_allows);
+      waiters.Close();
+      batcher.Close();
+    }
+  }
+}
 
 // Callers that request a reply again and again and read none of the answers must not fill the
 // memory of the others.

@@ -51,6 +51,7 @@ void ReadTerms(const v1::ReserveRequest& request, ReserveOp& op) {
   if (request.has_tombstone()) op.tombstone = WholeMicroseconds(FromWire(request.tombstone()));
   op.on_lease_expiry = LeaseExpiryFrom(request);
   op.recover = request.recover();
+  op.relaxed = request.relaxed();
 }
 
 // The fields kept for operators.

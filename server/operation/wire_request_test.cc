@@ -275,12 +275,14 @@ TEST(WireRequestTest, CutsDurationsToWholeMicroseconds) {
   Set(*request.mutable_lease(), 1, 999'999'999);
   Set(*request.mutable_retention(), 5, 1'000);
   Set(*request.mutable_reply_retention(), 2, 1'001);
+  request.set_relaxed(true);
   Set(*request.mutable_tombstone(), 0, 999);
   const absl::StatusOr<ReserveOp> op = ParseReserve(request);
   ASSERT_TRUE(op.ok()) << op.status();
   EXPECT_EQ(op->lease, absl::Microseconds(1'999'999));
   EXPECT_EQ(op->retention, absl::Microseconds(5'000'001));
   EXPECT_EQ(op->reply_retention, absl::Microseconds(2'000'001));
+  EXPECT_TRUE(op->relaxed);
   EXPECT_EQ(op->tombstone, absl::ZeroDuration());
 }
 

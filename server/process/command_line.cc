@@ -187,6 +187,12 @@ ServeFlags::ServeFlags(ServeOptions* options) {
              "Memory limit for callers, in MiB: operations that are queued, running or waiting,\n"
              "and replies until they have been written. Above it reservations and replays are\n"
              "refused, so that memory stays bounded under large replies.");
+  set.AddSwitch(
+      "relaxed_reservations", &options->relaxed_reservations,
+      "On Postgres, reservations of methods with a completion ledger that request it\n"
+      "are answered before they are durable: a crash or a failover of Postgres may lose\n"
+      "them (docs/ledger.md). On by default; --relaxed_reservations=false makes them all\n"
+      "durable.");
   set.AddInt("max_connections", &options->max_connections, 0, 1'000'000,
              "Maximum number of connections. Further connections are closed at once, as are\n"
              "those of one address above half of the maximum. 0 takes what the limit of open\n"

@@ -115,6 +115,7 @@ void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Verdic
   if (reserved->took_over) observer.TookOver();
   if (reserved->after_expiry) observer.RetriedAfterExpiry();
   if (reserved->repeated) observer.GrantRepeated();
+  if (reserved->relaxed) observer.GrantRelaxed();
 }
 
 void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Completion>& answer) {
@@ -184,7 +185,10 @@ class Batcher::Join {
   explicit Join(std::size_t most) : left_(most) {}
 
   bool operator()(QueuedPtr& leader, QueuedPtr& behind) const {
-    if (left_ == 0 || leader->queue_kind != QueueKind::kReserve) return false;
+    if (left_ == 0 || (leader->queue_kind != QueueKind::kReserve &&
+                       leader->queue_kind != QueueKind::kReserveRelaxed)) {
+      return false;
+    }
     auto& first = static_cast<QueuedReserve&>(*leader);
     const auto& later = static_cast<const QueuedReserve&>(*behind);
     if (!(first.op.key == later.op.key) || first.op.fingerprints != later.op.fingerprints) {
@@ -227,7 +231,7 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
       observer_(observer),
       options_(options),
       budget_(options.max_bytes, observer),
-      began_(static_cast<std::size_t>(std::max(1, options.threads)), SteadyTime::min()) {
+      began_(static_cast<std::size_t>(std::max(1, options.threads))) {
   MutexLock lock(join_mutex_);
   for (std::size_t worker = 0; worker < static_cast<std::size_t>(std::max(1, options_.threads));
        ++worker) {
@@ -239,8 +243,8 @@ Batcher::~Batcher() { Close(); }
 
 void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group,
                       const Trace& trace) {
-  Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserve, std::move(op), deadline,
-                                          std::move(done)),
+  const QueueKind queue_kind = op.relaxed ? QueueKind::kReserveRelaxed : QueueKind::kReserve;
+  Enqueue(std::make_unique<QueuedReserve>(queue_kind, std::move(op), deadline, std::move(done)),
           group, trace);
 }
 
@@ -361,10 +365,20 @@ std::size_t Batcher::WorkersFor(std::size_t operations) const {
   return (operations + options_.max_batch - 1) / options_.max_batch;
 }
 
-Batcher::SteadyTime Batcher::MayTakeAt() const {
-  if (closed_ || queued_ >= options_.min_batch_size) return SteadyTime::min();
-  const SteadyTime last = *std::max_element(began_.begin(), began_.end());
+Batcher::SteadyTime Batcher::MayTakeAt(Lane lane) const {
+  const std::size_t relaxed = queues_[static_cast<std::size_t>(QueueKind::kReserveRelaxed)].size();
+  const std::size_t queued = lane == Lane::kRelaxed ? relaxed : queued_ - relaxed;
+  if (queued == 0) return SteadyTime::max();
+  if (closed_ || queued >= options_.min_batch_size) return SteadyTime::min();
+  SteadyTime last = SteadyTime::min();
+  for (const Began& began : began_) {
+    last = std::max(last, lane == Lane::kRelaxed ? began.relaxed : began.durable);
+  }
   return last == SteadyTime::min() ? last : last + options_.max_linger;
+}
+
+Batcher::SteadyTime Batcher::MayTakeAt() const {
+  return std::min(MayTakeAt(Lane::kDurable), MayTakeAt(Lane::kRelaxed));
 }
 
 void Batcher::AwaitWork(MutexLock& lock) {
@@ -384,13 +398,12 @@ void Batcher::Work(std::size_t worker) {
     std::vector<QueuedPtr> overdue;
     {
       MutexLock lock(mutex_);
-      began_[worker] = SteadyTime::min();
+      began_[worker] = Began();
       while (queued_ == 0 || MayTakeAt() > std::chrono::steady_clock::now()) {
         if (queued_ == 0 && closed_) return;
         AwaitWork(lock);
       }
-      began_[worker] = std::chrono::steady_clock::now();
-      batch = Take(overdue);
+      batch = Take(began_[worker], overdue);
       observer_.QueueDepthChanged(queued_);
     }
     AnswerOverdue(overdue);
@@ -418,6 +431,7 @@ OperationKind Batcher::KindOf(QueueKind queue_kind) {
     case QueueKind::kExtend:
       return OperationKind::kExtend;
     case QueueKind::kReserve:
+    case QueueKind::kReserveRelaxed:
     case QueueKind::kReserveForWaiter:
       return OperationKind::kReserve;
     case QueueKind::kGetForWaiter:
@@ -428,7 +442,7 @@ OperationKind Batcher::KindOf(QueueKind queue_kind) {
 }
 
 std::size_t Batcher::PromisedBehind(std::size_t queue_kind) const {
-  constexpr auto kFirstPromised = static_cast<std::size_t>(QueueKind::kReserveForWaiter);
+  constexpr auto kFirstPromised = static_cast<std::size_t>(QueueKind::kReserveRelaxed);
   std::size_t promised = 0;
   for (std::size_t behind = std::max(queue_kind + 1, kFirstPromised); behind < kQueueKinds;
        ++behind) {
@@ -437,7 +451,16 @@ std::size_t Batcher::PromisedBehind(std::size_t queue_kind) const {
   return promised;
 }
 
-Batcher::Batch Batcher::Take(std::vector<QueuedPtr>& overdue) {
+Batcher::Batch Batcher::Take(Began& began, std::vector<QueuedPtr>& overdue) {
+  const SteadyTime steady_now = std::chrono::steady_clock::now();
+  const bool takes_durable = MayTakeAt(Lane::kDurable) <= steady_now;
+  const bool takes_relaxed = MayTakeAt(Lane::kRelaxed) <= steady_now;
+  // Of both, the relaxed ones go first and are soon over: the next of them need not wait.
+  if (takes_durable) {
+    began.durable = steady_now;
+  } else {
+    began.relaxed = steady_now;
+  }
   const Deadline now = options_.clock->Monotonic();
   const auto is_overdue = [now](const QueuedPtr& queued) { return queued->deadline <= now; };
   const Join join(options_.max_batch);
@@ -445,9 +468,12 @@ Batcher::Batch Batcher::Take(std::vector<QueuedPtr>& overdue) {
   Batch batch;
   std::size_t left = 0;
   for (std::size_t queue_kind = 0; queue_kind < kQueueKinds; ++queue_kind) {
-    const std::size_t promised = std::min(PromisedBehind(queue_kind), room);
-    batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_overdue, overdue, join);
-    room -= batch[queue_kind].size();
+    const bool is_relaxed = static_cast<QueueKind>(queue_kind) == QueueKind::kReserveRelaxed;
+    if (is_relaxed ? takes_relaxed : takes_durable) {
+      const std::size_t promised = std::min(PromisedBehind(queue_kind), room);
+      batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_overdue, overdue, join);
+      room -= batch[queue_kind].size();
+    }
     left += queues_[queue_kind].size();
   }
   queued_ = left;
@@ -475,6 +501,7 @@ void Batcher::Run(Batch batch) {
   const auto of = [&batch](QueueKind queue_kind) {
     return std::move(batch[static_cast<std::size_t>(queue_kind)]);
   };
+  RunKind(ToStore<QueuedReserve>(of(QueueKind::kReserveRelaxed)), &Store::Reserve);
   RunTogether(ToStore<QueuedComplete>(of(QueueKind::kComplete)),
               ToStore<QueuedReserve>(of(QueueKind::kReserve)));
   RunKind(ToStore<QueuedRelease>(of(QueueKind::kRelease)), &Store::Release);

@@ -64,6 +64,7 @@ struct BatcherOptions {
 // Within a kind, namespaces take turns. Completions and reservations go in one call, so that the
 // store may have them share a commit. A lone operation goes to the store at once; a few that
 // arrive while another batch is at the store wait for its end (BatcherOptions::min_batch_size).
+// Relaxed reservations go in a call of their own, and wait for no call but their like.
 // Operations that the store leaves for its next call, because their replies are too large
 // together, return to the queue.
 //
@@ -151,11 +152,13 @@ class Batcher {
     kRelease,
     kExtend,
     kReserve,
+    // Those that wait for no commit (ReserveOp::relaxed): apart, so that no commit delays them.
+    kReserveRelaxed,
     kReserveForWaiter,
     kGetForWaiter,
     kGet,
   };
-  static constexpr std::size_t kQueueKinds = 7;
+  static constexpr std::size_t kQueueKinds = 8;
   // Of a batch, as 1 / kShare: the part that reservations leave to each kind behind them,
   // as far as operations wait there.
   static constexpr std::size_t kShare = 8;
@@ -213,15 +216,26 @@ class Batcher {
   // How many workers to wake for operations that have just been queued.
   std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work(std::size_t worker);
-  // When a free worker may take queued operations: in the past for at once.
+  // Relaxed reservations are gathered among themselves, the others among themselves.
+  enum class Lane { kDurable, kRelaxed };
+  // When a worker took operations of each lane; SteadyTime::min() while it has none.
+  struct Began {
+    SteadyTime durable = SteadyTime::min();
+    SteadyTime relaxed = SteadyTime::min();
+  };
+  // When a free worker may take queued operations of a lane: in the past for at once,
+  // SteadyTime::max() if none is queued.
+  SteadyTime MayTakeAt(Lane lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The earlier one.
   SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns when there may be something to take.
   void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Operations whose deadline has passed go into `overdue` instead, and take no place
   // of a record or a namespace. The worker takes the remaining operations later: more
   // than a batch may hold, and second operations of a record, which in another
-  // worker's batch would wait for the first one's row, and delay all of that batch.
-  Batch Take(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // worker's batch would wait for the first one's row, and delay all of that batch. Notes in
+  // `began` which lanes it takes from.
+  Batch Take(Began& began, std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
   // Whether work that follows its answers may hold this worker (core/after_answers.h): it delays
   // no other answer of the batch, and other workers are there for the next one.
@@ -257,8 +271,8 @@ class Batcher {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
   std::array<FairQueue<QueuedPtr>, kQueueKinds> queues_ ABSL_GUARDED_BY(mutex_);
-  // When each worker took its batch; SteadyTime::min() for a free one.
-  std::vector<SteadyTime> began_ ABSL_GUARDED_BY(mutex_);
+  // Of each worker.
+  std::vector<Began> began_ ABSL_GUARDED_BY(mutex_);
   // A free worker waits until the queue may be taken; the others wait for a
   // notification.
   bool one_lingers_ ABSL_GUARDED_BY(mutex_) = false;

@@ -160,6 +160,77 @@ TEST_F(BatcherTest, ALongCallDelaysNoOther) {
   EXPECT_THAT(verdicts_.Await(1), SizeIs(1));
 }
 
+TEST_F(BatcherTest, ARelaxedReservationWaitsForNoCommit) {
+  max_linger_ = std::chrono::hours(1);
+  worth_a_batch_ = 8;
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
+  OccupyWorker();
+  batcher.Reserve(ReserveNamed("durable"), kNoDeadline, ReserveSink(verdicts_));
+  ReserveOp relaxed = ReserveNamed("relaxed");
+  relaxed.relaxed = true;
+  batcher.Reserve(relaxed, kNoDeadline, ReserveSink(verdicts_));
+
+  ASSERT_TRUE(store_.AwaitCalls(2)) << "the first is still in the store";
+  EXPECT_THAT(store_.calls()[1].ids, ElementsAre(relaxed.id)) << "the durable one gathers";
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(2), SizeIs(2));
+}
+
+TEST_F(BatcherTest, RelaxedReservationsAreACallOfTheirOwnAndTheFirst) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  int asked = 0;
+  std::vector<RecordId> relaxed_ids;
+  for (const bool relaxed : {false, true, false, true}) {
+    ReserveOp op = ReserveNamed(std::to_string(asked++));
+    op.relaxed = relaxed;
+    if (relaxed) relaxed_ids.push_back(op.id);
+    batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+  }
+  store_.Open();
+
+  EXPECT_THAT(verdicts_.Await(4), SizeIs(4));
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(3));
+  EXPECT_THAT(calls[1].ids, ::testing::UnorderedElementsAreArray(relaxed_ids));
+  EXPECT_THAT(calls[2].ids, SizeIs(2));
+}
+
+TEST_F(BatcherTest, RelaxedReservationsGatherWhileOthersOfThemAreAtTheStore) {
+  max_linger_ = std::chrono::hours(1);
+  worth_a_batch_ = 8;
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
+  const auto reserve = [&](const std::string& name) {
+    ReserveOp op = ReserveNamed(name);
+    op.relaxed = true;
+    batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+  };
+  store_.Shut();
+  reserve("first");
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  for (int i = 0; i < 7; ++i) reserve(std::to_string(i));
+  EXPECT_FALSE(store_.AwaitCalls(2, std::chrono::milliseconds(100)));
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(8), SizeIs(8));
+  EXPECT_THAT(store_.calls()[1].ids, SizeIs(7));
+}
+
+TEST_F(BatcherTest, RelaxedReservationsLeaveRoomToDurableOnesAndHaveAShare) {
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/16);
+  OccupyWorker();
+  for (int i = 0; i < 64; ++i) {
+    ReserveOp op = ReserveNamed(std::to_string(i));
+    op.relaxed = i % 2 == 0;
+    batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+  }
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(64), SizeIs(64));
+  const auto calls = store_.calls();
+  ASSERT_GE(calls.size(), 3u);
+  EXPECT_THAT(calls[1].ids, SizeIs(2)) << "an eighth, relaxed";
+  EXPECT_THAT(calls[2].ids, SizeIs(14)) << "durable";
+}
+
 TEST_F(BatcherTest, ABatchHasALimit) {
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/16);
   OccupyWorker();

@@ -105,6 +105,9 @@ void ServiceStack::StartParts() {
   waiters_.emplace(*batcher_, observer_);
   IdempotencyServiceOptions serving;
   serving.session.max_age = options_.session_age;
+  // Elsewhere every grant is durable, and separate batches would only cost commits.
+  serving.relaxed_reservations =
+      options_.relaxed_reservations && address_.kind == StoreAddress::Kind::kPostgres;
   serving.access = sharing_.access;
   serving.tenants = sharing_.tenants;
   serving.tracer = sharing_.tracer;

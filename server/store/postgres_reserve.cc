@@ -216,13 +216,21 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
   Indices sorted = indices;
   std::sort(sorted.begin(), sorted.end(),
             [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
-  const bool few = sorted.size() <= PostgresStatements::kMaxFew;
+  // A durable one among them makes the commit of all durable.
+  const bool relaxed = std::all_of(sorted.begin(), sorted.end(),
+                                   [this](std::size_t index) { return batch_.op(index).relaxed; });
   const auto result =
-      connection_.Execute(few ? statements_.insert_few : statements_.insert, BeginInsert(sorted));
+      connection_.Execute(InsertStatement(sorted.size(), relaxed), BeginInsert(sorted));
   if (!result.ok()) return result.status();
-  for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0);
+  for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0, relaxed);
   EndInsert(sorted);
   return absl::OkStatus();
+}
+
+const PostgresStatement& PostgresReserve::InsertStatement(std::size_t size, bool relaxed) const {
+  const bool few = size <= PostgresStatements::kMaxFew;
+  if (relaxed) return few ? statements_.insert_few_relaxed : statements_.insert_relaxed;
+  return few ? statements_.insert_few : statements_.insert;
 }
 
 PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
@@ -236,7 +244,8 @@ PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
   return InsertParameters(ops, tokens);
 }
 
-void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int column) {
+void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int column,
+                                     bool relaxed) {
   const std::size_t index = batch_.IndexOf(result.GetUuid(row, column));
   Grant grant;
   grant.attempt = 1;
@@ -245,8 +254,10 @@ void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int 
   grant.lease_expires_at = result.Time(row, column + 2);
   grant.expires_at = result.Time(row, column + 3);
   grant.after_expiry = progress_[index].was_forgotten;
-  batch_.Settle(index, Verdict(ToReserved(std::move(grant), progress_[index].token,
-                                          result.Time(row, column + 4))));
+  Reserved reserved =
+      ToReserved(std::move(grant), progress_[index].token, result.Time(row, column + 4));
+  reserved.relaxed = relaxed;
+  batch_.Settle(index, Verdict(std::move(reserved)));
 }
 
 void PostgresReserve::EndInsert(const Indices& indices) {

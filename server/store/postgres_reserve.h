@@ -37,7 +37,7 @@ class PostgresReserve {
   // created_at, lease_until, expires_at and now start at `column`; and its end,
   // after which a round reads first. A statement that failed has no end.
   PostgresParameters BeginInsert(const Indices& indices);
-  void SettleInserted(const PostgresResult& result, int row, int column);
+  void SettleInserted(const PostgresResult& result, int row, int column, bool relaxed = false);
   void EndInsert(const Indices& indices);
 
   // How many of the batch's records already existed at the first read.
@@ -75,6 +75,7 @@ class PostgresReserve {
   void Add(Step step, Plan& plan);
 
   absl::Status Insert(const Indices& indices);
+  const PostgresStatement& InsertStatement(std::size_t size, bool relaxed) const;
   absl::Status StartAfresh(const std::vector<Step>& steps);
   absl::Status GrantNext(const std::vector<Step>& steps);
   absl::Status RenewLeases(const std::vector<Step>& steps);

@@ -80,6 +80,12 @@ constexpr std::string_view kConfirmed =
     "(SELECT pg_logical_emit_message(true, 'idempotency', '') IS NOT NULL"
     " WHERE current_setting('synchronous_standby_names') <> '')";
 
+// A commit after it waits neither for the disk nor for a standby. Within the statement, so that it
+// needs no transaction of several; until its end, so that no later statement of the session is
+// affected. Once, and only if there is a row.
+constexpr std::string_view kRelaxed =
+    "(SELECT set_config('synchronous_commit', 'off', true) IS NOT NULL)";
+
 constexpr std::string_view kHeld =
     "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{o}]"
     " AND t.namespace = ($3::text[])[{o}] AND t.scope = ($4::text[])[{o}]"
@@ -745,6 +751,10 @@ std::string Shifted(const std::string& sql, int by) {
   return shifted;
 }
 
+std::string RelaxedInsertOf(std::string_view operations) {
+  return absl::StrCat(InsertOf(operations), ", ", AbslView(kRelaxed));
+}
+
 std::string CompleteAndInsertOf(std::string_view operations) {
   return absl::StrReplaceAll(
       AbslView(kCompleteAndInsert),
@@ -814,6 +824,8 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
 PostgresStatements::PostgresStatements(const std::string& clock_sql)
     : insert{"insert", Fill(InsertOf(kManyOperations), clock_sql)},
       insert_few{"insert_few", Fill(InsertOf(kFewOperations), clock_sql)},
+      insert_relaxed{"insert_relaxed", Fill(RelaxedInsertOf(kManyOperations), clock_sql)},
+      insert_few_relaxed{"insert_few_relaxed", Fill(RelaxedInsertOf(kFewOperations), clock_sql)},
       read_to_reserve{"read_to_reserve", Fill(kReadToReserve, clock_sql)},
       read_clock{"read_clock", Fill(kReadClock, clock_sql)},
       start_afresh{"start_afresh", Fill(kStartAfresh, clock_sql)},
@@ -869,6 +881,7 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
 
 std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
   return {&insert,
+          &insert_relaxed,
           &read_to_reserve,
           &start_afresh,
           &grant,

@@ -34,6 +34,9 @@ struct PostgresStatements {
   // The same for up to kMaxFew of them.
   static constexpr std::size_t kMaxFew = 8;
   PostgresStatement insert_few;
+  // The same two, whose commits do not wait for the disk, nor for a standby.
+  PostgresStatement insert_relaxed;
+  PostgresStatement insert_few_relaxed;
   PostgresStatement read_to_reserve;
   PostgresStatement read_clock;
   PostgresStatement start_afresh;

@@ -35,10 +35,10 @@ ConnectionPoolOptions PoolOptions(const PostgresOptions& options) {
   return pool;
 }
 
-// Whether an answer means that something was written for it, and not merely read.
+// Whether an answer means that something was written for it durably, and not merely read.
 bool IsWritten(const Verdict& verdict) {
   const auto* const reserved = std::get_if<Reserved>(&verdict);
-  return reserved != nullptr && !reserved->repeated;
+  return reserved != nullptr && !reserved->repeated && !reserved->relaxed;
 }
 bool IsWritten(const Completion& completion) { return !completion.repeated; }
 bool IsWritten(const Extension&) { return true; }

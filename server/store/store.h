@@ -52,6 +52,9 @@ struct ReserveOp {
   absl::Duration tombstone = absl::ZeroDuration();
   std::optional<RecordKey> parent;
   std::map<std::string, std::string> labels;
+  // The grant of a new record need not be durable when it is answered (docs/ledger.md): only a
+  // store on Postgres makes use of it.
+  bool relaxed = false;
   // The namespace has as many records as it may: a key without a record is refused, and every
   // other one is answered as ever.
   bool only_existing = false;
@@ -210,7 +213,7 @@ class Store {
   //   FAILED_PRECONDITION / FINGERPRINT_UNKNOWN  no fingerprint version in common
   //   FAILED_PRECONDITION / RESERVATION_LOST     the request token's grant was released
   //   RESOURCE_EXHAUSTED / QUOTA_EXCEEDED        a new or a forgotten key, and only_existing
-  // Once `Reserved` is answered the grant is durable.
+  // Once `Reserved` is answered the grant is durable, unless it is Reserved::relaxed.
   virtual std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) = 0;
 
   // Stores a reply. OK if the token matches and the record is RESERVED (also

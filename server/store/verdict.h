@@ -48,6 +48,8 @@ struct Reserved {
   bool took_over = false;
   bool after_expiry = false;
   bool repeated = false;
+  // Not durable yet: ReserveOp::relaxed, and the first grant of a new record.
+  bool relaxed = false;
 };
 
 // The operation completed; this was its reply.

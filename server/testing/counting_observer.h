@@ -35,6 +35,7 @@ class CountingObserver final : public Observer {
     std::size_t take_overs = 0;
     std::size_t retries_after_expiry = 0;
     std::size_t repeated_grants = 0;
+    std::size_t relaxed_grants = 0;
     std::size_t callers_left = 0;
     std::size_t waiters = 0;
     std::size_t inspections = 0;
@@ -91,6 +92,7 @@ class CountingObserver final : public Observer {
   void TookOver() override { Add(&Counts::take_overs); }
   void RetriedAfterExpiry() override { Add(&Counts::retries_after_expiry); }
   void GrantRepeated() override { Add(&Counts::repeated_grants); }
+  void GrantRelaxed() override { Add(&Counts::relaxed_grants); }
   void MemoryHeldChanged(std::size_t bytes) override {
     MutexLock lock(mutex_);
     counts_.most_held = std::max(counts_.most_held, bytes);

@@ -172,6 +172,7 @@ v1::ReserveRequest RequestOf(const ReserveOp& op) {
                                   ? v1::LEASE_EXPIRY_TAKE_OVER
                                   : v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
   request.set_recover(op.recover);
+  request.set_relaxed(op.relaxed);
   if (op.parent) *request.mutable_parent() = ToProto(*op.parent);
   request.mutable_labels()->insert(op.labels.begin(), op.labels.end());
   if (op.reply_retention) *request.mutable_reply_retention() = ToWire(*op.reply_retention);

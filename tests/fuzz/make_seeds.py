@@ -119,7 +119,7 @@ def requests():
         request_token: "%s" lease { seconds: 5 } retention { seconds: 3600 } max_wait { seconds: 1 }
         on_lease_expiry: LEASE_EXPIRY_REQUIRE_RECOVERY recover: true parent { %s }
         labels { key: "build" value: "41" } reply_retention { seconds: 60 }
-        tombstone { seconds: 86400 nanos: 1 }""" % (TOKEN, KEY % UUID7)))
+        tombstone { seconds: 86400 nanos: 1 } relaxed: true""" % (TOKEN, KEY % UUID7)))
     write("unary_requests", "complete", b"\1" + encode("idempotency.v1.CompleteRequest", COMPLETE))
     write("unary_requests", "complete_with_everything", b"\1" + encode(
         "idempotency.v1.CompleteRequest", 'record_key { %s } reservation_token: "%s" reply { '
@@ -220,7 +220,7 @@ def policies():
         released: STATUS_CODE_RESOURCE_EXHAUSTED indefinite: STATUS_CODE_ABORTED fail_open: true
         key_field: "header.request_id" fingerprint_metadata: "x-api-version"
         reply: REPLY_STATUS_ONLY cancel_when_lost: true reply_retention { seconds: 60 }
-        tombstone { seconds: 86400 }""")
+        tombstone { seconds: 86400 } relaxed_reservation: true""")
     option("stream", "stream: STREAM_PASS_ON stream_limit_bytes: 4096", 9)
     option("durations_out_of_range", "lease { nanos: 1 } retention { seconds: -1 nanos: 1 }")
     option("code_in_two_lists", "recorded: STATUS_CODE_ABORTED released: STATUS_CODE_ABORTED")

@@ -21,6 +21,13 @@ v1::Reply Told(const google::protobuf::Message& message) {
   return reply;
 }
 
+v1::Reply Told(const grpc::Status& status) {
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(status.error_code()));
+  reply.set_message(status.error_message());
+  return reply;
+}
+
 google::protobuf::StringValue Text(const std::string& text) {
   google::protobuf::StringValue message;
   message.set_value(text);
@@ -90,6 +97,9 @@ BeginCall App::BeginCallFor(const Call& call) {
   }
   if (call.policy == Call::Policy::kRecover || call.policy == Call::Policy::kUnknown) {
     begin.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  } else if (plan.relaxed) {
+    // The ledger decides.
+    begin.policy.relaxed_reservation = true;
   } else {
     begin.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
   }
@@ -177,12 +187,23 @@ Answer App::Run(const Call& call, BegunOperation begun) {
 Answer App::RunWithLedger(const Call& call, BegunOperation begun) {
   const google::protobuf::StringValue reply = Text(ReplyTo(call, begun));
   LedgerTransaction transaction;
+  transaction.ledger = application_.ledger.get();
+  transaction.effect = [&] {
+    Effect(begun, /*in_ledger=*/true);
+    application_.checker.OnCommitted(*Uuid::Parse(begun.record_id()), Told(reply));
+  };
+  if (application_.plan.relaxed && application_.scheduler.random().Chance(0.5)) {
+    Work();
+    const absl::Status committed = begun.execution()->Commit(transaction, RecordedReply(reply));
+    if (!committed.ok()) return Fail(std::move(begun), grpc::StatusCode::ABORTED);
+    Work();
+    return Complete(std::move(begun), reply.value());
+  }
   const absl::Status recorded =
       begun.execution()->RecordInTransaction(transaction, RecordedReply(reply));
   if (!recorded.ok()) return Fail(std::move(begun), grpc::StatusCode::ABORTED);
   Work();
-  switch (
-      application_.ledger->Write(*transaction.row, [&] { Effect(begun, /*in_ledger=*/true); })) {
+  switch (application_.ledger->Write(*transaction.row, transaction.effect)) {
     case Ledger::Commit::kDone:
       Work();
       return Complete(std::move(begun), reply.value());
@@ -238,23 +259,42 @@ Answer App::Complete(BegunOperation begun, const std::string& reply) {
 
 Answer App::Decline(BegunOperation begun) {
   Random& random = application_.scheduler.random();
-  // With a ledger a later attempt may not decline by itself: an earlier one that was only slow may
-  // still commit.
-  const bool may_decline = !application_.plan.ledger || begun.execution()->attempt() == 1;
+  // With a ledger an attempt that follows another may not decline by itself: one that was only slow
+  // may still commit.
+  const bool may_decline = !application_.plan.ledger || begun.execution()->certainly_first();
+  if (!may_decline && application_.plan.relaxed && random.Chance(0.5)) {
+    return CommitDecline(std::move(begun));
+  }
   if (!may_decline || random.Chance(0.5)) {
     const absl::Status released = begun.Release("not now");
     if (!released.ok()) return {std::nullopt, false, released};
     return {std::nullopt, false, absl::UnavailableError("not now")};
   }
-  const std::string why = absl::StrCat("declined, number ", random.Below(1'000'000'000));
-  const absl::Status recorded =
-      begun.Complete(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, why));
+  const grpc::Status declined = DrawDecline();
+  const absl::Status recorded = begun.Complete(declined);
   if (!recorded.ok()) return {std::nullopt, false, recorded};
-  Answer answer;
-  answer.reply.emplace();
-  answer.reply->set_code(static_cast<int>(grpc::StatusCode::FAILED_PRECONDITION));
-  answer.reply->set_message(why);
-  return answer;
+  return {Told(declined), false, absl::OkStatus()};
+}
+
+Answer App::CommitDecline(BegunOperation begun) {
+  const grpc::Status declined = DrawDecline();
+  LedgerTransaction transaction;
+  transaction.ledger = application_.ledger.get();
+  transaction.effect = [&] {
+    application_.journal.Counted(Count::kDeclineCommitted);
+    application_.checker.OnCommitted(*Uuid::Parse(begun.record_id()), Told(declined));
+  };
+  const absl::Status committed = begun.execution()->Commit(transaction, RecordedReply(declined));
+  if (!committed.ok()) return Fail(std::move(begun), grpc::StatusCode::ABORTED);
+  const absl::Status recorded = begun.Complete(declined);
+  if (!recorded.ok()) return {std::nullopt, false, recorded};
+  return {Told(declined), false, absl::OkStatus()};
+}
+
+grpc::Status App::DrawDecline() {
+  return grpc::Status(
+      grpc::StatusCode::FAILED_PRECONDITION,
+      absl::StrCat("declined, number ", application_.scheduler.random().Below(1'000'000'000)));
 }
 
 Answer App::Fail(BegunOperation begun, grpc::StatusCode code) {

@@ -58,6 +58,8 @@ class App {
   Answer RunFenced(const Call& call, BegunOperation begun);
   Answer Complete(BegunOperation begun, const std::string& reply);
   Answer Decline(BegunOperation begun);
+  Answer CommitDecline(BegunOperation begun);
+  grpc::Status DrawDecline();
   Answer Fail(BegunOperation begun, grpc::StatusCode code);
   RecoveryDecision Recover(const RecoveryCase& recovery);
   void Work();

@@ -12,6 +12,15 @@
 
 namespace idempotency::internal::simulation {
 
+namespace {
+
+bool IsSame(const v1::Reply& one, const v1::Reply& other) {
+  return one.code() == other.code() && one.message() == other.message() &&
+         one.body() == other.body();
+}
+
+}  // namespace
+
 void Checker::Require(bool condition, const char* promise, const RecordId& id) {
   if (condition) return;
   journal_.Broken(absl::StrCat(promise, " (record ", id.ToString(), ")"));
@@ -227,18 +236,31 @@ void Checker::OnRecord(const RecordId& id, const absl::StatusOr<Record>& record,
   }
 }
 
+void Checker::OnLost(const RecordId& id) {
+  History& history = histories_[id];
+  Require(!history.lives.empty() && history.lives.back().state == State::kReserved &&
+              history.lives.back().attempt == 1,
+          "more than a first reservation is lost", id);
+  history.lives.pop_back();
+  history.lost = true;
+}
+
 // Handlers and callers.
 
 void Checker::OnEffect(const RecordId& id, std::uint32_t attempt, bool in_ledger) {
   History& history = histories_[id];
   journal_.Counted(Count::kEffect);
-  Require(!history.lives.empty(), "an effect without a grant", id);
+  Require(!history.lives.empty() || history.lost, "an effect without a grant", id);
   const bool one_life = history.lives.size() == 1;
   ++history.effects;
   const int of_attempt = ++history.effects_by_attempt[attempt];
   if (in_ledger) {
     ++history.ledger_effects;
     Require(history.ledger_effects == 1, "two effects in spite of the ledger", id);
+  }
+  if (history.lost) {
+    return Require(in_ledger || history.effects == 1 || history.excused,
+                   "two effects after a lost reservation, and no ledger decides", id);
   }
   if (!one_life) return;
   Require(attempt <= history.lives.back().attempt, "an effect of an attempt never granted", id);
@@ -249,14 +271,24 @@ void Checker::OnEffect(const RecordId& id, std::uint32_t attempt, bool in_ledger
 
 void Checker::Excuse(const RecordId& id) { histories_[id].excused = true; }
 
+void Checker::OnCommitted(const RecordId& id, const v1::Reply& reply) {
+  History& history = histories_[id];
+  Require(!history.committed.has_value(), "two replies in the ledger", id);
+  history.committed = reply;
+}
+
 void Checker::OnReply(const RecordId& id, const std::string& request, const v1::Reply& reply) {
-  const History& history = histories_[id];
+  History& history = histories_[id];
+  if (history.lost && history.lives.size() <= 1) {
+    const v1::Reply& first = history.given.emplace(request, reply).first->second;
+    Require(IsSame(first, reply), "two callers got different replies", id);
+  }
+  const bool in_ledger = history.committed && IsSame(*history.committed, reply);
   const bool completed =
-      std::any_of(history.lives.begin(), history.lives.end(), [&](const Life& life) {
+      in_ledger || std::any_of(history.lives.begin(), history.lives.end(), [&](const Life& life) {
         if (!life.reply) return false;
         const absl::StatusOr<v1::Reply> stored = DecodeReply(*life.reply);
-        return stored.ok() && stored->code() == reply.code() &&
-               stored->message() == reply.message() && stored->body() == reply.body();
+        return stored.ok() && IsSame(*stored, reply);
       });
   Require(completed, "a caller got a reply that the store does not hold", id);
   const bool ok = reply.code() == 0;

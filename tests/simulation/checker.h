@@ -35,8 +35,13 @@ class Checker {
   void OnRecord(const RecordId& id, const absl::StatusOr<Record>& record, absl::Time now);
   std::vector<RecordId> Ids() const;
 
+  // The store lost a reservation that it had granted and not made durable.
+  void OnLost(const RecordId& id);
+
   // A handler's effect took place: with its row in the ledger, or alone.
   void OnEffect(const RecordId& id, std::uint32_t attempt, bool in_ledger);
+  // This reply is in the ledger.
+  void OnCommitted(const RecordId& id, const v1::Reply& reply);
   // The handler leaves the outcome of this attempt open.
   void Excuse(const RecordId& id);
   // A caller with the request `request` got this reply.
@@ -68,6 +73,11 @@ class Checker {
     std::map<std::uint32_t, int> effects_by_attempt;
     int effects = 0;
     int ledger_effects = 0;
+    // A reservation was lost, so that two attempts may have run.
+    bool lost = false;
+    std::optional<v1::Reply> committed;
+    // Of a key with a lost reservation, by request.
+    std::map<std::string, v1::Reply> given;
   };
 
   static bool IsForgotten(const Life& life, absl::Time now);

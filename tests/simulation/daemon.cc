@@ -23,6 +23,7 @@ void Daemon::Start() {
   waiters_.emplace(*batcher_, observer_);
   OperationsOptions options;
   options.window = plan_.window();
+  options.relaxed_reservations = true;
   operations_.emplace(*batcher_, *waiters_, observer_, options);
   sessions_.emplace(observer_);
   serving_ = true;

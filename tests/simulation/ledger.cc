@@ -2,6 +2,8 @@
 
 #include "absl/time/clock.h"
 
+#include "grpc_idempotency/errors.h"
+
 namespace idempotency::internal::simulation {
 
 absl::StatusOr<std::optional<LedgerEntry>> Ledger::Find(const RecordId& record_id) {
@@ -33,6 +35,21 @@ Ledger::Commit Ledger::Write(const LedgerRow& row, const std::function<void()>& 
   effect();
   scheduler_.Sleep(random.Between(100, 3000) * kMicrosecond);
   return in_doubt ? Commit::kInDoubt : Commit::kDone;
+}
+
+LedgerCommit CommitLedgerTransaction(LedgerTransaction& transaction,
+                                     const LedgerCommitPermit& permit) {
+  if (!permit.why_not.ok()) return LedgerCommit::NotCommitted(permit.why_not);
+  switch (transaction.ledger->Write(*transaction.row, transaction.effect)) {
+    case Ledger::Commit::kDone:
+      return LedgerCommit::Committed();
+    case Ledger::Commit::kInDoubt:
+      return LedgerCommit::InDoubt();
+    case Ledger::Commit::kRefused:
+      break;
+  }
+  return LedgerCommit::NotCommitted(
+      MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted, "the row is there"));
 }
 
 }  // namespace idempotency::internal::simulation

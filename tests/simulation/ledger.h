@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "grpc_idempotency/ledger/completion_ledger.h"
+#include "grpc_idempotency/ledger/ledger_commit.h"
 #include "grpc_idempotency/ledger/ledger_row.h"
 #include "tests/simulation/journal.h"
 #include "tests/simulation/plan.h"
@@ -45,6 +46,9 @@ class Ledger final : public CompletionLedger {
 // The transaction into which Execution::RecordInTransaction writes its row.
 struct LedgerTransaction {
   std::optional<LedgerRow> row;
+  // For Execution::Commit.
+  Ledger* ledger = nullptr;
+  std::function<void()> effect = {};
 };
 
 inline absl::Status InsertLedgerRow(LedgerTransaction& transaction,
@@ -53,6 +57,9 @@ inline absl::Status InsertLedgerRow(LedgerTransaction& transaction,
   transaction.row = *row;
   return absl::OkStatus();
 }
+
+LedgerCommit CommitLedgerTransaction(LedgerTransaction& transaction,
+                                     const LedgerCommitPermit& permit);
 
 }  // namespace idempotency::internal::simulation
 

@@ -19,6 +19,8 @@ struct Plan {
   double store_fails = 0;
   double commit_in_doubt = 0;
   bool ledger = false;
+  // With a ledger: reservations may be lost in a crash of the store.
+  bool relaxed = false;
   // Records are soon forgotten.
   bool forgetful = false;
   bool sessions = true;
@@ -47,6 +49,7 @@ struct Plan {
     plan.background_recovery = random.Chance(0.5);
     plan.batcher_threads = static_cast<int>(random.Between(1, 4));
     plan.lease = random.Between(2, 8) * kSecond;
+    if (plan.ledger) plan.relaxed = random.Chance(0.6);
     return plan;
   }
 

@@ -65,6 +65,7 @@ void Simulation::Direct(int steps) {
 }
 
 void Simulation::Step() {
+  if (plan_.relaxed && random_.Chance(0.1)) CrashStore();
   const std::uint64_t drawn = random_.Below(100);
   if (drawn < 70) return BeginCall();
   if (drawn < 75) return KillApp(random_.Below(apps_.size()), random_.Chance(0.3));
@@ -283,6 +284,14 @@ void Simulation::TakeStoreAway() {
   journal_.Write("the store is away");
   journal_.Counted(Count::kStoreOutage);
   scheduler_.After(random_.Between(0, plan_.lease * 2), nullptr, [this] { store_away_ = false; });
+}
+
+void Simulation::CrashStore() {
+  journal_.Write("the store crashes");
+  store_.Crash(random_);
+  store_away_ = true;
+  scheduler_.After(random_.Between(1, 1000) * kMillisecond, nullptr,
+                   [this] { store_away_ = false; });
 }
 
 void Simulation::TakeLedgerAway() {

@@ -60,6 +60,8 @@ class Simulation {
   void JumpClock();
   void CutSomething();
   void TakeStoreAway();
+  // It loses relaxed reservations that it has not made durable.
+  void CrashStore();
   void TakeLedgerAway();
   Process* SomeProcess();
 

@@ -11,6 +11,7 @@ namespace idempotency::internal::simulation {
 enum class Count : std::size_t {
   // Verdicts of the store.
   kFirstGrant,
+  kGrantRelaxed,
   kGrantRepeated,
   kTookOver,
   kRecovering,
@@ -47,6 +48,8 @@ enum class Count : std::size_t {
   kStreamBroken,
   kDaemonWithoutSessions,
   kStoreOutage,
+  kStoreCrashed,
+  kReservationLostInCrash,
   kStoreFailedBefore,
   kStoreFailedAfter,
   kStoreHappenedLater,
@@ -57,6 +60,7 @@ enum class Count : std::size_t {
   kHandlerRan,
   kEffect,
   kEffectAfterLoss,
+  kDeclineCommitted,
   kReplyGiven,
   kReplayGiven,
   kFailureGiven,
@@ -81,6 +85,7 @@ inline constexpr std::size_t kCounts = static_cast<std::size_t>(Count::kCounts);
 
 inline constexpr std::array<const char*, kCounts> kCountNames = {
     "grants: first",
+    "grants: first, and not durable yet",
     "grants: repeated for the same request token",
     "grants: taken over",
     "grants: recovering",
@@ -115,6 +120,8 @@ inline constexpr std::array<const char*, kCounts> kCountNames = {
     "faults: stream broken",
     "faults: daemon without sessions",
     "faults: store away",
+    "faults: store crashed",
+    "faults: relaxed reservation lost in a crash",
     "faults: store failed before it happened",
     "faults: store failed after it happened",
     "faults: store failed, and it happened later",
@@ -124,6 +131,7 @@ inline constexpr std::array<const char*, kCounts> kCountNames = {
     "handlers run",
     "effects",
     "effects: after the reservation was lost",
+    "declines committed in the ledger",
     "callers: reply",
     "callers: replay",
     "callers: recorded failure",

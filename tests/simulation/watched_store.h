@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_TESTS_SIMULATION_WATCHED_STORE_H_
 #define IDEMPOTENCY_TESTS_SIMULATION_WATCHED_STORE_H_
 
+#include <algorithm>
 #include <set>
 #include <type_traits>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/testing/store_decorator.h"
 #include "tests/simulation/checker.h"
+#include "tests/simulation/random.h"
 
 namespace idempotency::internal::simulation {
 
@@ -20,6 +22,10 @@ class WatchedStore final : public StoreDecorator<WatchedStore> {
       : StoreDecorator(store), clock_(clock), checker_(checker), journal_(journal) {}
 
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+
+  // The store crashes, and loses the end of its log that it had not flushed: of the reservations
+  // after the last durable write, the last ones.
+  void Crash(Random& random);
 
  private:
   friend class StoreDecorator<WatchedStore>;
@@ -42,7 +48,14 @@ class WatchedStore final : public StoreDecorator<WatchedStore> {
     checker_.OnExtend(op, answer, clock_.Now());
   }
   void LookAt(const RecordId& id);
+  // What the log contains after a call. A durable write also makes all before it durable.
+  template <typename Op, typename Answer>
+  void Log(absl::Span<const Op> ops, std::vector<Answer>& answers);
+  void LogReservations(absl::Span<const ReserveOp> ops,
+                       std::vector<absl::StatusOr<Verdict>>& answers);
 
+  // Relaxed reservations, in the order of their commits.
+  std::vector<RecordKey> unflushed_;
   const Clock& clock_;
   Checker& checker_;
   Journal& journal_;
@@ -57,6 +70,16 @@ void WatchedStore::CheckBatch(absl::Span<const Op> ops) {
   if (ops.empty() || ops.size() > limits::kMaxBatch) journal_.Broken("a batch of a wrong size");
 }
 
+template <typename Op, typename Answer>
+void WatchedStore::Log(absl::Span<const Op> ops, std::vector<Answer>& answers) {
+  if constexpr (std::is_same_v<Op, ReserveOp>) {
+    LogReservations(ops, answers);
+  } else if (std::any_of(answers.begin(), answers.end(),
+                         [](const Answer& answer) { return answer.ok(); })) {
+    unflushed_.clear();
+  }
+}
+
 // The checker gets every decision of a call before any record is read: a read takes the store's
 // lock, where another daemon may come first, or this one be killed.
 template <typename Op, typename Answer>
@@ -65,6 +88,7 @@ std::vector<Answer> WatchedStore::Around(OperationKind /*kind*/, StoreMethod<Op,
   CheckBatch(ops);
   std::vector<Answer> answers = (store().*method)(ops);
   if constexpr (!std::is_same_v<Op, GetOp>) {
+    Log(ops, answers);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       Report(ops[i], answers[i]);
     }

@@ -33,6 +33,11 @@ struct ServiceOptions {
   // and replays are refused (server/queue/memory_budget.h). At least four times the largest reply,
   // so that several can be sent at once.
   int queue_mib = static_cast<int>(limits::kDefaultQueuedBytes / (1024 * 1024));
+  // On Postgres, reservations of callers that request it are answered before they are durable
+  // (MethodPolicy::relaxed_reservation): a crash of Postgres may lose them. Only methods with a
+  // completion ledger request it, and only their own records are affected; so it is permitted by
+  // default. Without effect on the other stores, which are as durable as ever.
+  bool relaxed_reservations = true;
   // The age at which a session makes its client change to a new session (docs/session.md). Only
   // a server whose connections end by age needs it.
   absl::Duration session_age = absl::InfiniteDuration();

@@ -44,8 +44,13 @@ class Execution {
   // The execution that `context` belongs to; nullptr in an unguarded call.
   static Execution* FromContext(grpc::ServerContextBase* context);
 
-  // 1 for the first run of this record, 2 after one that did not complete, ...
+  // 1 for the first run of this record, 2 after one that did not complete, ... With
+  // MethodPolicy::relaxed_reservation two attempts may both be 1.
   virtual std::uint32_t attempt() const = 0;
+  // Whether no other attempt of this record has run or is running. False after the first attempt,
+  // and for each attempt with MethodPolicy::relaxed_reservation. Unless it is true, every outcome
+  // that is to be recorded is committed in the ledger (RecordInTransaction).
+  virtual bool certainly_first() const = 0;
   // The record's id, as in the `idempotency-record` metadata.
   virtual const std::string& record_id() const = 0;
   // True once the reservation is known to be lost, and while its lease has expired: because the
@@ -82,8 +87,9 @@ class Execution {
   // The key of this execution's call with `label`, for calls that Attach cannot cover: through
   // a queue, over HTTP, with CallWithRetries. It depends on the record, not on the attempt: the
   // next attempt gets the same key, and the called service replays. See docs/workflows.md.
-  // DOWNSTREAM_REFUSED for a label that is empty or over 255 bytes, or if idempotencyd is too
-  // old to report when a record was created.
+  // DOWNSTREAM_REFUSED for a label that is empty or over 255 bytes, in a first attempt with
+  // MethodPolicy::relaxed_reservation (another first attempt would have another key), or if
+  // idempotencyd is too old to report when a record was created.
   virtual absl::StatusOr<std::string> DownstreamKey(std::string_view label) const = 0;
   // Makes the call of `context` a step of this execution: the call gets a key that is the same
   // in every attempt, and sends its parent to the called service. Call it once, before the
@@ -112,8 +118,8 @@ class Execution {
   // queries before anything runs again (GuardOptions::ledger, and docs/ledger.md).
   // `transaction` has a type that an included ledger header supports: a pqxx transaction
   // (postgres_ledger.h) or a sqlite3* with an open transaction (sqlite_ledger.h). Call it last,
-  // right before the commit. An attempt after the first calls it for every outcome that is to
-  // be recorded, also for one without effects: an earlier, slow attempt may still commit.
+  // right before the commit. Unless it is certainly_first(), an attempt calls it for every
+  // outcome that is to be recorded, also for one without effects: another attempt may still commit.
   //   OK                   commit now
   //   RESERVATION_LOST     (ABORTED) another attempt has committed, or may run: the lease has
   //                        expired

@@ -85,6 +85,14 @@ struct MethodPolicy {
   // and no code that is recorded. Only for a handler that makes these codes itself: a code
   // passed on from another service proves nothing.
   std::set<grpc::StatusCode> released;
+  // The handler may start before its reservation is durable at idempotencyd: one wait for its
+  // disk less. A crash or a failover of the store may then lose the reservation; two attempts may
+  // run at the same time, both of them as attempt 1, and the ledger's key lets one commit. Refused
+  // unless GuardOptions::ledger decides about unknown outcomes (no on_lease_expiry, no recovery
+  // handler). The handler commits every outcome with Execution::Commit, also refusals
+  // (Execution::certainly_first); an OK that is not in the ledger is not recorded:
+  // OUTCOME_NOT_RECORDED.
+  bool relaxed_reservation = false;
   // Run the handler unguarded when there is no verdict: no answer arrived (STORE_UNAVAILABLE),
   // or the store has none. Never when the service refuses the call, or refuses this server (its
   // credentials, for example), and never for a guard that is being closed. Promise 6 of the

@@ -38,6 +38,7 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
     *reserve_request.mutable_tombstone() = ToWire(policy.tombstone);
   }
   reserve_request.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
+  reserve_request.set_relaxed(policy.relaxed_reservation);
   // Both can find out what an attempt without an answer has done.
   reserve_request.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
 }

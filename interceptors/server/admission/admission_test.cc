@@ -168,6 +168,7 @@ TEST_F(AskedTermsTest, AreThoseOfThePolicy) {
   EXPECT_EQ(asked.tombstone().seconds(), 5 * 3600);
   EXPECT_EQ(asked.on_lease_expiry(), v1::LEASE_EXPIRY_TAKE_OVER);
   EXPECT_FALSE(asked.recover());
+  EXPECT_FALSE(asked.relaxed());
 }
 
 TEST_F(AskedTermsTest, HaveNoReplyRetentionAndNoTombstoneUnlessThePolicyHas) {

@@ -142,7 +142,7 @@ ParentOperation& LiveExecution::AsParent() const {
         {options.downstream_secret.empty() ? options.name_space : options.downstream_secret,
          FromProto(reserve_request_.record_key()), Uuid::Parse(record_id_).value_or(RecordId()),
          grant_.has_created_at() ? FromWire(grant_.created_at()) : absl::InfinitePast(),
-         expires_at()});
+         expires_at(), MayBeLost()});
   });
   return *parent_;
 }

@@ -45,6 +45,9 @@ class LiveExecution final : public Execution {
   ReplyType reply_type() const;
 
   std::uint32_t attempt() const override { return grant_.attempt(); }
+  bool certainly_first() const override { return attempt() == 1 && !reserve_request_.relaxed(); }
+  // A crash of the store may remove the record: another attempt 1 may have run, or be running.
+  bool MayBeLost() const { return attempt() == 1 && reserve_request_.relaxed(); }
   const std::string& record_id() const override { return record_id_; }
   bool lost() const override { return reservation_->lost(); }
   const std::string& checkpoint() const override { return grant_.checkpoint(); }

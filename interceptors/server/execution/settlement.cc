@@ -93,7 +93,7 @@ void Settlement::Start() {
   if (std::optional<v1::Reply> committed = execution_->committed(); committed.has_value()) {
     commit_acknowledged_ = true;
     OnLedger(std::move(committed));
-  } else if (execution_->ledger_row_begun()) {
+  } else if (execution_->ledger_row_begun() || MayContradictLedger()) {
     LookUpInLedger();
   } else {
     Dispose(DispositionByPolicy());
@@ -144,7 +144,11 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   } else if (code_ == grpc::StatusCode::OK) {
     log.Error(
         LogEvent::kLedgerDisagrees, name,
-        ": the handler returned OK, but the row of RecordInTransaction is not committed, record ",
+        execution_->ledger_row_begun()
+            ? ": the handler returned OK, but the row of RecordInTransaction is not committed, "
+              "record "
+            : ": the handler returned OK and committed nothing in the completion ledger, which "
+              "relaxed_reservation requires, record ",
         execution_->record_id());
     Abandon(
         NotRecorded("the operation was not committed: call again with the same idempotency key"));
@@ -171,6 +175,11 @@ void Settlement::Abandon(const absl::Status& why) {
   Dispose(execution_->operation().on_unknown == UnknownOutcome::kRecover
               ? Disposition::kReleaseUnknown
               : Disposition::kReleaseLater);
+}
+
+bool Settlement::MayContradictLedger() const {
+  // An attempt after the first has queried the ledger before it ran.
+  return execution_->MayBeLost() && DispositionByPolicy() == Disposition::kComplete;
 }
 
 Disposition Settlement::DispositionByPolicy() const {

@@ -64,6 +64,9 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   void OnLedger(const LedgerLookup::Answer& committed);
   // The caller gets its reply before the store has it, if there is a place.
   void AnswerAhead();
+  // Of a relaxed reservation: an attempt before this one may have committed without a trace at the
+  // service, and then this reply must not be recorded in its place.
+  bool MayContradictLedger() const;
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
   void Record();

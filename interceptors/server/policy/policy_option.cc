@@ -150,6 +150,7 @@ MethodPolicy PolicyFromOption(const google::protobuf::MethodDescriptor& method,
   ReadDurations(option, policy, faults);
   ReadEnums(option, policy, faults);
   ReadOutcomes(option, policy, faults);
+  policy.relaxed_reservation = option.relaxed_reservation();
   policy.fail_open = option.fail_open();
   policy.cancel_when_lost = option.cancel_when_lost();
   policy.key_field = option.key_field();

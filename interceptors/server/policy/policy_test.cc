@@ -79,7 +79,7 @@ TEST(PolicyOptionTest, EveryMemberArrives) {
       "on_lease_expiry: LEASE_EXPIRY_REQUIRE_RECOVERY fail_open: true "
       "key_field: 'header.request_id' fingerprint_metadata: ['x-api-version', 'x-region']"
       "reply: REPLY_REFERENCE stream: STREAM_PASS_ON stream_limit_bytes: 4096 "
-      "cancel_when_lost: true");
+      "cancel_when_lost: true relaxed_reservation: true");
   EXPECT_THAT(read.faults, IsEmpty());
   const MethodPolicy& policy = read.policy;
   EXPECT_EQ(policy.key, MethodPolicy::Key::kOptional);
@@ -98,6 +98,7 @@ TEST(PolicyOptionTest, EveryMemberArrives) {
   EXPECT_EQ(policy.stream, MethodPolicy::Stream::kPassOn);
   EXPECT_EQ(policy.stream_limit_bytes, 4096u);
   EXPECT_TRUE(policy.cancel_when_lost);
+  EXPECT_TRUE(policy.relaxed_reservation);
 }
 
 TEST(PolicyOptionTest, WhatIsNotSetKeepsItsDefault) {
@@ -109,6 +110,7 @@ TEST(PolicyOptionTest, WhatIsNotSetKeepsItsDefault) {
   EXPECT_EQ(read.policy.max_lease, otherwise.max_lease);
   EXPECT_EQ(read.policy.recorded, otherwise.recorded);
   EXPECT_EQ(read.policy.stream_limit_bytes, otherwise.stream_limit_bytes);
+  EXPECT_FALSE(read.policy.relaxed_reservation);
   EXPECT_EQ(Faults("lease { seconds: 5 }"), "");
 }
 
@@ -540,6 +542,29 @@ TEST(PoliciesAtStartUpTest, ALedgerIsAChoice) {
   grpc::ServerBuilder builder;
   EXPECT_EQ(guard->Protect<Declaring>(builder, &service), absl::OkStatus());
   EXPECT_EQ(guard->Install(builder), absl::OkStatus());
+}
+
+TEST(PoliciesAtStartUpTest, ARelaxedReservationWithoutALedgerThatDecidesIsRefused) {
+  GuardOptions options = SomeCode();
+  options.on_unknown_outcome = std::nullopt;
+  const std::string plain = "/idempotency.testdata.Declaring/Plain";
+  options.methods[plain].adjust = [](MethodPolicy& policy) {
+    policy.on_lease_expiry = std::nullopt;
+    policy.relaxed_reservation = true;
+  };
+  Declaring::Service service;
+  for (const bool ledger : {false, true}) {
+    options.ledger = ledger ? std::make_shared<FakeLedger>() : nullptr;
+    const auto guard = MakeGuard(options);
+    grpc::ServerBuilder builder;
+    const absl::Status status = guard->Protect<Declaring>(builder, &service);
+    EXPECT_EQ(status.ok(), ledger) << status;
+    if (ledger) continue;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(plain), HasSubstr("relaxed_reservation needs a completion ledger"),
+                      HasSubstr("Set GuardOptions::ledger")));
+  }
 }
 
 TEST(PoliciesAtStartUpTest, AnAdjustmentOfNoMethodIsRefused) {

@@ -91,6 +91,7 @@ std::vector<Member> MembersOf(const MethodPolicy& policy) {
       {"on_lease_expiry", std::string(TextOf(policy.on_lease_expiry)), true},
       {"recorded", TextOf(policy.recorded), false},
       {"released", TextOf(policy.released), false},
+      {"relaxed_reservation", policy.relaxed_reservation ? "true" : "false", false},
       {"fail_open", policy.fail_open ? "true" : "false", true},
       {"cancel_when_lost", policy.cancel_when_lost ? "true" : "false", false},
       {"key_field", absl::StrCat("\"", policy.key_field, "\""), false},
@@ -148,6 +149,8 @@ ResolvedPolicy ResolvedPolicy::Of(const MethodDescriptor& method, const GuardOpt
   if (!policy.resolved_.on_lease_expiry && !config.recovery) {
     policy.resolved_.on_lease_expiry = options.on_unknown_outcome;
   }
+  std::string relaxation = RelaxationFault(policy.resolved_, policy.unknown_outcome_, options);
+  if (!relaxation.empty()) faults.push_back(std::move(relaxation));
   for (std::string& fault : FaultsOf(policy.resolved_)) faults.push_back(std::move(fault));
   for (std::string& fault : FaultsFor(method, policy.resolved_)) faults.push_back(std::move(fault));
   return policy;

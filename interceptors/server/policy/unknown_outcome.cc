@@ -62,6 +62,22 @@ std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const M
       unless);
 }
 
+std::string RelaxationFault(const MethodPolicy& policy, std::optional<UnknownOutcome> chosen,
+                            const GuardOptions& options) {
+  if (!policy.relaxed_reservation) return "";
+  constexpr absl::string_view kReason =
+      "relaxed_reservation needs a completion ledger that decides: a crash of the store may lose "
+      "the reservation, and only the ledger's key then lets no second effect commit. ";
+  if (options.ledger == nullptr) {
+    return absl::StrCat(kReason, "Set GuardOptions::ledger, or remove relaxed_reservation");
+  }
+  if (chosen == UnknownOutcome::kAskLedger) return "";
+  return absl::StrCat(kReason,
+                      "Here on_lease_expiry, a recovery handler or on_unknown_outcome decides: "
+                      "remove that choice, if the handler commits every effect in the ledger, or "
+                      "remove relaxed_reservation");
+}
+
 std::string UnknownOutcomeChoices() {
   return "choose one of: on_lease_expiry TAKE_OVER, if a second execution is acceptable; a "
          "completion ledger (GuardOptions::ledger), if the effects are in your database; a "

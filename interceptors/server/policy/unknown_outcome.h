@@ -43,6 +43,11 @@ std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const M
 // The possible choices, for the error about a missing choice.
 std::string UnknownOutcomeChoices();
 
+// Why a policy may not relax its reservations, and what to do; "" if it may, or does not. A lost
+// reservation frees its key, so it must be the ledger that decides what has happened.
+std::string RelaxationFault(const MethodPolicy& policy, std::optional<UnknownOutcome> chosen,
+                            const GuardOptions& options);
+
 // How long a record is not granted again after an attempt with an unknown outcome, if a second
 // execution is acceptable: 1 s, 4 s, 16 s, then 60 s. The first is short enough for a brief
 // failure. The second outlasts gRPC's own retries (5 tries within about 4 s, since a guard's

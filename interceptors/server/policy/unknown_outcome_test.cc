@@ -33,6 +33,40 @@ class UnknownOutcomeDescriptionTest : public testing::Test {
   GuardOptions options_;
 };
 
+class RelaxationTest : public UnknownOutcomeDescriptionTest {
+ protected:
+  RelaxationTest() { policy_.relaxed_reservation = true; }
+  std::string Fault() const {
+    return RelaxationFault(policy_, ChosenUnknownOutcome(policy_, recovery_, options_), options_);
+  }
+};
+
+TEST_F(RelaxationTest, NeedsALedgerThatDecides) {
+  EXPECT_THAT(Fault(), HasSubstr("Set GuardOptions::ledger, or remove relaxed_reservation"));
+  GiveLedger();
+  EXPECT_EQ(Fault(), "");
+}
+
+TEST_F(RelaxationTest, IsRefusedWhereAnotherChoiceDecides) {
+  GiveLedger();
+  const auto is_refused = [this] {
+    return Fault().find("remove that choice") != std::string::npos;
+  };
+  for (const auto choice :
+       {MethodPolicy::OnLeaseExpiry::kTakeOver, MethodPolicy::OnLeaseExpiry::kRequireRecovery}) {
+    policy_.on_lease_expiry = choice;
+    EXPECT_TRUE(is_refused());
+    policy_.on_lease_expiry.reset();
+    options_.on_unknown_outcome = choice;
+    EXPECT_TRUE(is_refused());
+    options_.on_unknown_outcome.reset();
+  }
+  GiveRecoveryHandler();
+  EXPECT_TRUE(is_refused());
+  policy_.relaxed_reservation = false;
+  EXPECT_EQ(Fault(), "");
+}
+
 TEST_F(UnknownOutcomeDescriptionTest, DescribesWhenItRunsAgain) {
   policy_.lease = absl::Seconds(7);
   EXPECT_EQ(Description(UnknownOutcome::kRunAgain),

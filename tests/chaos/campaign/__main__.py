@@ -21,13 +21,13 @@ from tests.chaos.checker.coverage import Thresholds
 from tests.support.subreaper import run_under_subreaper
 
 from .build_faults import BuildFaults
+from . import profiles
 from .builds import Builds
 from .certificate_faults import CertificateFaults
 from .clock_faults import ClockFaults
 from .hostile_faults import HostileFaults
 from .journal import Journal
 from .link_faults import LinkFaults
-from .postgres_faults import PostgresFaults
 from .process_faults import ProcessFaults
 from .progress import Progress
 from .small_disk import unshare_mounts
@@ -73,6 +73,8 @@ checks every promise against the logs.""",
                         help="ten minutes at most (default)")
     length.add_argument("--nightly", action="store_const", const="nightly", dest="length",
                         help="about an hour")
+    parser.add_argument("--profile", default="default", choices=profiles.names(),
+                        help="the system, its faults and its promises")
     parser.add_argument("--seconds", type=int, help="duration of the faults")
     parser.add_argument("--seed", type=int, help="seed of the calls and the faults (a random one)")
     parser.add_argument("--json", metavar="FILE", help="write the report there")
@@ -120,7 +122,7 @@ def break_it(system, journal, options):
     processes = ProcessFaults(system, journal, generator(), _LEASE_MS / 1000)
     builds = BuildFaults(system, journal, generator())
     turns = Turns([processes, builds,
-                   PostgresFaults(system, journal, generator(), links),
+                   system.profile.store_faults(system, journal, generator(), links),
                    ClockFaults(system, journal, generator()),
                    CertificateFaults(system, journal, generator()),
                    HostileFaults(system, journal, generator(), links),
@@ -156,7 +158,7 @@ def _settle_within(options):
 def campaign(system, journal, options):
     journal.write("run", seed=options.seed, lease_ms=_RAW_LEASE_MS,
                   retention_ms=24 * 3600 * 1000, slack_ms=50,
-                  pause_ms=_LONGEST_PAUSE_S * 1000)
+                  pause_ms=_LONGEST_PAUSE_S * 1000, **system.profile.run_fields())
     tell(f"starting, with seed {options.seed}")
     system.start()
     tell(f"breaking it for {options.seconds} s")
@@ -178,7 +180,7 @@ def run(options, folder, no_disks):
     builds = Builds(f"{options.binaries}/idempotencyd", None if smoke else options.previous)
     system = System(folder, options.binaries, builds,
                     Layout(callers=8, raw=1) if smoke else Layout(), options.seed, _LEASE_MS,
-                    no_disks)
+                    no_disks, profiles.load(options.profile))
     journal = Journal(system.logs / "orchestrator.jsonl")
     try:
         kinds, impossible = campaign(system, journal, options)
@@ -207,7 +209,7 @@ def main():
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"the run failed: {error}\nits logs: {folder}", file=sys.stderr)
         return 2
-    result = {**report.to_json(), **more, "seconds": round(time.monotonic() - began),
+    result = {**report.to_json(), **more, "profile": options.profile, "seconds": round(time.monotonic() - began),
               "length": options.length, "passed": report.passed}
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n",

@@ -52,6 +52,18 @@ def _binaries():
     return pathlib.Path(found[-1]).parent
 
 
+def _children(pid):
+    found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in found.split()]
+
+
+def _kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 class PostgresNode:
     """Listens on a unix socket in its folder. Empty until init() or copy_from()."""
 
@@ -138,6 +150,22 @@ class PostgresNode:
         if self._server is not None:
             self._server.stop(signal.SIGQUIT)
             self._server = None
+
+    def kill_9(self, limit=30):
+        """All of its processes at once, in the middle of anything; returns once none is left."""
+        if self._server is None:
+            return
+        pids = [self._server.pid, *_children(self._server.pid)]
+        for pid in pids:
+            _kill(pid)
+        self._server.stop(signal.SIGKILL)
+        self._server = None
+        deadline = time.monotonic() + limit
+        # The next server refuses to start while one is there.
+        while any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"processes of pg{self.number} survived a kill -9")
+            time.sleep(0.01)
 
     def run_out_of_disk(self, limit=20):
         """Fills the log's disk; returns once a write has failed because of that."""

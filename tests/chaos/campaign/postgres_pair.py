@@ -47,6 +47,10 @@ class PostgresPair:
         self.primary.stop_immediate()
         self.primary.start()
 
+    def kill_9_primary(self):
+        self.primary.kill_9()
+        self.primary.start()
+
     def stop(self):
         for node in self.nodes:
             node.stop_immediate()

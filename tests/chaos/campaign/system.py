@@ -13,6 +13,7 @@ from tests.chaos.proxy.chaos_proxy_process import ChaosProxy
 from .authority import Authority
 from .postgres_node import WAL_DISK_MB, PostgresNode
 from .postgres_pair import PostgresPair
+from .profiles import Profile
 from .shifted_clock import ShiftedClock
 from .small_disk import SmallDisk
 
@@ -84,8 +85,10 @@ class Links:
 class System:
     """Every process. start(), then break it, then stop()."""
 
-    def __init__(self, folder, binaries, builds, layout, seed, lease_ms, no_disks=None):
+    def __init__(self, folder, binaries, builds, layout, seed, lease_ms, no_disks=None,
+                 profile=Profile()):
         """`no_disks` is the reason why no small disks can be mounted; None: they are."""
+        self.profile = profile
         self.folder = pathlib.Path(folder)
         self.logs = self.folder / "logs"
         self.logs.mkdir()
@@ -135,6 +138,11 @@ class System:
     def _hosts(self, name):
         return ",".join(f"127.0.0.1:{self.links.port(f'{name}-pg{n}')}" for n in (0, 1))
 
+    def postgres_url(self, name):
+        """Of the records, for the daemon of that name."""
+        return (f"postgresql://postgres@{self._hosts(name)}/idem"
+                "?target_session_attrs=read-write&sslmode=disable&gssencmode=disable")
+
     def effects(self):
         """The rows of the application's own table."""
         rows = self.postgres.primary.sql(_EFFECTS, "app")
@@ -177,8 +185,8 @@ class System:
         name = f"daemon{number}"
         self._start(name, [str(self.daemon_build.program), "serve",
                            f"--listen=unix:{self.socket(name)}",
-                           f"--store=postgresql://postgres@{self._hosts(name)}/idem"
-                           "?target_session_attrs=read-write&sslmode=disable&gssencmode=disable",
+                           f"--store={self.profile.store(self, name)}",
+                           *self.profile.daemon_flags,
                            "--metrics=", "--drain_timeout=3s",
                            f"--sweep_interval={_SWEEP_INTERVAL}", *self._credentials(name),
                            f"--tls_client_ca={self.authority.bundle}"],
@@ -201,6 +209,7 @@ class System:
             command.append(f"--ledger=postgresql://postgres@{self._hosts(name)}/app"
                            "?target_session_attrs=read-write&connect_timeout=2&sslmode=disable"
                            "&gssencmode=disable")
+            command += self.profile.ledger_flags
         self._start(name, command, clock).wait_for_line("serving")
 
     def _start_client(self, number, epoch_ns, epoch_ms):

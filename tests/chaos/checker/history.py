@@ -1,6 +1,12 @@
 """All evidence about one record, in order, and its direct consequences."""
 
 from .events import NEVER, Effect, Execution, Operation, Probe
+from .run import MS
+
+# A reservation without an answer was given at most this long after it was requested.
+_ABANDONED = 30_000 * MS
+# The longest time for which a commit that waits for nothing is not on the disk, with a margin.
+_UNFLUSHED = 3_000 * MS
 
 
 class Grant:
@@ -96,6 +102,14 @@ class History:
         self.grants = sorted(self._handler_grants() + self._raw_grants(),
                              key=lambda grant: grant.high)
         self.lives = self._live()
+
+    def may_have_lost(self):
+        """Whether a crash of the store may have lost a relaxed reservation of this record. Only a
+        young one can be lost: the log is flushed within a second."""
+        last = max([grant.high for grant in self.grants]
+                   + [op.asked + _ABANDONED for op in self.operations if op.told == NEVER],
+                   default=self.began)
+        return self.run.may_have_lost(self.record[2], self.began, last + _UNFLUSHED)
 
     def call_of(self, execution):
         return self.by_id.get(execution.call)

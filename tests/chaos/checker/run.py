@@ -6,6 +6,9 @@ import itertools
 from .events import Fault
 
 MS = 1_000_000
+# Faults after which the store may lack what was not durable.
+LOSING = frozenset(("kill_postgres", "kill_9_postgres", "fail_over", "fail_over_behind",
+                    "disk_full"))
 
 
 class Run:
@@ -20,6 +23,8 @@ class Run:
         # The longest time before a released record is granted again.
         self.pause = 0
         self.settle_within = 10_000 * MS
+        # Operations whose first reservation a crash of the store may lose.
+        self.relaxed = frozenset()
         self.faults = []
         # Those that must not affect the other callers.
         self.serving = []
@@ -31,6 +36,7 @@ class Run:
         kind = event["event"]
         if kind == "run":
             self.seed = event["seed"]
+            self.relaxed = frozenset(event.get("relaxed", ()))
             for field in ("lease", "retention", "slack", "pause"):
                 if f"{field}_ms" in event:
                     setattr(self, field, int(event[f"{field}_ms"] * MS))
@@ -38,6 +44,13 @@ class Run:
             self.faults.append(Fault(event, line))
         elif kind == "phase":
             self.phases[event["phase"]] = (event["t"], line)
+
+    def may_have_lost(self, operation, since, until):
+        """Whether a reservation of `operation` between the two times may have been lost."""
+        if operation not in self.relaxed:
+            return False
+        return any(fault.kind in LOSING and fault.began <= until
+                   and since <= fault.ended for fault in self.faults)
 
     def seal(self):
         self.faults.sort(key=lambda fault: fault.began)

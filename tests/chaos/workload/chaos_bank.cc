@@ -3,7 +3,7 @@
 // Probe.Look runs nothing again before its outcome is known. Writes a history, until it is killed.
 //
 //   chaos-bank --name=NAME --listen=ADDRESS --idempotencyd=ADDRESS --log=FILE
-//              --effects=FILE --seed=N [--ledger=CONNINFO]
+//              --effects=FILE --seed=N [--ledger=CONNINFO [--relaxed]]
 //              [--tls_ca=FILE --tls_cert=FILE --tls_key=FILE]
 #include <grpcpp/grpcpp.h>
 
@@ -43,6 +43,7 @@ ABSL_FLAG(std::string, effects, "", "file of the effects without the ledger, cre
 ABSL_FLAG(std::uint64_t, seed, 1, "seed of the handlers' behaviour");
 ABSL_FLAG(std::string, ledger, "",
           "libpq conninfo of the application's database; empty: no ledger");
+ABSL_FLAG(bool, relaxed, false, "relaxed reservations of Probe.Act; needs a ledger");
 ABSL_FLAG(int, lease_ms, 1000, "lease of every method");
 ABSL_FLAG(int, max_lease_ms, 1500, "duration of the heartbeats");
 
@@ -197,8 +198,8 @@ grpc::Status Bank::Refuse(const Attempt& run) {
       kRefusal, absl::StrCat("refused|", TextOf(run.key), "|", run.execution->attempt()));
   // Before the commit: killed in between, the refusal may be recorded.
   LogEnd(run, "refused", ReplyDigest(kRefusal, refused.error_message(), ""));
-  // An earlier attempt that was only slow may still commit, unless the refusal inserts its row.
-  if (run.ledger && run.execution->attempt() > 1) {
+  // Another attempt that was only slow may still commit, unless the refusal inserts its row.
+  if (run.ledger && !run.execution->certainly_first()) {
     const absl::Status committed = table_.Commit(*run.execution, run.key, refused, "");
     if (!committed.ok()) return {grpc::StatusCode::INTERNAL, "the refusal was not committed"};
   }
@@ -240,8 +241,13 @@ GuardOptions Options() {
   MethodPolicy policy;
   policy.lease = absl::Milliseconds(absl::GetFlag(FLAGS_lease_ms));
   policy.max_lease = absl::Milliseconds(absl::GetFlag(FLAGS_max_lease_ms));
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  policy.relaxed_reservation = absl::GetFlag(FLAGS_relaxed);
+  // The ledger decides.
+  if (!policy.relaxed_reservation) {
+    policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  }
   options.methods[kAct].policy = policy;
+  policy.relaxed_reservation = false;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   options.methods[kLook].policy = policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;

@@ -8,6 +8,7 @@ _FOR_BAD_BYTES = frozenset(("invalid", "key_invalid"))
 
 class Innocence(Invariant):
     name = "innocence"
+    survives_loss = True
 
     def check(self, history):
         for op in history.operations:

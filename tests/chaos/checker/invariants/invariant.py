@@ -8,6 +8,8 @@ class Invariant:
     two."""
 
     name = None
+    # Holds although a crash of the store may have lost a relaxed reservation of the record.
+    survives_loss = False
 
     def check(self, history):
         """Yields a Violation for each way in which the history breaks the promise."""

@@ -5,6 +5,7 @@ from .invariant import Invariant
 
 class KeysRequired(Invariant):
     name = "key"
+    survives_loss = True
 
     def check(self, history):
         if not history.keyless:

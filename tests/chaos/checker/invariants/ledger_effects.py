@@ -5,6 +5,7 @@ from .invariant import Invariant
 
 class LedgerEffects(Invariant):
     name = "ledger"
+    survives_loss = True
 
     def check(self, history):
         executions = history.executions

@@ -12,6 +12,7 @@ _SETTLED = frozenset(("reserved", "replay", "completed", "released", "expired", 
 
 class Liveness(Invariant):
     name = "liveness"
+    survives_loss = True
 
     def check(self, history):
         deadline = history.run.settle_by

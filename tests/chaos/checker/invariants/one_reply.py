@@ -5,6 +5,7 @@ from .invariant import Invariant
 
 class OneReply(Invariant):
     name = "reply"
+    survives_loss = True
 
     def check(self, history):
         seen = [op for op in history.operations if op.final_reply is not None]

@@ -6,6 +6,7 @@ from .invariant import Invariant
 
 class ScopesApart(Invariant):
     name = "scope"
+    survives_loss = True
 
     def check(self, history):
         expected = None

@@ -1,0 +1,5 @@
+"""Postgres, and every reservation durable before it is answered."""
+
+from .profile import Profile
+
+PROFILE = Profile()
