@@ -31,7 +31,7 @@ for argument in "$@"; do
       arguments+=("$argument")
       ;;
     -h | --help)
-      sed -n '2,15s/^# \{0,1\}//p' "$0"
+      sed -n '2,14s/^# \{0,1\}//p' "$0"
       echo
       build=0
       arguments+=(--help)
