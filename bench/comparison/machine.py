@@ -28,5 +28,4 @@ def busy_note(load_average, processors):
     """A warning for the caption of numbers that were taken beside other work, or nothing."""
     if load_average <= processors / 2:
         return ""
-    return (f"; **taken beside other work (load average {load_average:.0f}): measure again before "
-            "relying on them**")
+    return f"; machine busy (load average {load_average:.0f}): measure again"

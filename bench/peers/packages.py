@@ -53,7 +53,8 @@ class Packages:
 
     def _generate(self):
         """The Go code of charges.proto, by the plugins that go.mod names."""
-        if (HERE / "go" / "chargesv1").exists():
+        made, source = HERE / "go" / "chargesv1" / "charges.pb.go", HERE.parent / "charges.proto"
+        if made.exists() and made.stat().st_mtime > source.stat().st_mtime:
             return
         tools = self.folder / "tools"
         run(["go", "install", "tool"], HERE / "go", {"GOBIN": str(tools)})

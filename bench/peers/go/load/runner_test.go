@@ -18,6 +18,7 @@ type ledger struct {
 	forgets  bool
 	fails    bool
 	marksAll bool
+	marksNo  bool
 }
 
 func (server *ledger) Call(key string) ([]byte, bool, error) {
@@ -32,7 +33,7 @@ func (server *ledger) Call(key string) ([]byte, bool, error) {
 		receipt = server.runs
 		server.receipts[key] = receipt
 	}
-	return fmt.Appendf(nil, "receipt %d", receipt), seen || server.marksAll, nil
+	return fmt.Appendf(nil, "receipt %d", receipt), (seen || server.marksAll) && !server.marksNo, nil
 }
 
 func (server *ledger) marksReplays() bool { return true }
@@ -80,6 +81,14 @@ func TestAServerThatReplaysNewKeysIsFound(t *testing.T) {
 	server := newLedger()
 	server.marksAll = true
 	if report := run(t, server, "first"); !strings.Contains(report.FirstFailure, "key that is new") {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestAServerThatDoesNotMarkReplaysIsFound(t *testing.T) {
+	server := newLedger()
+	server.marksNo = true
+	if report := run(t, server, "hot"); !strings.Contains(report.FirstFailure, "not replayed") {
 		t.Errorf("%+v", report)
 	}
 }
