@@ -137,7 +137,8 @@ def blocks(run):
         sentences(run), latencies(contenders, "first"), rates(contenders), caption(run) + "."]))
     all_tables = [latencies(contenders, load) for load in ("first", "replay", "hot")]
     settings = ", ".join(f"`{name}={value}`" for name, value in run["postgres_settings"].items())
-    return beginning, "\n\n".join(all_tables + [
+    picture = "![Calls per second and latency of each](alternatives.svg)"
+    return beginning, "\n\n".join([picture] + all_tables + [
         rates(contenders), conditions(run), f"Postgres: {settings}. {caption(run)}."])
 
 
