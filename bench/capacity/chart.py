@@ -47,7 +47,8 @@ def _grid(rows, across, up):
     lines = []
     for value in up.decades():
         y = up(value)
-        lines += [f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>',
+        lines += [f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}"'
+                  f' y2="{y:.1f}"/>',
                   f'<text class="small" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
                   f"{value:,}/s</text>"]
     for row in rows:

@@ -25,7 +25,7 @@ class Engine:
     parallel: float
 
     def cycle_us(self, batch):
-        """The time of a batch, by interpolation; beyond the ends, in proportion to the last step."""
+        """The time of a batch, by interpolation; beyond the last size, by the last step."""
         points = self.batch_us
         if batch <= points[0][0]:
             return points[0][1]

@@ -90,7 +90,8 @@ class Measurement:
             " / count(*) FROM idempotency.records", database)
         self.put("row_bytes", int(sizes), "bytes of a completed record with its indexes",
                  "(pg_table_size + pg_indexes_size) / count(*) after store_load")
-        self.put("wal_bytes", round(wal), "bytes of WAL for a cycle", "store_load postgresql:... 2 64")
+        self.put("wal_bytes", round(wal), "bytes of WAL for a cycle",
+                 "store_load postgresql:... 2 64")
 
     def calls(self, daemon, charges):
         load = self._bench.load
@@ -117,7 +118,8 @@ class Measurement:
         reports = [self._bench.load("cycles", daemon.address) for _ in range(self._rounds)]
         command = "idempotency-bench cycles --in_flight=64, on redis-server --appendfsync always"
         self.put("redis_per_second", round(statistics.median(
-            report["per_second"] for report in reports), 1), "cycles per second on one Redis", command)
+            report["per_second"] for report in reports), 1),
+                 "cycles per second on one Redis", command)
         self.put("redis_cpu_us", round(statistics.median(
             report["cpu_us"]["redis"] for report in reports), 1),
                  "us of processor of Redis for a cycle; it has one thread for commands", command)
@@ -136,7 +138,8 @@ class Measurement:
                      round(statistics.median(report["per_second"] for report in reports), 1),
                      "cycles per second", command)
             self.put(f"verify_{crowd}_cpu_us",
-                     round(statistics.median(sum(report["cpu_us"].values()) for report in reports), 1),
+                     round(statistics.median(
+                         sum(report["cpu_us"].values()) for report in reports), 1),
                      "us of processor for a cycle, the load program's included", command)
 
 

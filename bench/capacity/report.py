@@ -4,8 +4,8 @@ from bench.comparison.machine import busy_note
 
 from .figures import LARGEST_BATCH
 from .model import closed_loop, limit
-from .plan import (DAEMONS, LARGEST_RATE, LITTLE_SKEW, LOST_S, MUCH_SKEW, PLANNED, SHARDS, UPGRADE_S,
-                   fleet_of, largest, needed, per_thousand, row)
+from .plan import (DAEMONS, LARGEST_RATE, LITTLE_SKEW, LOST_S, MUCH_SKEW, PLANNED, SHARDS,
+                   UPGRADE_S, fleet_of, largest, needed, per_thousand, row)
 
 _CROWDS = (16, 64)
 
@@ -63,7 +63,8 @@ def _thousand(figures):
 
 def _shards(rows):
     return table(
-        ["shards", "placed by key", f"by tenant, skew {LITTLE_SKEW}", f"by tenant, skew {MUCH_SKEW}",
+        ["shards", "placed by key", f"by tenant, skew {LITTLE_SKEW}",
+         f"by tenant, skew {MUCH_SKEW}",
          f"one store away {LOST_S:.0f} s: late calls", "until drained",
          "upgrade: p99"],
         [[str(one.shards), rounded(one.by_key) + "/s", rounded(one.by_tenant) + "/s",
@@ -108,7 +109,9 @@ def _sources(figures):
 
 
 def _value(value):
-    return value if not isinstance(value, list) else ", ".join(f"{size}: {us:g}" for size, us in value)
+    if isinstance(value, list):
+        return ", ".join(f"{size}: {us:g}" for size, us in value)
+    return value
 
 
 def page(figures):
@@ -118,11 +121,11 @@ def page(figures):
     worst = largest(figures, shards)
     text = "\n\n".join([
         _thousand(figures), _shards(rows),
-        f"{LARGEST_RATE:,} calls a second, placed by key, take {shards:,} shards of this size, each "
-        f"with {DAEMONS} daemons, at {100 * PLANNED:.0f} % of what they can do. With one store away for "
-        f"{LOST_S:.0f} s in the middle of an upgrade of all daemons ({UPGRADE_S:.0f} s each, one "
-        f"after the other): {100 * worst.late / worst.offered:.2g} % of the calls of 90 s are late, "
-        f"and no queue is left after {worst.queued_until_s:.0f} s.",
+        f"{LARGEST_RATE:,} calls a second, placed by key, take {shards:,} shards of this size, "
+        f"each with {DAEMONS} daemons, at {100 * PLANNED:.0f} % of what they can do. With one store "
+        f"away for {LOST_S:.0f} s in the middle of an upgrade of all daemons ({UPGRADE_S:.0f} s each, one "
+        f"after the other): {100 * worst.late / worst.offered:.2g} % of the calls of 90 s are "
+        f"late, and no queue is left after {worst.queued_until_s:.0f} s.",
         "![What N shards carry](scaling.svg)", _engine_rows(figures),
         "The model against the service, on the machine of the figures:", verification(figures),
         _sources(figures), caption(figures) + "."])

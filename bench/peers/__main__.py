@@ -1,5 +1,5 @@
-"""Runs the comparison with the alternatives. scripts/bench.sh --peers builds what it needs and calls
-it."""
+"""Runs the comparison with the alternatives. scripts/bench.sh --peers builds what it needs and
+calls it."""
 
 import argparse
 import datetime

@@ -11,11 +11,11 @@ class DbosWorkflows(Contender):
 
     key = "dbos"
     title = "DBOS workflow ids (Python)"
-    settings = (f"a workflow without steps, called directly; {_THREADS} threads of gRPC, DBOS's own "
-                "pool of 20 connections by unix socket")
+    settings = (f"a workflow without steps, called directly; {_THREADS} threads of gRPC, DBOS's "
+                "own pool of 20 connections by unix socket")
     durability = "every commit is flushed before it is acknowledged (fsync, synchronous_commit)"
-    not_comparable = ("a workflow engine: it also recovers workflows after a crash; the interpreter "
-                      "runs on one core; the request is not compared with the first one")
+    not_comparable = ("a workflow engine: it also recovers workflows after a crash; the "
+                      "interpreter runs on one core; the request is not compared with the first one")
 
     def __init__(self):
         self._python = None

@@ -1,5 +1,5 @@
-"""The Go programs of the alternatives on a private Postgres. Without Go, or without its module proxy,
-the tests are skipped, and say so.
+"""The Go programs of the alternatives on a private Postgres. Without Go, or without its module
+proxy, the tests are skipped, and say so.
 
   python3 -m bench.peers.programs_test FOLDER_OF_PACKAGES
 """

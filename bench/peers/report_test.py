@@ -94,7 +94,8 @@ class Report(unittest.TestCase):
 
     def test_the_pages_have_the_blocks(self):
         docs = pathlib.Path(__file__).parent.parent.parent / "docs"
-        for page, name in (("performance.md", "a guarded call"), ("alternatives.md", "alternatives")):
+        for page, name in (("performance.md", "a guarded call"),
+                           ("alternatives.md", "alternatives")):
             text = (docs / page).read_text()
             written = report.with_block(text, name, "new", report._WRITER)
             self.assertIn("\nnew\n", written)

@@ -31,8 +31,8 @@ class RestateIngress(Contender):
     settings = "one node, defaults (24 partitions); the SDK in one Node process, loopback HTTP"
     durability = ("its own log on disk, flushed before a record is acknowledged "
                   "(rocksdb-disable-wal-fsync = false), one copy")
-    not_comparable = ("no Postgres: its store is its own; HTTP/1.1 and JSON in place of gRPC; there "
-                      "is no call without it to compare with; the request is not compared with the "
+    not_comparable = ("no Postgres: its store is its own; HTTP/1.1 and JSON in place of gRPC; "
+                      "there is no call without it to compare with; the request is not compared with the "
                       "first one; it also retries the handler by itself")
 
     def __init__(self):

@@ -1,5 +1,5 @@
-"""Serves charges whose key is the id of a DBOS workflow, over gRPC. Runs in the interpreter that has
-bench/peers/dbos/requirements.txt.
+"""Serves charges whose key is the id of a DBOS workflow, over gRPC. Runs in the interpreter that
+has bench/peers/dbos/requirements.txt.
 
   python charges_server.py STORE THREADS
 """

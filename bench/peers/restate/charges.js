@@ -9,7 +9,9 @@ const charges = restate.service({
   name: "Charges",
   handlers: {
     // Receipts are numbered, so that a second execution shows.
-    charge: async (_context, _request) => ({ receipt: `${++executions} `.padEnd(receiptBytes, "Z") }),
+    charge: async (_context, _request) => ({
+      receipt: `${++executions} `.padEnd(receiptBytes, "Z"),
+    }),
   },
 });
 
