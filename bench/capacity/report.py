@@ -82,7 +82,7 @@ def _engine_rows(figures):
          _bottleneck(figures, postgres)]]
     if figures.get("redis_per_second") is not None:
         rows.append(["one Redis, `appendfsync always`",
-                     f"{rounded(figures['redis_per_second'])} cycles/s through one daemon; its one "
+                     f"{rounded(figures['redis_per_second'])} cycles/s with 64 in flight; its one "
                      f"thread is enough for {rounded(1e6 / figures['redis_cpu_us'])}",
                      f"memory: {rounded(figures['redis_row_bytes'])} bytes for a record"])
     else:
