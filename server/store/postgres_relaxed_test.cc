@@ -165,7 +165,9 @@ TEST_F(PostgresRelaxedTest, NothingElseIsRelaxed) {
                             " lease_until = now() - interval '1 hour' WHERE key = 'forgotten'")
                   .ok());
   EXPECT_TRUE(Flushes([&] { EXPECT_FALSE(Grant(forgotten).relaxed); }));
-  // With a completion in one commit.
+}
+
+TEST_F(PostgresRelaxedTest, InOneCommitWithACompletionItIsDurable) {
   const CompleteOp shared = CompleteNamed("shared", Grant(Relaxed("shared")).token);
   EXPECT_TRUE(Flushes([&] {
     const ReserveOp together = Relaxed("together");

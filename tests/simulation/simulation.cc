@@ -65,7 +65,8 @@ void Simulation::Direct(int steps) {
 }
 
 void Simulation::Step() {
-  if (plan_.relaxed && random_.Chance(0.1)) CrashStore();
+  // In any run: without relaxed reservations there is nothing to lose.
+  if (store_.CrashWouldLose() && random_.Chance(0.3)) CrashStore();
   const std::uint64_t drawn = random_.Below(100);
   if (drawn < 70) return BeginCall();
   if (drawn < 75) return KillApp(random_.Below(apps_.size()), random_.Chance(0.3));

@@ -32,7 +32,8 @@ void WatchedStore::LogReservations(absl::Span<const ReserveOp> ops,
 
 void WatchedStore::Crash(Random& random) {
   journal_.Counted(Count::kStoreCrashed);
-  const std::size_t kept = random.Below(unflushed_.size() + 1);
+  if (unflushed_.empty()) return;
+  const std::size_t kept = random.Below(unflushed_.size());
   for (std::size_t i = kept; i < unflushed_.size(); ++i) {
     journal_.Counted(Count::kReservationLostInCrash);
     journal_.Write("the store loses the reservation of %s", unflushed_[i].key.c_str());

@@ -26,6 +26,7 @@ class WatchedStore final : public StoreDecorator<WatchedStore> {
   // The store crashes, and loses the end of its log that it had not flushed: of the reservations
   // after the last durable write, the last ones.
   void Crash(Random& random);
+  bool CrashWouldLose() const { return !unflushed_.empty(); }
 
  private:
   friend class StoreDecorator<WatchedStore>;

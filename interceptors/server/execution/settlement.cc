@@ -179,7 +179,8 @@ void Settlement::Abandon(const absl::Status& why) {
 
 bool Settlement::MayContradictLedger() const {
   // An attempt after the first has queried the ledger before it ran.
-  return execution_->MayBeLost() && DispositionByPolicy() == Disposition::kComplete;
+  return execution_->MayBeLost() && execution_->operation().options.ledger != nullptr &&
+         DispositionByPolicy() == Disposition::kComplete;
 }
 
 Disposition Settlement::DispositionByPolicy() const {
