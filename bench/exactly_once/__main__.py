@@ -64,7 +64,7 @@ def measure(binaries, folder, options):
             for name, flags in cases.items():
                 done = subprocess.run([*command, *flags], check=True, capture_output=True,
                                       text=True, timeout=300)
-                medians[name].append(float(done.stdout.split()[0]))
+                medians[name].append(float(done.stdout.splitlines()[-1].split()[0]))
         return {name: statistics.median(values) for name, values in medians.items()}
     finally:
         for part in (daemon, service, application):

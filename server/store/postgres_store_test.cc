@@ -155,7 +155,7 @@ class PostgresPlanTest : public PostgresStoreTest {
       for (const char* const costly : {"Seq Scan", "Hash", "Merge", "Bitmap"}) {
         EXPECT_THAT(plan, Not(HasSubstr(costly))) << statement->name;
       }
-      if (statement != &statements.insert && statement != &statements.insert_few &&
+      if (statement != &statements.insert && statement != &statements.insert_relaxed &&
           statement != &statements.probe_commit) {
         EXPECT_THAT(plan, HasSubstr("Index")) << statement->name;
         // A scan of a whole index has no condition.
