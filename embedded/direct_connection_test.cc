@@ -23,8 +23,8 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/store/memory_store.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/operations.h"
 
 namespace idempotency::internal {
 namespace {

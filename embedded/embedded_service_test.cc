@@ -24,8 +24,8 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/counting_observer.h"
-#include "server/testing/operations.h"
 #include "tests/support/forgotten_records.h"
 #include "tests/support/temp_folder.h"
 

@@ -10,7 +10,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/sealing/sealed_reply.h"
 #include "server/sealing/sealer.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/test_key_ring.h"
 
 namespace idempotency::internal {

@@ -13,8 +13,8 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/counting_observer.h"
-#include "server/testing/operations.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {

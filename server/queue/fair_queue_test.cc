@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 
 namespace idempotency::internal {
 namespace {

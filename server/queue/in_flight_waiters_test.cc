@@ -18,10 +18,10 @@
 #include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/operations.h"
 
 namespace idempotency::internal {
 namespace {

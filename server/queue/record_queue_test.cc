@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 
 namespace idempotency::internal {
 namespace {

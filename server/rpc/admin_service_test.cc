@@ -29,7 +29,7 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/store/memory_store.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {

@@ -16,9 +16,9 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/store/memory_store.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/operations.h"
 
 namespace idempotency::internal {
 namespace {

@@ -18,7 +18,7 @@
 #include "server/store/lost_reservation.h"
 #include "server/store/memory_store.h"
 #include "server/store/reply_envelope.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/store_decorator.h"
 #include "server/testing/test_key_ring.h"
 

@@ -16,7 +16,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "server/store/postgres_store.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 

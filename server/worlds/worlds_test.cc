@@ -10,7 +10,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 
 namespace idempotency::internal {
 namespace {

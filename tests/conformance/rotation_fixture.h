@@ -12,7 +12,7 @@
 #include "core/testing/manual_clock.h"
 #include "server/sealing/key_ring_source.h"
 #include "server/sealing/sealed_store.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 #include "server/testing/test_key_ring.h"
 #include "tests/conformance/store_fixture.h"
 

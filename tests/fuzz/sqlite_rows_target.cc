@@ -10,7 +10,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/reply.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/stored_rows.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "server/testing/operations.h"
+#include "server/store/testing/operations.h"
 #include "tests/fuzz/property.h"
 
 namespace idempotency::internal::fuzz {

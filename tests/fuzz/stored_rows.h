@@ -33,7 +33,7 @@ class StoredRows {
   StoredRows& operator=(const StoredRows&) = delete;
 
   Store& store() { return *store_; }
-  // The key's name, for server/testing/operations.h.
+  // The key's name, for server/store/testing/operations.h.
   static std::string_view NameOf(Row row);
   static std::string_view NameOf(int column);
   const Uuid& TokenOf(Row row) const { return tokens_[static_cast<int>(row)]; }

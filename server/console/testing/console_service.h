@@ -19,8 +19,8 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/store/memory_store.h"
+#include "server/store/testing/operations.h"
 #include "server/tenants/tenants.h"
-#include "server/testing/operations.h"
 
 namespace idempotency::internal {
 

@@ -1,6 +1,6 @@
 // Operations for tests, on records that a name distinguishes.
-#ifndef IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_
-#define IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_
+#ifndef IDEMPOTENCY_SERVER_STORE_TESTING_OPERATIONS_H_
+#define IDEMPOTENCY_SERVER_STORE_TESTING_OPERATIONS_H_
 
 #include <string>
 #include <string_view>
@@ -54,4 +54,4 @@ const T* As(const absl::StatusOr<Verdict>& answer) {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_
+#endif  // IDEMPOTENCY_SERVER_STORE_TESTING_OPERATIONS_H_
