@@ -136,7 +136,7 @@ class IdempotencyServiceTest : public ::testing::Test {
   IdempotencyService service_{
       batcher_, waiters_, observer_,
       IdempotencyServiceOptions{
-          {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), &clock_}, {}}};
+          {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), false, &clock_}, {}}};
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
