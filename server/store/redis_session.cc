@@ -261,12 +261,11 @@ std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress
                                                               std::string_view error) {
   const absl::string_view kind = KindOf(error);
   Pending next = before;
-  next.asked.reset();
   if (kind == "NOSCRIPT" && !before.load) {
     next.load = true;
-    next.asked = before.asked;
     return next;
   }
+  next.asked.reset();
   if (kind == "MOVED") {
     const std::optional<RedisAddress> to = TargetOf(error, server);
     if (!to) return std::nullopt;
