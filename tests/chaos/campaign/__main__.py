@@ -31,7 +31,6 @@ from .link_faults import LinkFaults
 from .process_faults import ProcessFaults
 from .progress import Progress
 from .small_disk import unshare_mounts
-from .sweep_faults import SweepFaults
 from .system import Layout, System
 from .turns import Turns
 
@@ -122,11 +121,11 @@ def break_it(system, journal, options):
     processes = ProcessFaults(system, journal, generator(), _LEASE_MS / 1000)
     builds = BuildFaults(system, journal, generator())
     turns = Turns([processes, builds,
-                   system.profile.store_faults(system, journal, generator(), links),
+                   *(faults(system, journal, generator(), links)
+                     for faults in system.profile.faults),
                    ClockFaults(system, journal, generator()),
                    CertificateFaults(system, journal, generator()),
-                   HostileFaults(system, journal, generator(), links),
-                   SweepFaults(system, journal, generator(), links)],
+                   HostileFaults(system, journal, generator(), links)],
                   generator(), often=_OFTEN)
     until = time.monotonic() + options.seconds
     if options.length == "smoke":
@@ -137,12 +136,13 @@ def break_it(system, journal, options):
     try:
         if options.length != "smoke":
             time.sleep(_EARLIER_S)
-            builds.migrate_under_load()
+            if system.records.has_schema:
+                builds.migrate_under_load()
         turns.run(until, after_each=Progress(tell, journal, options.seconds))
     finally:
         links.stop()
     system.links.tell("heal *")
-    system.postgres.wait_until_caught_up()
+    system.wait_until_healthy()
     died = system.dead()
     if died:
         raise RuntimeError(f"ended by themselves: {', '.join(died)}")
@@ -177,10 +177,13 @@ def run(options, folder, no_disks):
     # Starting, settling and the faults; checking is not counted.
     bound(options.seconds + 40 + _settle_within(options))
     smoke = options.length == "smoke"
-    builds = Builds(f"{options.binaries}/idempotencyd", None if smoke else options.previous)
+    profile = profiles.load(options.profile)
+    # Earlier builds know the Postgres store only.
+    earlier = None if smoke or not profile.records.has_schema else options.previous
+    builds = Builds(f"{options.binaries}/idempotencyd", earlier)
     system = System(folder, options.binaries, builds,
                     Layout(callers=8, raw=1) if smoke else Layout(), options.seed, _LEASE_MS,
-                    no_disks, profiles.load(options.profile))
+                    no_disks, profile)
     journal = Journal(system.logs / "orchestrator.jsonl")
     try:
         kinds, impossible = campaign(system, journal, options)

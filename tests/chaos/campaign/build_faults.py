@@ -18,8 +18,9 @@ class BuildFaults:
         self._builds = system.builds
         self._journal = journal
         self._random = random
-        self.kinds = {"migrate_under_load": self.migrate_under_load}
-        self.impossible = {}
+        self.kinds, self.impossible = {}, {}
+        if system.records.has_schema:
+            self.kinds["migrate_under_load"] = self.migrate_under_load
         if self._builds.other is None:
             self.impossible["roll_between_builds"] = self._builds.no_other
         else:

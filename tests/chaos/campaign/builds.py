@@ -22,8 +22,8 @@ class Builds:
         self.current = Build(pathlib.Path(current).resolve(), "this build")
         self.other = self._find(previous, "other")
         self.earlier = self._find(previous, "earlier")
-        self.no_other = ("earlier builds are left out (--no-previous, --smoke)"
-                         if previous is None else
+        self.no_other = ("earlier builds are left out (--no-previous, --smoke), or they have no "
+                         "such store" if previous is None else
                          f"there is none in {previous}: tests/chaos/build_previous.sh makes it")
 
     @staticmethod

@@ -10,10 +10,11 @@ _CLASSES = {
     "call": (lambda name: name.startswith("client") and "-bank" in name, lambda a, b: b),
     "raw": (lambda name: name.startswith("client") and "-daemon" in name, lambda a, b: None),
     "store": (lambda name: name.startswith("bank") and "-daemon" in name, lambda a, b: a),
-    "postgres": (lambda name: name.startswith("daemon"), lambda a, b: None),
     "ledger": (lambda name: name.startswith("bank") and "-pg" in name, lambda a, b: a),
     "replication": (lambda name: name.startswith("replication"), lambda a, b: None),
 }
+# Of these the two ends use HTTP/2.
+_HTTP2 = ("call", "raw", "store")
 # The ways; each is a method.
 _WAYS = ("cut", "refuse", "stall", "delay", "one_way", "drop", "forward_then_cut")
 # The longest time that a rule may wait for its bytes.
@@ -26,6 +27,8 @@ class LinkFaults:
     def __init__(self, system, journal, random, pause=(0.1, 0.5)):
         self._system = system
         self._links = system.links
+        self._classes = {**_CLASSES, system.records.link_class:
+                         (system.records.is_link, lambda a, b: None)}
         self._journal = journal
         self._random = random
         self._pause = pause
@@ -81,7 +84,7 @@ class LinkFaults:
     def kinds(self):
         """Every way on every class of links."""
         return {f"{way}_{kind}": lambda way=way, kind=kind: getattr(self, f"_{way}")(kind)
-                for way in _WAYS for kind in _CLASSES}
+                for way in _WAYS for kind in self._classes}
 
     def _round(self):
         """All kinds, in another order each time."""
@@ -104,16 +107,15 @@ class LinkFaults:
                 self._changed.notify_all()
 
     def _candidates(self, kind):
-        matches, _ = _CLASSES[kind]
+        matches, _ = self._classes[kind]
         primary, standby = (node.number for node in
                             (self._system.postgres.primary, self._system.postgres.standby))
         return [name for name in self._links.names
                 if matches(name) and name not in self._broken_links
                 and not name.endswith(f"-pg{standby}") and name != f"replication{primary}"]
 
-    @staticmethod
-    def _servers(kind, name):
-        server = _CLASSES[kind][1](*name.partition("-")[::2])
+    def _servers(self, kind, name):
+        server = self._classes[kind][1](*name.partition("-")[::2])
         return None if server is None else [server]
 
     def _broken(self, kind, way, lines, shortest, longest):
@@ -152,7 +154,7 @@ class LinkFaults:
 
     def _forward_then_cut(self, kind):
         # HTTP/2 answers with window updates before it answers with a reply.
-        hold = "" if kind in ("postgres", "ledger", "replication") else " hold=50"
+        hold = " hold=50" if kind in _HTTP2 else ""
         self._ruled(kind, "forward_then_cut",
                     f"forward-then-cut {{}} bytes={self._random.randint(1, 3000)}{hold}")
 

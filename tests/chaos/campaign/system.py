@@ -46,12 +46,12 @@ class Layout:
 class Links:
     """The proxy's links, by their names. Thread-safe."""
 
-    def __init__(self, binary, folder, layout, seed):
+    def __init__(self, binary, folder, layout, seed, more):
+        """`more` as Records.targets()."""
         self._lock = threading.Lock()
         sockets = [folder / f"pg{n}" / ".s.PGSQL.5432" for n in (0, 1)]
         links = {f"replication{n}": sockets[1 - n] for n in (0, 1)}
         for n in (0, 1):
-            links.update({f"daemon{d}-pg{n}": sockets[n] for d in layout.daemons})
             links.update({f"bank{b}-pg{n}": sockets[n] for b in layout.ledgers})
         for d in layout.daemons:
             callers = ([f"bank{b}" for b in layout.banks]
@@ -60,9 +60,10 @@ class Links:
                           for caller in callers})
         for b in layout.banks:
             links.update({f"client{c}-bank{b}": folder / f"bank{b}.sock" for c in layout.clients})
-        self._proxy = ChaosProxy(binary, {name: ("127.0.0.1:0", f"unix:{target}")
-                                          for name, target in links.items()}, seed)
-        self.names = sorted(links)
+        targets = {**{name: f"unix:{target}" for name, target in links.items()}, **more}
+        self._proxy = ChaosProxy(binary, {name: ("127.0.0.1:0", target)
+                                          for name, target in targets.items()}, seed)
+        self.names = sorted(targets)
 
     def address(self, name):
         return self._proxy.addresses[name]
@@ -101,7 +102,9 @@ class System:
         self.daemon_build = builds.earlier or builds.current
         self.no_disks = no_disks
         self.authority = Authority(self.folder / "certificates")
-        self.links = Links(str(self._binaries / "chaos-proxy"), self.folder, layout, seed)
+        self.records = profile.records(self.folder, layout.daemons)
+        self.links = Links(str(self._binaries / "chaos-proxy"), self.folder, layout, seed,
+                           self.records.targets())
         self._disks = [None, None]
         if no_disks is None:
             self._disks = [SmallDisk(self.folder / f"pg{n}-disk", WAL_DISK_MB) for n in (0, 1)]
@@ -122,7 +125,8 @@ class System:
         primary.sql("CREATE DATABASE idem")
         primary.sql("CREATE DATABASE app")
         primary.sql(pathlib.Path(_LEDGER_TABLE).read_text(encoding="utf-8") + _EFFECTS_TABLE, "app")
-        self.migrate(self.daemon_build)
+        if self.records.has_schema:
+            self.migrate(self.daemon_build)
         self.postgres.attach_standby()
 
     def migrate(self, build):
@@ -137,11 +141,6 @@ class System:
 
     def _hosts(self, name):
         return ",".join(f"127.0.0.1:{self.links.port(f'{name}-pg{n}')}" for n in (0, 1))
-
-    def postgres_url(self, name):
-        """Of the records, for the daemon of that name."""
-        return (f"postgresql://postgres@{self._hosts(name)}/idem"
-                "?target_session_attrs=read-write&sslmode=disable&gssencmode=disable")
 
     def effects(self):
         """The rows of the application's own table."""
@@ -185,7 +184,7 @@ class System:
         name = f"daemon{number}"
         self._start(name, [str(self.daemon_build.program), "serve",
                            f"--listen=unix:{self.socket(name)}",
-                           f"--store={self.profile.store(self, name)}",
+                           f"--store={self.records.url(name)}",
                            *self.profile.daemon_flags,
                            "--metrics=", "--drain_timeout=3s",
                            f"--sweep_interval={_SWEEP_INTERVAL}", *self._credentials(name),
@@ -227,6 +226,7 @@ class System:
 
     def start(self):
         self._start_postgres()
+        self.records.start(self.links)
         for number in self.layout.daemons:
             self.authority.issue(f"daemon{number}")
             self.start_daemon(number)
@@ -259,7 +259,13 @@ class System:
     def dead(self):
         """The names of those that ended by themselves."""
         names = [name for name, process in self.processes.items() if not process.running]
-        return names + [f"pg{node.number}" for node in self.postgres.nodes if not node.running]
+        names += [f"pg{node.number}" for node in self.postgres.nodes if not node.running]
+        return names + self.records.dead()
+
+    def wait_until_healthy(self):
+        """Once the last fault is over: both stores have everything that was acknowledged."""
+        self.postgres.wait_until_caught_up()
+        self.records.wait_until_healthy()
 
     def settle(self, limit):
         """Makes the clients settle and read every key; returns their reports."""
@@ -273,6 +279,7 @@ class System:
             process.stop(signal.SIGKILL)
             ShiftedClock.clean_up_after(process.pid)
         self.postgres.stop()
+        self.records.stop()
         self.links.close()
         for disk in self._disks:
             if disk is not None:

@@ -3,10 +3,8 @@
 import dataclasses
 
 from ..postgres_faults import PostgresFaults
-
-
-def _postgres(system, name):
-    return system.postgres_url(name)
+from ..records.postgres_records import PostgresRecords
+from ..sweep_faults import SweepFaults
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,10 +14,10 @@ class Profile:
     ledger_flags: tuple = ()
     # Operations whose first reservation a crash of the store may lose.
     relaxed: tuple = ()
-    # A class as PostgresFaults: the faults of the store.
-    store_faults: type = PostgresFaults
-    # The daemon's --store, by (system, the daemon's name).
-    store: object = _postgres
+    # A class of Records: where the daemons keep them.
+    records: type = PostgresRecords
+    # Classes as PostgresFaults: the faults of the records' store and of the ledger's.
+    faults: tuple = (PostgresFaults, SweepFaults)
 
     def run_fields(self):
         """Of the history's line `run`."""

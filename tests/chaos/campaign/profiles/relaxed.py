@@ -4,6 +4,7 @@ crash or a failover loses some; all of a server's processes are also killed at o
 import time
 
 from ..postgres_faults import PostgresFaults
+from ..sweep_faults import SweepFaults
 from .profile import Profile
 
 
@@ -21,4 +22,4 @@ class RelaxedFaults(PostgresFaults):
 
 
 PROFILE = Profile(ledger_flags=("--relaxed",), relaxed=("/idempotency.testing.Probe/Act",),
-                  store_faults=RelaxedFaults)
+                  faults=(RelaxedFaults, SweepFaults))

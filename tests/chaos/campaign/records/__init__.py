@@ -1,0 +1,1 @@
+"""The stores that hold the daemons' records, one module for each kind."""

@@ -1,0 +1,34 @@
+"""What the campaign needs of a store of records."""
+
+
+class Records:
+    """Made before the links, which lead to it; start() once the links are there."""
+
+    # The class of its links: faults of them are named WAY_CLASS.
+    link_class = ""
+    # Whether it has a schema that `idempotencyd migrate` changes.
+    has_schema = False
+
+    def targets(self):
+        """{name of a link: the proxy's address of its target}."""
+        raise NotImplementedError
+
+    def is_link(self, name):
+        return name in self.targets()
+
+    def start(self, links):
+        """`links` lead to its targets. Returns once it can be used."""
+
+    def url(self, daemon):
+        """The --store of the daemon of that name."""
+        raise NotImplementedError
+
+    def wait_until_healthy(self):
+        """After the last fault: returns once every part of it serves again."""
+
+    def dead(self):
+        """The names of its processes that ended by themselves."""
+        return []
+
+    def stop(self):
+        pass
