@@ -69,7 +69,13 @@ EVERYTHING = {
 }
 NONE = {**MINIMAL, "config": {"existingConfigMap": "rules"}, "migrate": {"enabled": False}, "podDisruptionBudget": {"enabled": False},
         "networkPolicy": {"enabled": False}, "serviceAccount": {"create": False}}
-SETS = {"minimal": MINIMAL, "tls": TLS, "scaled": SCALED, "everything": EVERYTHING, "none": NONE}
+REDIS = {
+    **TLS,
+    "store": {"url": "rediss+cluster://app@redis-0:6379,redis-1:6379?wait_replicas=1"
+                     "&tls_ca=/etc/idempotency/redis/ca.crt",
+              "passwordSecret": {"name": "redis-password"}, "caSecret": {"name": "redis-ca"}},
+}
+SETS = {"redis": REDIS, "minimal": MINIMAL, "tls": TLS, "scaled": SCALED, "everything": EVERYTHING, "none": NONE}
 
 # What is refused, and a part of the reason.
 REFUSED = [
@@ -89,6 +95,9 @@ REFUSED = [
     ({**MINIMAL, "console": {"address": "0.0.0.0:7412"}}, "console"),
     ({**MINIMAL, "store": {"url": "postgresql://user:secret@db/x"}}, "store.url"),
     ({**MINIMAL, "store": {"url": "mysql://db"}}, "store.url"),
+    ({**MINIMAL, "store": {"url": "redis://:secret@db"}}, "store.url"),
+    ({**MINIMAL, "store": {"url": "redis://db", "maintenance": {"url": URL}}},
+     "store.maintenance is for Postgres"),
     ({**MINIMAL, "store": {"url": URL, "password": "secret"}}, "password"),
     ({**MINIMAL, "replicas": 0}, "replicas"),
     ({**MINIMAL, "replicas": "2"}, "replicas"),
@@ -335,6 +344,15 @@ class ChartTest(unittest.TestCase):
         self.assertEqual(container["env"][0]["valueFrom"]["secretKeyRef"]["name"], "owner-password")
         minimal = self.objects["minimal"][("Job", NAME + "-migrate")]["spec"]["template"]["spec"]
         self.assertNotIn("--create_roles", minimal["containers"][0]["args"])
+
+    def test_redis_has_a_password_and_nothing_to_migrate(self):
+        self.assertNotIn("Job", self.kinds("redis"))
+        container = self.container("redis")
+        names = {one["name"]: one["valueFrom"]["secretKeyRef"]["name"] for one in container["env"]}
+        self.assertEqual(names, {"REDIS_PASSWORD": "redis-password"})
+        self.assertIn("--store=" + REDIS["store"]["url"], container["args"])
+        egress = self.objects["redis"][("NetworkPolicy", NAME)]["spec"]["egress"]
+        self.assertEqual(6379, egress[1]["ports"][0]["port"])
 
     def test_the_login_for_maintenance_has_a_password_of_its_own(self):
         container = self.deployment("everything")["template"]["spec"]["containers"][0]

@@ -28,6 +28,9 @@ constexpr Process::Seconds kStartLimit(60);
 constexpr absl::Duration kCommandLimit = absl::Seconds(20);
 
 absl::StatusOr<std::string> ServerProgram() {
+  if (const char* const given = std::getenv("IDEMPOTENCY_TEST_REDIS"); given != nullptr) {
+    return given;
+  }
   for (const char* const path : {"/usr/local/bin/redis-server", "/usr/bin/redis-server"}) {
     if (std::filesystem::exists(path)) return path;
   }

@@ -31,7 +31,8 @@ struct RedisProcessOptions {
 };
 
 // A private Redis server on a port of 127.0.0.1, with its files in a folder of its own. It ends
-// with the object.
+// with the object. The environment variable IDEMPOTENCY_TEST_REDIS names another program, such as a
+// Valkey server.
 //
 // Thread-compatible.
 class RedisProcess {

@@ -21,7 +21,8 @@ _SETTINGS = {
     "shared_buffers": "64MB",
     # Removed with the folder: the files that a crash leaves in /dev/shm would stay there.
     "dynamic_shared_memory_type": "mmap",
-    "max_connections": "200",
+    # A session whose client has given up stays while its commit waits for the standby.
+    "max_connections": "600",
     "wal_level": "replica",
     "hot_standby": "on",
     "max_wal_senders": "10",

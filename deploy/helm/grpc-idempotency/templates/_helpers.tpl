@@ -62,15 +62,26 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* libpq's password, of (dict "secret" ... "maintenance" ...), the second for another login: as
-variables, because libpq refuses a file that a group may read, as files of Secrets have to be. */}}
+{{/* What keeps the records: postgres or redis. */}}
+{{- define "idempotency.engine" -}}
+{{- ternary "redis" "postgres" (hasPrefix "redis" .Values.store.url) -}}
+{{- end -}}
+
+{{/* Empty unless there is a schema to migrate. */}}
+{{- define "idempotency.migrates" -}}
+{{- if and .Values.migrate.enabled (eq (include "idempotency.engine" .) "postgres") -}}true{{- end -}}
+{{- end -}}
+
+{{/* The store's password, of (dict "engine" ... "secret" ... "maintenance" ...), the last for another
+login: as variables, because libpq refuses a file that a group may read, as files of Secrets have to
+be. */}}
 {{- define "idempotency.password" -}}
 {{- $maintenance := default dict .maintenance }}
 {{- if or .secret.name $maintenance.name }}
 env:
 {{- end }}
 {{- if .secret.name }}
-  - name: PGPASSWORD
+  - name: {{ ternary "REDIS_PASSWORD" "PGPASSWORD" (eq .engine "redis") }}
     valueFrom:
       secretKeyRef:
         name: {{ .secret.name }}
@@ -86,7 +97,7 @@ env:
 {{- end -}}
 
 {{- define "idempotency.databaseCaVolume" -}}
-- name: postgres-ca
+- name: {{ include "idempotency.engine" . }}-ca
   secret:
     secretName: {{ .Values.store.caSecret.name }}
     defaultMode: 0440
@@ -96,8 +107,8 @@ env:
 {{- end -}}
 
 {{- define "idempotency.databaseCaMount" -}}
-- name: postgres-ca
-  mountPath: /etc/idempotency/postgres
+- name: {{ include "idempotency.engine" . }}-ca
+  mountPath: /etc/idempotency/{{ include "idempotency.engine" . }}
   readOnly: true
 {{- end -}}
 
@@ -151,6 +162,9 @@ env:
 {{- define "idempotency.check" -}}
 {{- if not .Values.store.url -}}
 {{- fail "store.url is missing: set it to postgresql://USER@HOST:PORT/DATABASE" -}}
+{{- end -}}
+{{- if and (eq (include "idempotency.engine" .) "redis") .Values.store.maintenance.url -}}
+{{- fail "store.maintenance is for Postgres: Redis has one login for all work" -}}
 {{- end -}}
 {{- if and .Values.store.maintenance.passwordSecret.name (not .Values.store.maintenance.url) -}}
 {{- fail "store.maintenance.passwordSecret needs store.maintenance.url" -}}
