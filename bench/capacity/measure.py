@@ -14,12 +14,11 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import types
 
-from bench.comparison.bench import Bench
 from bench.comparison.machine import commit, machine
+from bench.comparison.run import run_of
 from tests.support.subreaper import run_under_subreaper
 
 from .figures import DEFAULT, Figures
@@ -219,21 +218,14 @@ def main():
     if not 1 <= options.seconds <= 60 or not 1 <= options.rounds <= 20:
         parser.error("--seconds takes 1 to 60, --rounds 1 to 20")
     facts = machine()
-    folder = tempfile.mkdtemp(prefix="idempotency-capacity.")
-    # The server's own user must have access to its folder.
-    os.chmod(folder, 0o755)
-    bench = Bench(types.SimpleNamespace(profile=False, seconds=options.seconds, warmup=0.5), folder,
-                  options.binaries)
-    try:
+    settings = types.SimpleNamespace(profile=False, seconds=options.seconds, warmup=0.5)
+    with run_of(settings, options.binaries, "idempotency-capacity.") as bench:
         figures = measured(bench, options)
         document = {"figures": figures, "machine": facts,
                     "run": {"at": datetime.date.today().isoformat(), "commit": commit(),
                             "postgres": bench.cluster.version(), "seconds": options.seconds,
                             "rounds": options.rounds,
                             "load_average_before": round(facts["load_average_before"], 1)}}
-    finally:
-        bench.close()
-        shutil.rmtree(folder, ignore_errors=True)
     Figures(document)
     options.json.write_text(json.dumps(document, indent=1) + "\n")
     print(f"wrote {options.json}; now: python3 -m bench.capacity")

@@ -3,22 +3,19 @@
 import argparse
 import datetime
 import json
-import os
 import pathlib
 import platform
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from tests.support.subreaper import run_under_subreaper
 
-from .bench import Bench, complain, progress
+from .bench import complain, progress
 from .machine import commit, machine
 from .measures import MEASURES, TARGETS
 from .rounds import table
+from .run import run_of
 
 # The measures that --quick omits: their tables alone take minutes to fill.
 SLOW = {"cycles_full_vs_empty", "cycles_full_mixed"}
@@ -138,25 +135,11 @@ def document(options, bench, outcomes, facts):
 def main():
     run_under_subreaper()
     options = parse(sys.argv[1:])
-    # So that every started process is ended. A shell's background job would
-    # ignore Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     facts = machine()
-    folder = tempfile.mkdtemp(prefix="idempotency-bench.", dir=options.folder)
-    # The server's own user must have access to its folder.
-    os.chmod(folder, 0o755)
-    bench = Bench(options, folder, options.binaries)
     began = time.monotonic()
-    try:
+    with run_of(options, options.binaries, "idempotency-bench.", options.folder) as bench:
         outcomes, failed = run(options, bench)
         result = document(options, bench, outcomes, facts)
-    except KeyboardInterrupt:
-        complain("\nstopped")
-        sys.exit(130)
-    finally:
-        bench.close()
-        shutil.rmtree(folder, ignore_errors=True)
     progress("")
     for line in table(outcomes):
         progress(line)

@@ -4,19 +4,16 @@ calls it."""
 import argparse
 import datetime
 import json
-import os
 import pathlib
 import platform
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import types
 
-from bench.comparison.bench import Bench, complain, progress
+from bench.comparison.bench import complain, progress
 from bench.comparison.cluster import SETTINGS
 from bench.comparison.machine import commit, machine
+from bench.comparison.run import run_of
 from tests.support.subreaper import run_under_subreaper
 
 from .contender import Absent
@@ -128,26 +125,15 @@ def measure(options, bench):
 def main():
     run_under_subreaper()
     options = parse(sys.argv[1:])
-    # So that every started process is ended. A shell's background job would ignore Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     facts = machine()
-    folder = tempfile.mkdtemp(prefix="idempotency-peers.")
-    # The server's own user must have access to its folder.
-    os.chmod(folder, 0o755)
-    bench = Bench(types.SimpleNamespace(profile=False), folder, options.binaries)
     try:
-        result, failed = measure(options, bench)
-        result["machine"] = facts
+        with run_of(types.SimpleNamespace(profile=False), options.binaries,
+                    "idempotency-peers.") as bench:
+            result, failed = measure(options, bench)
     except LeftOut as reason:
         complain(f"the load program cannot be built: {reason}")
         sys.exit(1)
-    except KeyboardInterrupt:
-        complain("\nstopped")
-        sys.exit(130)
-    finally:
-        bench.close()
-        shutil.rmtree(folder, ignore_errors=True)
+    result["machine"] = facts
     progress("\n" + table(result))
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
