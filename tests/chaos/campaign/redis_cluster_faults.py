@@ -12,12 +12,14 @@ class RedisClusterFaults:
     """For use by one thread. Links are whole meanwhile, and the cluster is whole afterwards."""
 
     def __init__(self, system, journal, random, links):
+        self._proxy = system.links
         self._records = system.records
         self._journal = journal
         self._random = random
         self._links = links
         self.kinds = {"kill_9_master": self.kill_9_master,
                       "fail_over_master": self.fail_over_master,
+                      "fail_over_behind_master": self.fail_over_behind_master,
                       "stop_master": self.stop_master, "kill_9_replica": self.kill_9_replica}
         self.impossible = {}
 
@@ -48,6 +50,23 @@ class RedisClusterFaults:
                     master.start)
         if self._records.role(master) != "slave":
             raise RuntimeError(f"{master.name} was not replaced")
+
+    def fail_over_behind_master(self):
+        """Its replica lacks its last writes when it crashes, and becomes the master."""
+        master = self._master()
+        link = self._records.replication_link(self._records.nodes.index(master))
+
+        def breaks():
+            self._proxy.tell(f"stall {link} both")
+            time.sleep(self._random.uniform(0.2, 0.8))
+            master.kill_9()
+
+        def repairs():
+            self._proxy.tell(f"heal {link}")
+            master.start()
+
+        self._fault("fail_over_behind_master", master, breaks, (_REPLACED_S, _REPLACED_S + 1),
+                    repairs)
 
     def stop_master(self):
         """It is replaced while it is frozen, and then goes on as if nothing had happened until it

@@ -14,6 +14,7 @@ from .authority import Authority
 from .postgres_node import WAL_DISK_MB, PostgresNode
 from .postgres_pair import PostgresPair
 from .profiles import Profile
+from .records.records import ANY_PORT
 from .shifted_clock import ShiftedClock
 from .small_disk import SmallDisk
 
@@ -60,10 +61,9 @@ class Links:
                           for caller in callers})
         for b in layout.banks:
             links.update({f"client{c}-bank{b}": folder / f"bank{b}.sock" for c in layout.clients})
-        targets = {**{name: f"unix:{target}" for name, target in links.items()}, **more}
-        self._proxy = ChaosProxy(binary, {name: ("127.0.0.1:0", target)
-                                          for name, target in targets.items()}, seed)
-        self.names = sorted(targets)
+        links = {**{name: (ANY_PORT, f"unix:{target}") for name, target in links.items()}, **more}
+        self._proxy = ChaosProxy(binary, links, seed)
+        self.names = sorted(links)
 
     def address(self, name):
         return self._proxy.addresses[name]

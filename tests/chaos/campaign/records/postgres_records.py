@@ -1,6 +1,6 @@
 """Records in the pair of Postgres servers that also has the ledger."""
 
-from .records import Records
+from .records import ANY_PORT, Records
 
 
 class PostgresRecords(Records):
@@ -8,7 +8,8 @@ class PostgresRecords(Records):
     has_schema = True
 
     def __init__(self, folder, daemons):
-        self._targets = {f"daemon{d}-pg{n}": f"unix:{folder / f'pg{n}' / '.s.PGSQL.5432'}"
+        self._targets = {f"daemon{d}-pg{n}":
+                         (ANY_PORT, f"unix:{folder / f'pg{n}' / '.s.PGSQL.5432'}")
                          for d in daemons for n in (0, 1)}
         self._links = None
 

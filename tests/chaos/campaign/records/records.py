@@ -1,6 +1,9 @@
 """What the campaign needs of a store of records."""
 
 
+ANY_PORT = "127.0.0.1:0"
+
+
 class Records:
     """Made before the links, which lead to it; start() once the links are there."""
 
@@ -10,10 +13,11 @@ class Records:
     has_schema = False
 
     def targets(self):
-        """{name of a link: the proxy's address of its target}."""
+        """{name of a link: (where it listens, its target)}, as ChaosProxy has them."""
         raise NotImplementedError
 
     def is_link(self, name):
+        """Whether it leads daemons to the records."""
         return name in self.targets()
 
     def start(self, links):

@@ -11,11 +11,16 @@ _MASTERS = 3
 NODE_TIMEOUT_MS = 1500
 
 
+# A node announces one port: clients reach it at the first address, replicas at the second.
+_CLIENTS = "127.0.0.1"
+_REPLICAS = "127.0.0.2"
+
+
 def _free_ports(count):
-    """For the processes of this run alone."""
+    """On every address of this machine."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
-        one.bind(("127.0.0.1", 0))
+        one.bind(("", 0))
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
         one.close()
@@ -23,31 +28,46 @@ def _free_ports(count):
 
 
 class RedisClusterRecords(Records):
-    """Each node announces the address of its link, by which daemons and replicas reach it. The
-    nodes reach each other's bus without a link."""
+    """A node has a link for daemons and one for its replica. The nodes reach each other's bus
+    without a link."""
 
     link_class = "redis"
 
     def __init__(self, folder, daemons):
         del daemons
         self._folder = folder
-        ports = _free_ports(4 * _MASTERS)
-        self._ports, self._buses = ports[:2 * _MASTERS], ports[2 * _MASTERS:]
-        self._targets = {f"redis{n}": f"127.0.0.1:{port}" for n, port in enumerate(self._ports)}
-        self._links = None
+        nodes = 2 * _MASTERS
+        ports = _free_ports(3 * nodes)
+        self._ports, self._buses = ports[:nodes], ports[nodes:2 * nodes]
+        self._announced = ports[2 * nodes:]
+        self._targets = {}
+        for number, port in enumerate(self._announced):
+            target = f"127.0.0.1:{self._ports[number]}"
+            self._targets[f"redis{number}"] = (f"{_CLIENTS}:{port}", target)
+            self._targets[self.replication_link(number)] = (f"{_REPLICAS}:{port}", target)
         self.nodes = []
 
     def targets(self):
         return self._targets
 
+    def is_link(self, name):
+        return name.startswith("redis")
+
+    @staticmethod
+    def replication_link(number):
+        """From the replica of the node of that number."""
+        return f"replication-redis{number}"
+
     def start(self, links):
-        self._links = links
+        del links
         for number, port in enumerate(self._ports):
             settings = ["--cluster-enabled", "yes", "--cluster-node-timeout",
                         str(NODE_TIMEOUT_MS), "--cluster-port", str(self._buses[number]),
-                        "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port",
-                        links.port(f"redis{number}"), "--cluster-announce-bus-port",
-                        str(self._buses[number]), "--repl-timeout", "4",
+                        "--cluster-announce-ip", _REPLICAS, "--cluster-announce-hostname",
+                        _CLIENTS, "--cluster-preferred-endpoint-type", "hostname",
+                        "--cluster-announce-port", str(self._announced[number]),
+                        "--cluster-announce-bus-port", str(self._buses[number]),
+                        "--repl-timeout", "4",
                         "--repl-diskless-sync-delay", "0"]
             self.nodes.append(RedisNode(self._folder, f"redis{number}", port, settings))
             self.nodes[-1].start()
@@ -60,7 +80,7 @@ class RedisClusterRecords(Records):
                 node.command("CLUSTER", "ADDSLOTSRANGE", str(_SLOTS * number // _MASTERS),
                              str(_SLOTS * (number + 1) // _MASTERS - 1))
             if number > 0:
-                self.nodes[0].command("CLUSTER", "MEET", "127.0.0.1", str(self._ports[number]),
+                self.nodes[0].command("CLUSTER", "MEET", _CLIENTS, str(self._ports[number]),
                                       str(self._buses[number]))
         for number, replica in enumerate(self.nodes[_MASTERS:]):
             master = self.nodes[number].command("CLUSTER", "MYID")
@@ -71,7 +91,7 @@ class RedisClusterRecords(Records):
 
     def url(self, daemon):
         del daemon
-        nodes = ",".join(self._links.address(name) for name in self._targets)
+        nodes = ",".join(f"{_CLIENTS}:{port}" for port in self._announced)
         return f"redis+cluster://{nodes}?wait_replicas=1"
 
     @staticmethod

@@ -26,7 +26,7 @@ def _program():
 
 
 class RedisNode:
-    """Listens on a unix socket in its folder, and on `port` unless that is 0."""
+    """Listens on a unix socket in its folder, and on `port` of two addresses unless that is 0."""
 
     def __init__(self, folder, name, port=0, settings=()):
         self.name = name
@@ -35,7 +35,7 @@ class RedisNode:
         self.socket = self.folder / "redis.sock"
         self._logs = pathlib.Path(folder)
         self._settings = ["--port", str(port), "--unixsocket", str(self.socket), "--bind",
-                          "127.0.0.1", "--dir", str(self.folder), "--save", "", "--appendonly",
+                          "127.0.0.1", "127.0.0.2", "--dir", str(self.folder), "--save", "", "--appendonly",
                           "yes", "--appendfsync", "always", *settings]
         self._server = None
         self._starts = 0

@@ -1,6 +1,6 @@
 """Records in one Redis server that flushes each answer."""
 
-from .records import Records
+from .records import ANY_PORT, Records
 from .redis_node import RedisNode
 
 
@@ -9,7 +9,7 @@ class RedisRecords(Records):
 
     def __init__(self, folder, daemons):
         self.node = RedisNode(folder, "redis")
-        self._targets = {f"{self._link(f'daemon{d}')}": f"unix:{self.node.socket}"
+        self._targets = {self._link(f"daemon{d}"): (ANY_PORT, f"unix:{self.node.socket}")
                          for d in daemons}
         self._links = None
 
