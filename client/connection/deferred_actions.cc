@@ -16,6 +16,7 @@ grpc::Status StatusOf(const v1::SessionError& error) {
 void DeferredActions::Run(TransportErrorReporter& transport_errors) {
   for (SessionStream* stream : starts_) stream->Start();
   for (auto& [stream, frame] : writes_) stream->Write(std::move(frame));
+  for (SessionStream* stream : reads_) stream->Read();
   for (SessionStream* stream : half_closes_) stream->HalfClose();
   for (const auto& stream : cancels_) stream->Cancel();
   for (SessionStream* stream : releases_) stream->Release();

@@ -28,6 +28,8 @@ class DeferredActions {
   void Write(SessionStream& stream, std::string frame) {
     writes_.emplace_back(&stream, std::move(frame));
   }
+  // After the writes.
+  void Read(SessionStream& stream) { reads_.push_back(&stream); }
   void HalfClose(SessionStream& stream) { half_closes_.push_back(&stream); }
   void Release(SessionStream& stream) { releases_.push_back(&stream); }
   // A stream may end by itself meanwhile, so this one is held.
@@ -49,6 +51,7 @@ class DeferredActions {
  private:
   std::vector<SessionStream*> starts_;
   absl::InlinedVector<std::pair<SessionStream*, std::string>, 1> writes_;
+  absl::InlinedVector<SessionStream*, 1> reads_;
   std::vector<SessionStream*> half_closes_;
   std::vector<SessionStream*> releases_;
   std::vector<std::shared_ptr<SessionStream>> cancels_;

@@ -134,7 +134,10 @@ SessionConnection::~SessionConnection() {
         actions.Fail(std::move(operation), transport_errors_.Failed(Closing()));
       }
       operations_.clear();
-      for (const auto& state : streams_) actions.Cancel(state->stream());
+      for (const auto& state : streams_) {
+        BeginRead(*state, actions);
+        actions.Cancel(state->stream());
+      }
     }
     actions.Run(transport_errors_);
   }
@@ -186,6 +189,7 @@ void SessionConnection::Pump(Time now, DeferredActions& actions) {
     if (!frame.empty()) {
       state->WriteBegins();
       actions.Write(*state->stream(), std::move(frame));
+      BeginRead(*state, actions);
     } else if (state->BeginHalfClose(now + options_.silence_allowed)) {
       timer_.NoLaterThan(state->owed_until());
       actions.HalfClose(*state->stream());
@@ -252,23 +256,32 @@ std::string SessionConnection::Gather(StreamState& state, Time now) {
 void SessionConnection::OnFrame(SessionStream& stream, v1::SessionResponse frame) {
   const Time now = Clock::now();
   DeferredActions actions;
-  bool read_on = true;
   {
     MutexLock lock(mutex_);
     StreamState& state = StateOf(stream);
+    state.ReadEnds();
     if (!closing_) {
       const std::string_view rule = TakeFrame(state, frame, actions);
-      if (!rule.empty()) {
-        CloseStream(state, rule, now, actions);
-        read_on = false;
-      }
+      if (!rule.empty()) CloseStream(state, rule, now, actions);
       Pump(now, actions);
     }
+    // It begins before the callbacks, so that they do not delay the next frame.
+    ReadOn(state, now, actions);
     if (state.BeginRelease()) actions.Release(stream);
   }
-  // Before the callbacks, so that they do not delay the next frame.
-  if (read_on) stream.Read();
   RunTogether(actions);
+}
+
+void SessionConnection::ReadOn(StreamState& state, Time now, DeferredActions& actions) {
+  // A read that begins now sends a packet that only extends the window. The next write
+  // carries that along if the read begins behind it.
+  if (closing_ || !state.usable() || state.unanswered() > 0) return BeginRead(state, actions);
+  state.DeferRead(now + options_.max_read_delay);
+  timer_.NoLaterThan(state.read_by());
+}
+
+void SessionConnection::BeginRead(StreamState& state, DeferredActions& actions) {
+  if (state.BeginRead()) actions.Read(*state.stream());
 }
 
 void SessionConnection::RunTogether(DeferredActions& actions) {
@@ -332,6 +345,7 @@ void SessionConnection::Establish(StreamState& state, const v1::SessionResponse&
 void SessionConnection::CloseStream(StreamState& state, std::string_view rule, Time now,
                                     DeferredActions& actions) {
   state.Break();
+  state.EndReading();
   actions.Cancel(state.stream());
   if (now < next_complaint_at_) return;
   next_complaint_at_ = now + kPauseBetweenComplaints;
@@ -346,7 +360,10 @@ void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
     MutexLock lock(mutex_);
     StreamState& state = StateOf(stream);
     state.WriteEnds();
-    if (!ok) state.Break();
+    if (!ok) {
+      state.Break();
+      BeginRead(state, actions);
+    }
     Pump(Clock::now(), actions);
     if (state.BeginRelease()) actions.Release(stream);
   }
@@ -359,6 +376,7 @@ void SessionConnection::OnReadEnd(SessionStream& stream) {
     MutexLock lock(mutex_);
     StreamState& state = StateOf(stream);
     state.Break();
+    state.EndReading();
     if (state.BeginRelease()) actions.Release(stream);
   }
   actions.Run(transport_errors_);
@@ -478,6 +496,7 @@ SessionConnection::Time SessionConnection::OnDeadline() {
     MutexLock lock(mutex_);
     next = FailExpired(now, actions);
     next = std::min(next, CancelOverdue(now, actions));
+    next = std::min(next, BeginDeferredReads(now, actions));
     next = std::min(next, TrySessionAgain(now, actions));
     Pump(now, actions);
   }
@@ -513,7 +532,17 @@ SessionConnection::Time SessionConnection::CancelOverdue(Time now, DeferredActio
     }
     state->OnServerActivity();
     state->Break();
+    BeginRead(*state, actions);
     actions.Cancel(state->stream());
+  }
+  return next;
+}
+
+SessionConnection::Time SessionConnection::BeginDeferredReads(Time now, DeferredActions& actions) {
+  Time next = Time::max();
+  for (const auto& state : streams_) {
+    if (state->read_by() <= now) BeginRead(*state, actions);
+    next = std::min(next, state->read_by());
   }
   return next;
 }

@@ -84,6 +84,11 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // they request together.
   void RunTogether(DeferredActions& actions) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Begins the next read of a stream, or leaves it to the stream's next write.
+  void ReadOn(StreamState& state, Time now, DeferredActions& actions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void BeginRead(StreamState& state, DeferredActions& actions);
+
   // Receiving. Returns the rule that the frame breaks, or nothing.
   std::string_view TakeFrame(StreamState& state, v1::SessionResponse& frame,
                              DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,6 +117,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // The parts of OnDeadline(). Each returns the time of its next run.
   Time FailExpired(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time CancelOverdue(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Time BeginDeferredReads(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time TrySessionAgain(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   StreamState& StateOf(const SessionStream& stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -243,11 +243,12 @@ TEST_F(SessionConnectionTest, ADrainingServerIsLeftWithoutLosingAnything) {
   EXPECT_EQ(streams_.count(), 2u);
 }
 
-TEST_F(SessionConnectionTest, AnIdleDrainingStreamIsHalfClosedAtOnce) {
+TEST_F(SessionConnectionTest, AnIdleDrainingStreamIsHalfClosedOnceItIsRead) {
   Open();
   Reserve("1");
   stream().Say(Limits(100, 1 << 20));
   AnswerId(stream(), 1);
+  ASSERT_TRUE(stream().AwaitRead());
   v1::SessionResponse draining;
   draining.set_draining(true);
   stream().Say(draining);
@@ -263,6 +264,7 @@ TEST_F(SessionConnectionTest, AHalfClosedStreamThatTheServerDoesNotEndIsCancelle
   Reserve("1");
   stream().Say(Limits(100, 1 << 20));
   AnswerId(stream(), 1);
+  ASSERT_TRUE(stream().AwaitRead());
   v1::SessionResponse draining;
   draining.set_draining(true);
   stream().Say(draining);

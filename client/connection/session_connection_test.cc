@@ -168,6 +168,7 @@ TEST_P(RogueServer, LosesItsStream) {
   // Once, over any number of streams.
   v1::SessionResponse never_asked;
   never_asked.add_answers()->set_id(77);
+  ASSERT_TRUE(stream(1).AwaitRead());
   stream(1).Say(never_asked);
   Settle();
   EXPECT_TRUE(stream(1).cancelled());

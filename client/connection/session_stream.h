@@ -22,7 +22,8 @@ class SessionStream {
   // possibly several at once.
   class Events {
    public:
-    // A frame was received. No further frame is read before Read().
+    // A frame was received. No further frame is read before Read(), and neither the end
+    // of the stream nor of its frames is noticed before it, except by a failing write.
     virtual void OnFrame(SessionStream& stream, v1::SessionResponse frame) = 0;
     // The data of Write() or HalfClose() was sent, or (`ok` is false) can no
     // longer be sent.
@@ -41,7 +42,7 @@ class SessionStream {
   // Call it first, once; reads the first frame. Every stream that was started
   // ends with OnEnd.
   virtual void Start() = 0;
-  // Once for each OnFrame, from within it.
+  // Once for each OnFrame: from within it, or later. Before Release().
   virtual void Read() = 0;
   // `frame` is a serialised SessionRequest. Only one of these may be in
   // progress: until OnWritten.

@@ -55,8 +55,19 @@ bool StreamState::BeginHalfClose(Time owed_until) {
 }
 
 bool StreamState::BeginRelease() {
-  if (!broken_ || writing_ || released_) return false;
+  if (!broken_ || writing_ || released_ || reading_ != Reading::kEnded) return false;
   released_ = true;
+  return true;
+}
+
+void StreamState::DeferRead(Time read_by) {
+  if (reading_ == Reading::kDue) read_by_ = read_by;
+}
+
+bool StreamState::BeginRead() {
+  if (reading_ != Reading::kDue) return false;
+  reading_ = Reading::kUnderWay;
+  read_by_ = Time::max();
   return true;
 }
 

@@ -68,8 +68,23 @@ class StreamState {
   // True once: when a draining state has no unanswered operation. The
   // half-close begins.
   bool BeginHalfClose(Time owed_until);
-  // True once: when no further frame will be written.
+  // True once: when no further frame will be written, and none is being read.
   bool BeginRelease();
+
+  // Reading: one read at a time, from the start of the stream to the end of its frames.
+  // A read was completed by a frame.
+  void ReadEnds() { reading_ = Reading::kDue; }
+  // No read begins any more.
+  void EndReading() {
+    reading_ = Reading::kEnded;
+    read_by_ = Time::max();
+  }
+  // True if the next read is due: it begins.
+  bool BeginRead();
+  // A read that is due is left to the next write, until then.
+  void DeferRead(Time read_by);
+  // When a deferred read begins at the latest.
+  Time read_by() const { return read_by_; }
 
   // A frame was received: the server is alive.
   void OnServerActivity() { owed_until_ = Time::max(); }
@@ -77,6 +92,8 @@ class StreamState {
   Time owed_until() const { return owed_until_; }
 
  private:
+  enum class Reading { kUnderWay, kDue, kEnded };
+
   // Until the server has sent its limits: limits that no server refuses. A
   // first operation does not wait a round trip for the server's.
   static constexpr std::size_t kFirstInFlight = 64;
@@ -91,6 +108,8 @@ class StreamState {
   bool writing_ = false;
   bool half_closed_ = false;
   bool released_ = false;
+  Reading reading_ = Reading::kUnderWay;
+  Time read_by_ = Time::max();
   std::size_t max_in_flight_ = kFirstInFlight;
   std::size_t max_frame_bytes_ = kFirstFrameBytes;
   std::size_t max_frame_operations_ = kFirstFrameOperations;

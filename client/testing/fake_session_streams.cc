@@ -1,11 +1,14 @@
 #include "client/testing/fake_session_streams.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <utility>
 
 namespace idempotency::internal::testing {
 namespace {
+
+constexpr auto kPatience = std::chrono::seconds(10);
 
 void Check(bool condition, const char* rule) {
   if (condition) return;
@@ -120,6 +123,19 @@ bool FakeSessionStream::cancelled() const {
   return cancelled_;
 }
 
+bool FakeSessionStream::reading() const {
+  MutexLock lock(mutex_);
+  return reading_;
+}
+
+bool FakeSessionStream::AwaitRead() const {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(mutex_);
+  while (!reading_ && read_began_.WaitUntil(lock, deadline)) {
+  }
+  return reading_;
+}
+
 void FakeSessionStream::Start() {
   MutexLock lock(mutex_);
   Check(!started_, "Start twice");
@@ -131,8 +147,9 @@ void FakeSessionStream::Start() {
 
 void FakeSessionStream::Read() {
   MutexLock lock(mutex_);
-  Check(!reading_, "Read while reading");
+  Check(!reading_ && !released_, "Read while reading, or after the last write");
   reading_ = true;
+  read_began_.NotifyAll();
   Deliver();
 }
 

@@ -57,6 +57,10 @@ class FakeSessionStream final : public SessionStream {
   std::vector<v1::SessionRequest> frames() const;
   bool half_closed() const;
   bool cancelled() const;
+  // Whether a read is under way.
+  bool reading() const;
+  // Returns when one is; false if none begins within 10 s.
+  bool AwaitRead() const;
 
   void Start() override;
   void Read() override;
@@ -77,6 +81,7 @@ class FakeSessionStream final : public SessionStream {
   const Peer peer_;
 
   mutable Mutex mutex_;
+  mutable CondVar read_began_;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -146,6 +146,8 @@ inline constexpr std::size_t kListenerBytes = 512 * 1024 * 1024;
 // Threads for gRPC's built-in services, such as reflection. The services of this project use
 // none.
 inline constexpr int kMaxListenerThreads = 64;
+// Threads of idempotencyd that wait for the network and begin operations.
+inline constexpr int kMaxPollingThreads = 16;
 
 // The metrics' listener. Concurrent scrapes: one more ends the oldest.
 inline constexpr std::size_t kMaxScrapes = 32;

@@ -90,14 +90,14 @@ absl::Status Daemon::StartParts() {
 
   auto listener = GrpcListener::Start(
       options_.listen, credentials_->credentials(), BoundListener(options_),
-      [this](grpc::ServerBuilder& builder) { stack_->Register(builder); }, metrics_,
-      [this](const absl::Status& why) { stop_->Ask(why); });
+      [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
+        stack_->Register(builder, methods);
+      },
+      metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
 
-  // Between the port's opening and this line, a few microseconds, gRPC's health
-  // service reports SERVING.
-  health_.emplace(listener_->health());
+  health_.emplace(&listener_->health());
   monitor_ = stack_->Watch(
       [this](const absl::StatusOr<StoreGauges>& gauges) { Inspected(gauges.status()); });
   Log(LogLevel::kInfo, "serving",

@@ -25,7 +25,6 @@ namespace {
 // Plugins are for the whole process and for every server built after them.
 void EnablePlugins() {
   static const bool once = [] {
-    grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::channelz::experimental::InitChannelzService();
     ReflectErrorDetails();
@@ -79,14 +78,18 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   grpc::ServerBuilder builder;
   SetKeepalive(builder);
   SetBounds(options, builder);
-  std::unique_ptr<Handover> handover = builder.experimental().AddExternalConnectionAcceptor(
+  std::unique_ptr<GrpcListener> listener(new GrpcListener(sockets->address()));
+  listener->handover_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
-  add_services(builder);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) return absl::InternalError("gRPC cannot start a server in this process");
+  listener->health_.Register(builder, listener->methods_);
+  add_services(builder, listener->methods_);
+  listener->queues_ = std::make_unique<CallQueues>(builder);
+  listener->server_ = builder.BuildAndStart();
+  if (listener->server_ == nullptr) {
+    return absl::InternalError("gRPC cannot start a server in this process");
+  }
+  listener->queues_->Start(listener->methods_);
 
-  std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(std::move(server), std::move(handover), sockets->address()));
   Handover& to_grpc = *listener->handover_;
   const SocketAddress bound = sockets->Bound();
   listener->acceptor_ = std::make_unique<ConnectionAcceptor>(
@@ -106,19 +109,18 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   return listener;
 }
 
-GrpcListener::GrpcListener(std::unique_ptr<grpc::Server> server, std::unique_ptr<Handover> handover,
-                           NetworkAddress address)
-    : server_(std::move(server)), handover_(std::move(handover)), address_(std::move(address)) {}
+GrpcListener::GrpcListener(NetworkAddress address) : address_(std::move(address)) {}
 
 GrpcListener::~GrpcListener() { Drain(absl::ZeroDuration()); }
 
 void GrpcListener::Drain(absl::Duration timeout) {
-  if (drained_) return;
+  if (drained_ || server_ == nullptr) return;
   drained_ = true;
   probe_.reset();
   acceptor_.reset();
   server_->Shutdown(GrpcDeadlineIn(timeout));
   server_->Wait();
+  queues_->Stop();
 }
 
 }  // namespace idempotency::internal

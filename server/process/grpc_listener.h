@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_SERVER_PROCESS_GRPC_LISTENER_H_
 #define IDEMPOTENCY_SERVER_PROCESS_GRPC_LISTENER_H_
 
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -14,9 +13,12 @@
 
 #include "server/observability/observer.h"
 #include "server/process/connection_acceptor.h"
+#include "server/process/health_service.h"
 #include "server/process/listener_options.h"
 #include "server/process/network_address.h"
 #include "server/process/port_probe.h"
+#include "server/rpc/call_queues.h"
+#include "server/rpc/queued_methods.h"
 
 namespace idempotency::internal {
 
@@ -30,8 +32,9 @@ class GrpcListener {
   // connect.
   using OnDeaf = std::function<void(const absl::Status&)>;
 
-  // Registers the services, which outlive the listener.
-  using AddServices = std::function<void(grpc::ServerBuilder&)>;
+  // Registers the services, which outlive the listener, and adds those of their methods that are
+  // served on its queues.
+  using AddServices = std::function<void(grpc::ServerBuilder&, QueuedMethods&)>;
 
   // FAILED_PRECONDITION if it cannot listen there. `observer` must outlive it.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
@@ -44,7 +47,8 @@ class GrpcListener {
 
   // With the real port in place of 0.
   const NetworkAddress& address() const { return address_; }
-  grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
+  // No name has a status before it is set.
+  HealthService& health() { return health_; }
 
   // Stops accepting calls and waits for those that run; after `timeout` they
   // are cancelled. Returns when the last one has ended. Repeating it does
@@ -55,12 +59,15 @@ class GrpcListener {
   // The interface by which gRPC takes over a connection.
   using Handover = grpc::experimental::ExternalConnectionAcceptor;
 
-  GrpcListener(std::unique_ptr<grpc::Server> server, std::unique_ptr<Handover> handover,
-               NetworkAddress address);
+  explicit GrpcListener(NetworkAddress address);
 
-  const std::unique_ptr<grpc::Server> server_;
-  const std::unique_ptr<Handover> handover_;
   const NetworkAddress address_;
+  HealthService health_;
+  QueuedMethods methods_;
+  // Null until the server is built.
+  std::unique_ptr<CallQueues> queues_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Handover> handover_;
   // Null once it drains.
   std::unique_ptr<ConnectionAcceptor> acceptor_;
   std::unique_ptr<PortProbe> probe_;

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<TestingDaemon>> TestingDaemon::Start(
     const ServeTestingOptions& options, StopRequest* stop) {
   // Private constructor.
   std::unique_ptr<TestingDaemon> daemon(new TestingDaemon());
-  const auto add_services = [&daemon](grpc::ServerBuilder& builder) {
+  const auto add_services = [&daemon](grpc::ServerBuilder& builder, QueuedMethods& /*methods*/) {
     builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
     builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
     builder.RegisterService(&daemon->router_);
@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<TestingDaemon>> TestingDaemon::Start(
                                       [stop](const absl::Status& why) { stop->Ask(why); });
   if (!listener.ok()) return listener.status();
   daemon->listener_ = *std::move(listener);
-  daemon->listener_->health()->SetServingStatus("idempotency.v1.IdempotencyService", true);
+  daemon->listener_->health().SetServingStatus("idempotency.v1.IdempotencyService", true);
   return daemon;
 }
 

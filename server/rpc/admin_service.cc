@@ -32,7 +32,7 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
  public:
   using Method = absl::StatusOr<Response> (Administration::*)(const Request&, const AdminCaller&);
 
-  Call(IdempotencyAdminService& service, grpc::CallbackServerContext* context,
+  Call(IdempotencyAdminService& service, grpc::ServerContextBase* context,
        grpc::ByteBuffer* response, Method method, Permission permission)
       : service_(service),
         context_(context),
@@ -96,7 +96,7 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
   }
 
   IdempotencyAdminService& service_;
-  grpc::CallbackServerContext* const context_;
+  grpc::ServerContextBase* const context_;
   grpc::ByteBuffer* const bytes_;
   const Method method_;
   const Permission permission_;
@@ -108,48 +108,76 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
 };
 
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* IdempotencyAdminService::Answer(
-    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-    grpc::ByteBuffer* response,
+grpc::ServerUnaryReactor* IdempotencyAdminService::Begin(
+    grpc::ServerContextBase* context, grpc::ByteBuffer* request, grpc::ByteBuffer* response,
     absl::StatusOr<Response> (Administration::*method)(const Request&, const AdminCaller&),
     Permission permission) {
   // It deletes itself in OnDone.
   auto* const call =
       std::make_unique<Call<Request, Response>>(*this, context, response, method, permission)
           .release();
-  // gRPC made the buffer for this call alone, and not const.
-  call->Begin(const_cast<grpc::ByteBuffer&>(*request));
+  call->Begin(*request);
   return call;
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::BeginList(grpc::ServerContextBase* context,
+                                                             grpc::ByteBuffer* request,
+                                                             grpc::ByteBuffer* response) {
+  return Begin(context, request, response, &Administration::List, Permission::kRead);
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::BeginResolve(grpc::ServerContextBase* context,
+                                                                grpc::ByteBuffer* request,
+                                                                grpc::ByteBuffer* response) {
+  return Begin(context, request, response, &Administration::Resolve, Permission::kAdmin);
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::BeginPurge(grpc::ServerContextBase* context,
+                                                              grpc::ByteBuffer* request,
+                                                              grpc::ByteBuffer* response) {
+  return Begin(context, request, response, &Administration::Purge, Permission::kAdmin);
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::BeginReseal(grpc::ServerContextBase* context,
+                                                               grpc::ByteBuffer* request,
+                                                               grpc::ByteBuffer* response) {
+  return Begin(context, request, response, &Administration::Reseal, Permission::kAdmin);
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::BeginListAudit(grpc::ServerContextBase* context,
+                                                                  grpc::ByteBuffer* request,
+                                                                  grpc::ByteBuffer* response) {
+  return Begin(context, request, response, &Administration::ListAudit, Permission::kAdmin);
 }
 
 grpc::ServerUnaryReactor* IdempotencyAdminService::List(grpc::CallbackServerContext* context,
                                                         const grpc::ByteBuffer* request,
                                                         grpc::ByteBuffer* response) {
-  return Answer(context, request, response, &Administration::List, Permission::kRead);
+  return BeginList(context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyAdminService::Resolve(grpc::CallbackServerContext* context,
                                                            const grpc::ByteBuffer* request,
                                                            grpc::ByteBuffer* response) {
-  return Answer(context, request, response, &Administration::Resolve, Permission::kAdmin);
+  return BeginResolve(context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyAdminService::Purge(grpc::CallbackServerContext* context,
                                                          const grpc::ByteBuffer* request,
                                                          grpc::ByteBuffer* response) {
-  return Answer(context, request, response, &Administration::Purge, Permission::kAdmin);
+  return BeginPurge(context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyAdminService::Reseal(grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer* request,
                                                           grpc::ByteBuffer* response) {
-  return Answer(context, request, response, &Administration::Reseal, Permission::kAdmin);
+  return BeginReseal(context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyAdminService::ListAudit(grpc::CallbackServerContext* context,
                                                              const grpc::ByteBuffer* request,
                                                              grpc::ByteBuffer* response) {
-  return Answer(context, request, response, &Administration::ListAudit, Permission::kAdmin);
+  return BeginListAudit(context, OwnBuffer(request), response);
 }
 
 }  // namespace idempotency::internal

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_ADMIN_SERVICE_H_
 #define IDEMPOTENCY_SERVER_RPC_ADMIN_SERVICE_H_
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/statusor.h"
@@ -48,14 +49,25 @@ class IdempotencyAdminService final : public AdminServiceMethods {
                                       const grpc::ByteBuffer* request,
                                       grpc::ByteBuffer* response) override;
 
+  // The same methods under either API. `request` and `response` are of that call alone.
+  grpc::ServerUnaryReactor* BeginList(grpc::ServerContextBase* context, grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response);
+  grpc::ServerUnaryReactor* BeginResolve(grpc::ServerContextBase* context,
+                                         grpc::ByteBuffer* request, grpc::ByteBuffer* response);
+  grpc::ServerUnaryReactor* BeginPurge(grpc::ServerContextBase* context, grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response);
+  grpc::ServerUnaryReactor* BeginReseal(grpc::ServerContextBase* context, grpc::ByteBuffer* request,
+                                        grpc::ByteBuffer* response);
+  grpc::ServerUnaryReactor* BeginListAudit(grpc::ServerContextBase* context,
+                                           grpc::ByteBuffer* request, grpc::ByteBuffer* response);
+
  private:
   template <typename Request, typename Response>
   class Call;
 
   template <typename Request, typename Response>
-  grpc::ServerUnaryReactor* Answer(
-      grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-      grpc::ByteBuffer* response,
+  grpc::ServerUnaryReactor* Begin(
+      grpc::ServerContextBase* context, grpc::ByteBuffer* request, grpc::ByteBuffer* response,
       absl::StatusOr<Response> (Administration::*method)(const Request&, const AdminCaller&),
       Permission permission);
 

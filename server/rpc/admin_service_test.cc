@@ -30,6 +30,7 @@
 #include "server/rpc/idempotency_service.h"
 #include "server/store/memory_store.h"
 #include "server/store/testing/operations.h"
+#include "server/testing/api_server.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
@@ -109,25 +110,16 @@ class HeldLists final : public StoreDecorator<HeldLists> {
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-class AdminServiceTest : public ::testing::Test {
+class AdminServiceTest : public ::testing::TestWithParam<ServerApi> {
  protected:
   void SetUp() override {
     access_.Restrict(Granting({Permission::kRead, Permission::kAdmin}), clock_);
-    int port = 0;
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
-    builder.RegisterService(&service_);
-    builder.RegisterService(&admin_);
-    server_ = builder.BuildAndStart();
-    ASSERT_NE(server_, nullptr);
-    channel_ =
-        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
+    server_ = std::make_unique<ApiServer>(GetParam(), service_, &admin_);
+    channel_ = server_->Channel();
     stub_ = v1::IdempotencyAdminService::NewStub(channel_);
   }
   void TearDown() override {
     waiters_.Close();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
     server_.reset();
     worker_.Close();
     batcher_.Close();
@@ -227,12 +219,12 @@ class AdminServiceTest : public ::testing::Test {
   Administration administration_{store_, waiters_, observer_};
   AdminWorker worker_;
   IdempotencyAdminService admin_{administration_, worker_, batcher_.budget(), access_};
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ApiServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyAdminService::Stub> stub_;
 };
 
-TEST_F(AdminServiceTest, ListsPageByPage) {
+TEST_P(AdminServiceTest, ListsPageByPage) {
   std::set<std::string> keys;
   for (int i = 0; i < 7; ++i) keys.insert(Unknown(absl::StrCat("key-", i)).key);
   Reserved("other", "orders");
@@ -257,7 +249,7 @@ TEST_F(AdminServiceTest, ListsPageByPage) {
   EXPECT_EQ(pages, 3);
 }
 
-TEST_F(AdminServiceTest, APageTokenLeadsIntoNoOtherRequest) {
+TEST_P(AdminServiceTest, APageTokenLeadsIntoNoOtherRequest) {
   for (int i = 0; i < 3; ++i) Unknown(absl::StrCat("key-", i));
   for (int i = 0; i < 3; ++i) Unknown(absl::StrCat("key-", i), "orders");
   v1::ListRequest request;
@@ -283,7 +275,7 @@ TEST_F(AdminServiceTest, APageTokenLeadsIntoNoOtherRequest) {
   EXPECT_EQ(ReasonOf(ListAudit(audit).status()), Reason::kRequestInvalid);
 }
 
-TEST_F(AdminServiceTest, SettlesAndPurgesAndTells) {
+TEST_P(AdminServiceTest, SettlesAndPurgesAndTells) {
   const RecordKey one = Unknown("one");
   const RecordKey two = Unknown("two");
   v1::ResolveRequest dry = Completing(one);
@@ -331,7 +323,7 @@ TEST_F(AdminServiceTest, SettlesAndPurgesAndTells) {
 }
 
 // By id: a caller that may not administer its namespace gets the answer for a missing one.
-TEST_F(AdminServiceTest, ARecordOfAForbiddenNamespaceLooksMissing) {
+TEST_P(AdminServiceTest, ARecordOfAForbiddenNamespaceLooksMissing) {
   const RecordKey theirs = Unknown("theirs", "secret");
   v1::ResolveRequest resolve = Releasing(theirs);
   EXPECT_EQ(Resolve(resolve).status().code(), absl::StatusCode::kPermissionDenied);
@@ -357,7 +349,7 @@ TEST_F(AdminServiceTest, ARecordOfAForbiddenNamespaceLooksMissing) {
   EXPECT_THAT(observer_.acts(), IsEmpty());
 }
 
-TEST_F(AdminServiceTest, ANameThatCannotBeLoggedIsRefused) {
+TEST_P(AdminServiceTest, ANameThatCannotBeLoggedIsRefused) {
   const RecordKey key = Unknown("one");
   for (const std::string& name : {std::string(), std::string("a\nb"), std::string(256, 'a')}) {
     AdminCaller caller;
@@ -368,7 +360,7 @@ TEST_F(AdminServiceTest, ANameThatCannotBeLoggedIsRefused) {
   EXPECT_THAT(observer_.acts(), IsEmpty());
 }
 
-TEST_F(AdminServiceTest, AReaderMayListAndNothingElse) {
+TEST_P(AdminServiceTest, AReaderMayListAndNothingElse) {
   const RecordKey key = Unknown("one");
   access_.Replace(Granting({Permission::kRead}));
   v1::ListRequest list;
@@ -385,7 +377,7 @@ TEST_F(AdminServiceTest, AReaderMayListAndNothingElse) {
   EXPECT_THAT(observer_.acts(), IsEmpty());
 }
 
-TEST_F(AdminServiceTest, NamesEveryFieldThatIsWrong) {
+TEST_P(AdminServiceTest, NamesEveryFieldThatIsWrong) {
   const auto fields_of = [](const absl::Status& status) {
     std::set<std::string> fields;
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -426,7 +418,7 @@ TEST_F(AdminServiceTest, NamesEveryFieldThatIsWrong) {
               ElementsAre("created_after", "namespace", "page_size"));
 }
 
-TEST_F(AdminServiceTest, RefusesWhatIsNoMessage) {
+TEST_P(AdminServiceTest, RefusesWhatIsNoMessage) {
   for (const char* const method : {"List", "Resolve", "Purge", "Reseal", "ListAudit"}) {
     const grpc::Slice slice("\xff\xff");
     const grpc::ByteBuffer request(&slice, 1);
@@ -447,7 +439,7 @@ TEST_F(AdminServiceTest, RefusesWhatIsNoMessage) {
   }
 }
 
-TEST_F(AdminServiceTest, PurgesALargeScopeInSteps) {
+TEST_P(AdminServiceTest, PurgesALargeScopeInSteps) {
   constexpr int kRecords = 2 * limits::kMaxPurgeStep + 7;
   for (int i = 0; i < kRecords; ++i) Unknown(absl::StrCat("key-", i));
   v1::PurgeRequest request = PurgingScope();
@@ -465,7 +457,7 @@ TEST_F(AdminServiceTest, PurgesALargeScopeInSteps) {
 }
 
 // A process that ends does not finish a purge: its caller continues elsewhere.
-TEST_F(AdminServiceTest, APurgeThatIsCutShortContinuesWithItsToken) {
+TEST_P(AdminServiceTest, APurgeThatIsCutShortContinuesWithItsToken) {
   constexpr int kRecords = limits::kMaxPurgeStep + 7;
   for (int i = 0; i < kRecords; ++i) Unknown(absl::StrCat("key-", i));
   worker_.Hurry();
@@ -485,7 +477,7 @@ TEST_F(AdminServiceTest, APurgeThatIsCutShortContinuesWithItsToken) {
 }
 
 // A caller that waits for the running attempt gets what the administrator decided.
-TEST_F(AdminServiceTest, AWaitingCallerIsAnsweredAtOnce) {
+TEST_P(AdminServiceTest, AWaitingCallerIsAnsweredAtOnce) {
   const RecordKey key = Reserved("running").first;
   const auto stub = v1::IdempotencyService::NewStub(channel_);
   v1::ReserveRequest request;
@@ -508,7 +500,7 @@ TEST_F(AdminServiceTest, AWaitingCallerIsAnsweredAtOnce) {
   EXPECT_EQ(response.replay().reply().body(), "paid");
 }
 
-TEST_F(AdminServiceTest, OneMoreThanItsCallsIsTurnedAway) {
+TEST_P(AdminServiceTest, OneMoreThanItsCallsIsTurnedAway) {
   store_.Shut();
   v1::ListRequest request;
   request.set_namespace_("payments");
@@ -540,6 +532,10 @@ TEST_F(AdminServiceTest, OneMoreThanItsCallsIsTurnedAway) {
     EXPECT_NE(answers[i].code(), absl::StatusCode::kOk) << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Api, AdminServiceTest,
+                         ::testing::Values(ServerApi::kCallback, ServerApi::kCompletionQueue),
+                         [](const auto& api) { return NameOf(api.param); });
 
 }  // namespace
 }  // namespace idempotency::internal

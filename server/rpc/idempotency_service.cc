@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/rpc/unary_call.h"
+#include "server/rpc/unary_request.h"
 
 namespace idempotency::internal {
 
@@ -16,52 +17,75 @@ IdempotencyService::IdempotencyService(Batcher& batcher, InFlightWaiters& waiter
       max_request_parsed_bytes_(options.max_request_parsed_bytes) {}
 
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* IdempotencyService::Answer(
-    OperationKind kind, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+grpc::ServerUnaryReactor* IdempotencyService::Begin(
+    OperationKind kind, grpc::ServerContextBase* context, grpc::ByteBuffer* request,
     grpc::ByteBuffer* response,
     void (Operations::*ask)(const Request&, PendingResponse<Response>&, Batcher::Group*)) {
   // It deletes itself in OnDone.
   auto* const call =
       std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_, access_, response)
           .release();
-  // gRPC made the buffer for this call alone, and not const. Any rest in it stays until
-  // the call has ended.
-  call->Begin(const_cast<grpc::ByteBuffer&>(*request), max_request_parsed_bytes_, ask);
+  // Any rest in the request stays until the call has ended.
+  call->Begin(*request, max_request_parsed_bytes_, ask);
   return call;
+}
+
+grpc::ServerUnaryReactor* IdempotencyService::BeginCall(OperationKind kind,
+                                                        grpc::ServerContextBase* context,
+                                                        grpc::ByteBuffer* request,
+                                                        grpc::ByteBuffer* response) {
+  switch (kind) {
+    case OperationKind::kReserve:
+      return Begin(kind, context, request, response, &Operations::Reserve);
+    case OperationKind::kComplete:
+      return Begin(kind, context, request, response, &Operations::Complete);
+    case OperationKind::kRelease:
+      return Begin(kind, context, request, response, &Operations::Release);
+    case OperationKind::kExtend:
+      return Begin(kind, context, request, response, &Operations::Extend);
+    case OperationKind::kGet:
+      break;
+  }
+  return Begin(kind, context, request, response, &Operations::Get);
 }
 
 grpc::ServerUnaryReactor* IdempotencyService::Reserve(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
-  return Answer(OperationKind::kReserve, context, request, response, &Operations::Reserve);
+  return BeginCall(OperationKind::kReserve, context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyService::Complete(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request,
                                                        grpc::ByteBuffer* response) {
-  return Answer(OperationKind::kComplete, context, request, response, &Operations::Complete);
+  return BeginCall(OperationKind::kComplete, context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyService::Release(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
-  return Answer(OperationKind::kRelease, context, request, response, &Operations::Release);
+  return BeginCall(OperationKind::kRelease, context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyService::Extend(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return Answer(OperationKind::kExtend, context, request, response, &Operations::Extend);
+  return BeginCall(OperationKind::kExtend, context, OwnBuffer(request), response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyService::Get(grpc::CallbackServerContext* context,
                                                   const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
-  return Answer(OperationKind::kGet, context, request, response, &Operations::Get);
+  return BeginCall(OperationKind::kGet, context, OwnBuffer(request), response);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService::Session(
     grpc::CallbackServerContext* context) {
+  return BeginSession(context);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService::BeginSession(
+    grpc::ServerContextBase* context) {
   std::unique_ptr<Caller> caller;
   if (access_ != nullptr) caller = std::make_unique<Caller>(*access_, *context);
   // It deletes itself in OnDone.

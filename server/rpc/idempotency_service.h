@@ -68,13 +68,19 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
       grpc::CallbackServerContext* context) override;
 
+  // The same methods under either API. `request` and `response` are of that call alone.
+  grpc::ServerUnaryReactor* BeginCall(OperationKind kind, grpc::ServerContextBase* context,
+                                      grpc::ByteBuffer* request, grpc::ByteBuffer* response);
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* BeginSession(
+      grpc::ServerContextBase* context);
+
  private:
   template <typename Request, typename Response>
-  grpc::ServerUnaryReactor* Answer(OperationKind kind, grpc::CallbackServerContext* context,
-                                   const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                   void (Operations::*ask)(const Request&,
-                                                           PendingResponse<Response>&,
-                                                           Batcher::Group*));
+  grpc::ServerUnaryReactor* Begin(OperationKind kind, grpc::ServerContextBase* context,
+                                  grpc::ByteBuffer* request, grpc::ByteBuffer* response,
+                                  void (Operations::*ask)(const Request&,
+                                                          PendingResponse<Response>&,
+                                                          Batcher::Group*));
 
   Operations operations_;
   SessionRegistry sessions_;

@@ -21,6 +21,7 @@
 #include "server/store/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/answers.h"
+#include "server/testing/api_server.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 
@@ -30,27 +31,17 @@ namespace {
 using Counts = CountingObserver::Counts;
 
 // The service as a client sees it, over a socket of the loopback interface.
-class IdempotencyServiceTest : public ::testing::Test {
+class IdempotencyServiceTest : public ::testing::TestWithParam<ServerApi> {
  protected:
   void SetUp() override {
-    int port = 0;
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
-    builder.RegisterService(&service_);
-    server_ = builder.BuildAndStart();
-    ASSERT_NE(server_, nullptr);
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
-    channel_ = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port),
-                                         grpc::InsecureChannelCredentials(), arguments);
+    server_ = std::make_unique<ApiServer>(GetParam(), service_);
+    channel_ = server_->Channel();
     stub_ = v1::IdempotencyService::NewStub(channel_);
   }
 
   void TearDown() override {
     store_.Open();
     waiters_.Close();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
     server_.reset();
     batcher_.Close();
     EXPECT_EQ(batcher_.budget().held(), 0u) << "whatever became of the answers";
@@ -137,12 +128,12 @@ class IdempotencyServiceTest : public ::testing::Test {
       batcher_, waiters_, observer_,
       IdempotencyServiceOptions{
           {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), false, &clock_}, {}}};
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ApiServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
 
-TEST_F(IdempotencyServiceTest, ReservesCompletesAndReplays) {
+TEST_P(IdempotencyServiceTest, ReservesCompletesAndReplays) {
   const v1::ReserveResponse first = Reserve(ReserveRequestFor("one"));
   ASSERT_TRUE(first.has_reserved());
   EXPECT_EQ(first.record_id(), IdNamed("one").ToString());
@@ -162,7 +153,7 @@ TEST_F(IdempotencyServiceTest, ReservesCompletesAndReplays) {
   EXPECT_EQ(observer_.counts().verdicts, 2u);
 }
 
-TEST_F(IdempotencyServiceTest, GrantsAndReplaysCarryTheLabelsOfTheFirstReservation) {
+TEST_P(IdempotencyServiceTest, GrantsAndReplaysCarryTheLabelsOfTheFirstReservation) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   (*request.mutable_labels())["build"] = "41";
   (*request.mutable_labels())["request"] = "r-1";
@@ -176,7 +167,7 @@ TEST_F(IdempotencyServiceTest, GrantsAndReplaysCarryTheLabelsOfTheFirstReservati
                                               ::testing::Pair("request", "r-1")));
 }
 
-TEST_F(IdempotencyServiceTest, InFlightHasARetryDelay) {
+TEST_P(IdempotencyServiceTest, InFlightHasARetryDelay) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   Reserve(request);
   const v1::ReserveResponse in_flight = Reserve(request);
@@ -192,7 +183,7 @@ TEST_F(IdempotencyServiceTest, InFlightHasARetryDelay) {
   EXPECT_EQ(Reserve(request).in_flight().retry_after().nanos(), 100'000'000);
 }
 
-TEST_F(IdempotencyServiceTest, AnotherRequestIsAMismatchAndCounted) {
+TEST_P(IdempotencyServiceTest, AnotherRequestIsAMismatchAndCounted) {
   Reserve(ReserveRequestFor("one"));
   const v1::ReserveResponse response = Reserve(ReserveRequestFor("one", 'b'));
   ASSERT_TRUE(response.has_mismatch());
@@ -200,7 +191,7 @@ TEST_F(IdempotencyServiceTest, AnotherRequestIsAMismatchAndCounted) {
   EXPECT_EQ(observer_.counts().mismatches, 1u);
 }
 
-TEST_F(IdempotencyServiceTest, ALapsedReservationUnderRecoveryIsOutcomeUnknown) {
+TEST_P(IdempotencyServiceTest, ALapsedReservationUnderRecoveryIsOutcomeUnknown) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   request.set_on_lease_expiry(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
   Reserve(request);
@@ -212,14 +203,14 @@ TEST_F(IdempotencyServiceTest, ALapsedReservationUnderRecoveryIsOutcomeUnknown) 
   EXPECT_EQ(recovering.reserved().attempt(), 2u);
 }
 
-TEST_F(IdempotencyServiceTest, AnOldKeyIsExpired) {
+TEST_P(IdempotencyServiceTest, AnOldKeyIsExpired) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   request.mutable_record_key()->set_key(
       Uuid::TimeOrdered(clock_.Now() - absl::Hours(25)).ToString());
   EXPECT_TRUE(Reserve(request).has_expired());
 }
 
-TEST_F(IdempotencyServiceTest, APauseIsReportedInFullAndALeaseIsNot) {
+TEST_P(IdempotencyServiceTest, APauseIsReportedInFullAndALeaseIsNot) {
   const v1::ReserveRequest request = ReserveRequestFor("one");
   v1::ReleaseRequest release;
   *release.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -231,7 +222,7 @@ TEST_F(IdempotencyServiceTest, APauseIsReportedInFullAndALeaseIsNot) {
   EXPECT_EQ(Reserve(request).in_flight().retry_after().seconds(), 600);
 }
 
-TEST_F(IdempotencyServiceTest, AnUnknownOutcomeHasItsCauseAndTime) {
+TEST_P(IdempotencyServiceTest, AnUnknownOutcomeHasItsCauseAndTime) {
   const v1::ReserveRequest request = ReserveRequestFor("one");
   v1::ReleaseRequest release;
   *release.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -247,7 +238,7 @@ TEST_F(IdempotencyServiceTest, AnUnknownOutcomeHasItsCauseAndTime) {
   EXPECT_EQ(unknown.since().seconds(), absl::ToUnixSeconds(clock_.Now()));
 }
 
-TEST_F(IdempotencyServiceTest, ExtendsWithACheckpointAndReleases) {
+TEST_P(IdempotencyServiceTest, ExtendsWithACheckpointAndReleases) {
   const v1::ReserveResponse first = Reserve(ReserveRequestFor("one"));
   v1::ExtendRequest extend;
   *extend.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -278,7 +269,7 @@ TEST_F(IdempotencyServiceTest, ExtendsWithACheckpointAndReleases) {
   EXPECT_EQ(second.reserved().checkpoint(), "step 2");
 }
 
-TEST_F(IdempotencyServiceTest, GetsTheReplyOnlyInTheFullView) {
+TEST_P(IdempotencyServiceTest, GetsTheReplyOnlyInTheFullView) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   *request.mutable_parent() = ToProto(KeyNamed("parent"));
   (*request.mutable_labels())["build"] = "42";
@@ -303,7 +294,7 @@ TEST_F(IdempotencyServiceTest, GetsTheReplyOnlyInTheFullView) {
   EXPECT_EQ(record.reply().body(), "done");
 }
 
-TEST_F(IdempotencyServiceTest, AMissingRecordIsNotFound) {
+TEST_P(IdempotencyServiceTest, AMissingRecordIsNotFound) {
   v1::GetRequest get;
   get.set_record_id(Uuid::Random().ToString());
   v1::Record record;
@@ -312,7 +303,7 @@ TEST_F(IdempotencyServiceTest, AMissingRecordIsNotFound) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRecordNotFound);
 }
 
-TEST_F(IdempotencyServiceTest, AStaleTokenIsRefused) {
+TEST_P(IdempotencyServiceTest, AStaleTokenIsRefused) {
   Reserve(ReserveRequestFor("one"));
   const grpc::Status status = Complete("one", Uuid::Random().ToString());
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
@@ -320,7 +311,7 @@ TEST_F(IdempotencyServiceTest, AStaleTokenIsRefused) {
   EXPECT_EQ(observer_.counts().reservations_lost, 1u);
 }
 
-TEST_F(IdempotencyServiceTest, ADamagedReplyIsDataLoss) {
+TEST_P(IdempotencyServiceTest, ADamagedReplyIsDataLoss) {
   const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed("one")})[0]).token;
   CompleteOp damaged = CompleteNamed("one", token);
   damaged.reply.digest[0] ^= 1;
@@ -338,7 +329,7 @@ TEST_F(IdempotencyServiceTest, ADamagedReplyIsDataLoss) {
   EXPECT_EQ(observer_.counts().verdicts, 0u);
 }
 
-TEST_F(IdempotencyServiceTest, AReplyOverTheLimitIsStoredWithoutItsContent) {
+TEST_P(IdempotencyServiceTest, AReplyOverTheLimitIsStoredWithoutItsContent) {
   const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
   ASSERT_TRUE(Complete("one", token, std::string(limits::kMaxReplyBytes + 1, 'b')).ok());
   const v1::Reply reply = Reserve(ReserveRequestFor("one")).replay().reply();
@@ -348,7 +339,7 @@ TEST_F(IdempotencyServiceTest, AReplyOverTheLimitIsStoredWithoutItsContent) {
 }
 
 // The same for a call that waited for the reply as for one that found it.
-TEST_F(IdempotencyServiceTest, AReplyOverTheCallersLimitIsMarkedAndLacksItsContent) {
+TEST_P(IdempotencyServiceTest, AReplyOverTheCallersLimitIsMarkedAndLacksItsContent) {
   const v1::ReserveRequest plain = ReserveRequestFor("one");
   const std::string token = Reserve(plain).reserved().reservation_token();
   v1::ReserveRequest small = plain;
@@ -380,7 +371,7 @@ TEST_F(IdempotencyServiceTest, AReplyOverTheCallersLimitIsMarkedAndLacksItsConte
   }
 }
 
-TEST_F(IdempotencyServiceTest, EveryMethodRefusesAnEmptyRequest) {
+TEST_P(IdempotencyServiceTest, EveryMethodRefusesAnEmptyRequest) {
   const auto expect_refused = [](const grpc::Status& status, const std::string& field) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
     const ErrorDetails details = DetailsOf(FromGrpcStatus(status));
@@ -407,7 +398,7 @@ TEST_F(IdempotencyServiceTest, EveryMethodRefusesAnEmptyRequest) {
 
 constexpr const char* kMethods[] = {"Reserve", "Complete", "Release", "Extend", "Get"};
 
-TEST_F(IdempotencyServiceTest, EveryMethodRefusesWhatIsNoMessage) {
+TEST_P(IdempotencyServiceTest, EveryMethodRefusesWhatIsNoMessage) {
   for (const char* const method : kMethods) {
     for (const std::string& bytes : {std::string("\xff\xff"), std::string("\x0a\x7f short")}) {
       const absl::Status refused = CallRaw(method, bytes);
@@ -419,7 +410,7 @@ TEST_F(IdempotencyServiceTest, EveryMethodRefusesWhatIsNoMessage) {
 }
 
 // Two bytes on the wire are a field, which takes a few dozen once it is parsed.
-TEST_F(IdempotencyServiceTest, EveryMethodRefusesARequestThatWouldTakeMuchMemory) {
+TEST_P(IdempotencyServiceTest, EveryMethodRefusesARequestThatWouldTakeMuchMemory) {
   std::string wide;
   for (int i = 0; i < 2'000'000; ++i) wide += "\x7b\x7c";
   for (const char* const method : kMethods) {
@@ -433,7 +424,7 @@ TEST_F(IdempotencyServiceTest, EveryMethodRefusesARequestThatWouldTakeMuchMemory
 }
 
 // Bytes that would be refused once they are parsed.
-TEST_F(IdempotencyServiceTest, NothingIsParsedForWhichThereIsNoRoom) {
+TEST_P(IdempotencyServiceTest, NothingIsParsedForWhichThereIsNoRoom) {
   const std::size_t most = BatcherOptions().max_bytes;
   MemoryBudget::Hold held = batcher_.budget().HoldAnswer(most);
   for (const char* const method : kMethods) {
@@ -455,7 +446,7 @@ TEST_F(IdempotencyServiceTest, NothingIsParsedForWhichThereIsNoRoom) {
 }
 
 // Once parsed it takes five megabytes, and its operation a fifth of that.
-TEST_F(IdempotencyServiceTest, ARequestIsHeldNoLongerThanItIsRead) {
+TEST_P(IdempotencyServiceTest, ARequestIsHeldNoLongerThanItIsRead) {
   const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
   v1::CompleteRequest request;
   *request.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -477,7 +468,7 @@ TEST_F(IdempotencyServiceTest, ARequestIsHeldNoLongerThanItIsRead) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-TEST_F(IdempotencyServiceTest, AnErrorWithAWaitPushesRetriesBack) {
+TEST_P(IdempotencyServiceTest, AnErrorWithAWaitPushesRetriesBack) {
   store_.Fail(OperationKind::kReserve, Reason::kStoreUnavailable);
   grpc::ClientContext context;
   v1::ReserveResponse response;
@@ -513,7 +504,7 @@ class WaitingTest : public IdempotencyServiceTest {
   std::vector<std::thread> callers_;
 };
 
-TEST_F(WaitingTest, ACompletionThroughTheServiceWakesTheWaiters) {
+TEST_P(WaitingTest, ACompletionThroughTheServiceWakesTheWaiters) {
   const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
   for (int i = 0; i < 8; ++i) Wait("one");
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 8));
@@ -527,7 +518,7 @@ TEST_F(WaitingTest, ACompletionThroughTheServiceWakesTheWaiters) {
   }
 }
 
-TEST_F(WaitingTest, ACancelledWaiterIsNeverGranted) {
+TEST_P(WaitingTest, ACancelledWaiterIsNeverGranted) {
   const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
   grpc::ClientContext context;
   Wait("one", &context);
@@ -545,7 +536,7 @@ TEST_F(WaitingTest, ACancelledWaiterIsNeverGranted) {
   EXPECT_EQ(memory_.Get({GetNamed("one")})[0]->state, RecordState::kReleased);
 }
 
-TEST_F(WaitingTest, AGrantForACallerThatHungUpIsGivenBack) {
+TEST_P(WaitingTest, AGrantForACallerThatHungUpIsGivenBack) {
   store_.Shut();
   grpc::ClientContext context;
   Wait("one", &context);
@@ -560,7 +551,7 @@ TEST_F(WaitingTest, AGrantForACallerThatHungUpIsGivenBack) {
   EXPECT_EQ(memory_.Get({GetNamed("one")})[0]->state, RecordState::kReleased);
 }
 
-TEST_F(WaitingTest, CloseOfTheWaitRoomAnswersTheWaiters) {
+TEST_P(WaitingTest, CloseOfTheWaitRoomAnswersTheWaiters) {
   Reserve(ReserveRequestFor("one"));
   Wait("one");
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
@@ -570,7 +561,7 @@ TEST_F(WaitingTest, CloseOfTheWaitRoomAnswersTheWaiters) {
   EXPECT_TRUE(responses[0].second.has_in_flight());
 }
 
-TEST_F(WaitingTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
+TEST_P(WaitingTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
   Reserve(ReserveRequestFor("one"));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -583,7 +574,7 @@ TEST_F(WaitingTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
   EXPECT_TRUE(responses[0].second.has_in_flight()) << responses[0].first.error_message();
 }
 
-TEST_F(WaitingTest, AReleaseThroughTheServiceLetsAWaiterRun) {
+TEST_P(WaitingTest, AReleaseThroughTheServiceLetsAWaiterRun) {
   const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
   Wait("one");
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
@@ -597,6 +588,13 @@ TEST_F(WaitingTest, AReleaseThroughTheServiceLetsAWaiterRun) {
   ASSERT_EQ(responses.size(), 1u);
   EXPECT_EQ(responses[0].second.reserved().attempt(), 2u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Api, IdempotencyServiceTest,
+                         ::testing::Values(ServerApi::kCallback, ServerApi::kCompletionQueue),
+                         [](const auto& api) { return NameOf(api.param); });
+INSTANTIATE_TEST_SUITE_P(Api, WaitingTest,
+                         ::testing::Values(ServerApi::kCallback, ServerApi::kCompletionQueue),
+                         [](const auto& api) { return NameOf(api.param); });
 
 }  // namespace
 }  // namespace idempotency::internal

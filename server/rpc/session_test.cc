@@ -17,6 +17,7 @@
 #include "server/rpc/idempotency_service.h"
 #include "server/store/memory_store.h"
 #include "server/store/testing/operations.h"
+#include "server/testing/api_server.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 
@@ -164,7 +165,7 @@ class Caller {
   int unexpected_ = 0;
 };
 
-class SessionTest : public ::testing::Test {
+class SessionTest : public ::testing::TestWithParam<ServerApi> {
  protected:
   void SetUp() override { Serve({}); }
 
@@ -182,25 +183,14 @@ class SessionTest : public ::testing::Test {
     options.session = session;
     service_ = std::make_unique<IdempotencyService>(*batcher_, *waiters_, observer_, options);
 
-    int port = 0;
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
-    builder.SetMaxSendMessageSize(limits::kMaxMessageBytes);
-    builder.RegisterService(service_.get());
-    server_ = builder.BuildAndStart();
-    ASSERT_NE(server_, nullptr);
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
-    stub_ = v1::IdempotencyService::NewStub(grpc::CreateCustomChannel(
-        "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), arguments));
+    server_ = std::make_unique<ApiServer>(GetParam(), *service_);
+    stub_ = v1::IdempotencyService::NewStub(server_->Channel());
   }
 
   void StopServing() {
     store_.Open();
     if (server_ == nullptr) return;
     waiters_->Close();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
     server_.reset();
     batcher_->Close();
     EXPECT_EQ(batcher_->budget().held(), 0u) << "whatever became of the answers";
@@ -237,7 +227,7 @@ class SessionTest : public ::testing::Test {
   std::unique_ptr<Batcher> batcher_;
   std::unique_ptr<InFlightWaiters> waiters_;
   std::unique_ptr<IdempotencyService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ApiServer> server_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
 
@@ -254,7 +244,7 @@ TEST(SessionOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.max_frame_parsed_bytes, 4 * limits::kMaxMessageBytes);
 }
 
-TEST_F(SessionTest, TheFirstFrameHasTheLimits) {
+TEST_P(SessionTest, TheFirstFrameHasTheLimits) {
   Caller caller(*stub_);
   const v1::SessionLimits limits = caller.First().limits();
   EXPECT_EQ(limits.max_in_flight(), limits::kMaxSessionInFlight);
@@ -267,7 +257,7 @@ TEST_F(SessionTest, TheFirstFrameHasTheLimits) {
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
 }
 
-TEST_F(SessionTest, DoesEveryOperation) {
+TEST_P(SessionTest, DoesEveryOperation) {
   Caller caller(*stub_);
   const v1::SessionAnswer reserved = caller.Ask(ReserveAs(1, "one"));
   EXPECT_FALSE(reserved.has_error());
@@ -285,7 +275,7 @@ TEST_F(SessionTest, DoesEveryOperation) {
   EXPECT_EQ(observer_.counts().verdicts, 4u);
 }
 
-TEST_F(SessionTest, AFrameIsOneBatchAndIsAnsweredInOne) {
+TEST_P(SessionTest, AFrameIsOneBatchAndIsAnsweredInOne) {
   Caller caller(*stub_);
   caller.First();
   std::vector<v1::SessionOperation> operations;
@@ -301,7 +291,7 @@ TEST_F(SessionTest, AFrameIsOneBatchAndIsAnsweredInOne) {
   EXPECT_THAT(calls[0].ids, SizeIs(100));
 }
 
-TEST_F(SessionTest, AFailureIsWhatTheMethodWouldHaveAnswered) {
+TEST_P(SessionTest, AFailureIsWhatTheMethodWouldHaveAnswered) {
   Caller caller(*stub_);
   const v1::SessionError lost = caller.Ask(CompleteAs(1, "one", Uuid::Random().ToString())).error();
   EXPECT_EQ(lost.code(), grpc::StatusCode::FAILED_PRECONDITION);
@@ -310,7 +300,7 @@ TEST_F(SessionTest, AFailureIsWhatTheMethodWouldHaveAnswered) {
   EXPECT_EQ(observer_.counts().failed_rpcs, 1u);
 }
 
-TEST_F(SessionTest, AnOperationThatIsNotValidFailsAlone) {
+TEST_P(SessionTest, AnOperationThatIsNotValidFailsAlone) {
   Caller caller(*stub_);
   v1::SessionOperation without_key = ReserveAs(2, "two");
   without_key.mutable_reserve()->clear_record_key();
@@ -330,7 +320,7 @@ TEST_F(SessionTest, AnOperationThatIsNotValidFailsAlone) {
   EXPECT_TRUE(answers[5].reserve().has_reserved());
 }
 
-TEST_F(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
+TEST_P(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
   Caller caller(*stub_);
   OccupyWorker();
   ASSERT_TRUE(caller.Send({ReserveAs(1, "one")}));
@@ -348,7 +338,7 @@ TEST_F(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
   EXPECT_FALSE(memory_.Get({GetNamed("other")})[0].ok());
 }
 
-TEST_F(SessionTest, AnEmptyFrameEndsTheStream) {
+TEST_P(SessionTest, AnEmptyFrameEndsTheStream) {
   Caller caller(*stub_);
   ASSERT_TRUE(caller.Send({}));
   const grpc::Status status = caller.Status();
@@ -356,11 +346,11 @@ TEST_F(SessionTest, AnEmptyFrameEndsTheStream) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
 }
 
-TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
+TEST_P(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
   grpc::ClientContext context;
   v1::SessionRequest frame = FrameOf({ReserveAs(1, "one")});
   grpc::Slice bytes(frame.SerializeAsString() + "\x0f");
-  grpc::GenericStub generic(server_->InProcessChannel({}));
+  grpc::GenericStub generic(server_->InProcessChannel());
   grpc::CompletionQueue queue;
   const auto await = [&queue] {
     void* tag = nullptr;
@@ -387,7 +377,7 @@ TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
 
 // With any other operation on the stream: neither a caller that waits for a running attempt nor an
 // operation without the store's answer keeps it open.
-TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamAtOnceWaitersIncluded) {
+TEST_P(SessionTest, AFrameThatCannotBeReadEndsTheStreamAtOnceWaitersIncluded) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Send({ReserveAs(2, "one", /*max_wait_s=*/60)}));
@@ -414,7 +404,7 @@ TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamAtOnceWaitersIncluded) {
   EXPECT_TRUE(next.Ask(ReserveAs(5, "five")).reserve().has_reserved());
 }
 
-TEST_F(SessionTest, StreamsThatEndWithTheirOperationsUnderWayLeaveNothingBehind) {
+TEST_P(SessionTest, StreamsThatEndWithTheirOperationsUnderWayLeaveNothingBehind) {
   for (std::size_t round = 0; round < 20; ++round) {
     OccupyWorker();
     {
@@ -432,7 +422,7 @@ TEST_F(SessionTest, StreamsThatEndWithTheirOperationsUnderWayLeaveNothingBehind)
   EXPECT_TRUE(caller.Ask(ReserveAs(1, "after")).reserve().has_reserved());
 }
 
-TEST_F(SessionTest, AFrameOfTooManyOperationsEndsTheStreamBeforeAnyIsBegun) {
+TEST_P(SessionTest, AFrameOfTooManyOperationsEndsTheStreamBeforeAnyIsBegun) {
   SessionOptions options;
   options.max_frame_operations = 3;
   Serve(options);
@@ -453,7 +443,7 @@ TEST_F(SessionTest, AFrameOfTooManyOperationsEndsTheStreamBeforeAnyIsBegun) {
   EXPECT_FALSE(memory_.Get({GetNamed("four")})[0].ok());
 }
 
-TEST_F(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
+TEST_P(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
   SessionOptions options;
   options.max_frame_parsed_bytes = 64 * 1024;
   Serve(options);
@@ -465,7 +455,7 @@ TEST_F(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
 }
 
 // A caller that sends only invalid requests, and does not read the answers.
-TEST_F(SessionTest, UnreadErrorsAreBounded) {
+TEST_P(SessionTest, UnreadErrorsAreBounded) {
   SessionOptions options;
   options.max_unwritten_bytes = 64 * 1024;
   Serve(options);
@@ -497,14 +487,14 @@ TEST_F(SessionTest, UnreadErrorsAreBounded) {
   sender.join();
 }
 
-TEST_F(SessionTest, AFrameOverTheMessageLimitEndsTheStream) {
+TEST_P(SessionTest, AFrameOverTheMessageLimitEndsTheStream) {
   Caller caller(*stub_);
   caller.First();
   caller.Send({CompleteAs(1, "one", "token", std::string(limits::kMaxMessageBytes + 1, 'b'))});
   EXPECT_EQ(caller.Status().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
-TEST_F(SessionTest, AnOperationWhoseTimeoutPassesInTheQueueIsNotDone) {
+TEST_P(SessionTest, AnOperationWhoseTimeoutPassesInTheQueueIsNotDone) {
   Caller caller(*stub_);
   OccupyWorker();
   v1::SessionOperation impatient = ReserveAs(1, "one");
@@ -522,7 +512,7 @@ TEST_F(SessionTest, AnOperationWhoseTimeoutPassesInTheQueueIsNotDone) {
   EXPECT_FALSE(memory_.Get({GetNamed("one")})[0].ok());
 }
 
-TEST_F(SessionTest, CompletionsOvertakeQueuedReservations) {
+TEST_P(SessionTest, CompletionsOvertakeQueuedReservations) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   OccupyWorker();
@@ -537,7 +527,7 @@ TEST_F(SessionTest, CompletionsOvertakeQueuedReservations) {
                          OperationKind::kReserve, OperationKind::kGet));
 }
 
-TEST_F(SessionTest, ReservationsOverTheLimitAreRefusedAndCompletionsAreNot) {
+TEST_P(SessionTest, ReservationsOverTheLimitAreRefusedAndCompletionsAreNot) {
   SessionOptions options;
   options.max_in_flight = 2;
   Serve(options);
@@ -557,7 +547,7 @@ TEST_F(SessionTest, ReservationsOverTheLimitAreRefusedAndCompletionsAreNot) {
   EXPECT_TRUE(caller.Ask(ReserveAs(6, "six")).reserve().has_reserved()) << "there is room again";
 }
 
-TEST_F(SessionTest, IsNotReadWhileTooMuchIsUnanswered) {
+TEST_P(SessionTest, IsNotReadWhileTooMuchIsUnanswered) {
   SessionOptions options;
   options.max_unanswered = 4;
   Serve(options);
@@ -574,7 +564,7 @@ TEST_F(SessionTest, IsNotReadWhileTooMuchIsUnanswered) {
   EXPECT_THAT(caller.Answers(5), SizeIs(5));
 }
 
-TEST_F(SessionTest, IsNotReadWhileWhatIsUnansweredWeighsTooMuch) {
+TEST_P(SessionTest, IsNotReadWhileWhatIsUnansweredWeighsTooMuch) {
   SessionOptions options;
   options.max_unanswered_bytes = 64 * 1024;
   Serve(options);
@@ -591,7 +581,7 @@ TEST_F(SessionTest, IsNotReadWhileWhatIsUnansweredWeighsTooMuch) {
 }
 
 // At the bound nothing more is read, one byte below it the next frame is.
-TEST_F(SessionTest, WhatIsUnansweredMayWeighLessThanTheBound) {
+TEST_P(SessionTest, WhatIsUnansweredMayWeighLessThanTheBound) {
   const auto first = ReserveAs(1, "one");
   const std::size_t bytes = FrameOf({first}).ByteSizeLong();
   for (const std::size_t bound : {bytes, bytes + 1}) {
@@ -616,7 +606,7 @@ TEST_F(SessionTest, WhatIsUnansweredMayWeighLessThanTheBound) {
   }
 }
 
-TEST_F(SessionTest, OperationsOfOneFrameWeighNoMoreThanTheFrame) {
+TEST_P(SessionTest, OperationsOfOneFrameWeighNoMoreThanTheFrame) {
   const auto one = ReserveAs(1, "one");
   const auto two = ReserveAs(2, "two");
   SessionOptions options;
@@ -634,7 +624,7 @@ TEST_F(SessionTest, OperationsOfOneFrameWeighNoMoreThanTheFrame) {
 }
 
 // A grant is always sent, or the unread answers would never become fewer.
-TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
+TEST_P(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
   SessionOptions options;
   options.max_held_bytes = 1;
   Serve(options);
@@ -659,7 +649,7 @@ TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
   EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
 }
 
-TEST_F(SessionTest, SentAnswersHoldNoMemory) {
+TEST_P(SessionTest, SentAnswersHoldNoMemory) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Ask(CompleteAs(2, "one", token, std::string(100'000, 'b'))).has_complete());
@@ -675,7 +665,7 @@ TEST_F(SessionTest, SentAnswersHoldNoMemory) {
   EXPECT_EQ(observer_.counts().sessions, 1u);
 }
 
-TEST_F(SessionTest, UnreadRepliesAreBounded) {
+TEST_P(SessionTest, UnreadRepliesAreBounded) {
   const std::string body(1024 * 1024, 'b');
   for (int i = 0; i < 64; ++i) {
     const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed(NameOf(i))})[0]).token;
@@ -704,7 +694,7 @@ TEST_F(SessionTest, UnreadRepliesAreBounded) {
   EXPECT_TRUE(caller.Ask(ReserveAs(0, NameOf(63))).reserve().has_replay());
 }
 
-TEST_F(SessionTest, ALargeAnswerTravelsAlone) {
+TEST_P(SessionTest, ALargeAnswerTravelsAlone) {
   SessionOptions options;
   options.max_answer_frame_bytes = 4096;
   Serve(options);
@@ -728,7 +718,7 @@ TEST_F(SessionTest, ALargeAnswerTravelsAlone) {
   EXPECT_EQ(answers, 101u);
 }
 
-TEST_F(SessionTest, AReservationWaitsAndIsCancelledByItsId) {
+TEST_P(SessionTest, AReservationWaitsAndIsCancelledByItsId) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Send(
@@ -740,7 +730,7 @@ TEST_F(SessionTest, AReservationWaitsAndIsCancelledByItsId) {
   EXPECT_EQ(caller.Answers(2)[3].reserve().replay().reply().body(), "done");
 }
 
-TEST_F(SessionTest, ACancelledOperationAtTheStoreIsAnswered) {
+TEST_P(SessionTest, ACancelledOperationAtTheStoreIsAnswered) {
   Caller caller(*stub_);
   store_.Shut();
   ASSERT_TRUE(caller.Send({ReserveAs(1, "one", /*max_wait_s=*/30)}));
@@ -751,7 +741,7 @@ TEST_F(SessionTest, ACancelledOperationAtTheStoreIsAnswered) {
   EXPECT_TRUE(caller.Answers(1)[1].reserve().has_reserved());
 }
 
-TEST_F(SessionTest, AHangupCancelsThoseWhoWaitAndLetsTheOthersRun) {
+TEST_P(SessionTest, AHangupCancelsThoseWhoWaitAndLetsTheOthersRun) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Send({ReserveAs(2, "one", /*max_wait_s=*/30)}));
@@ -768,7 +758,7 @@ TEST_F(SessionTest, AHangupCancelsThoseWhoWaitAndLetsTheOthersRun) {
       << "released, and not granted to the one that waited";
 }
 
-TEST_F(SessionTest, AHalfCloseIsAnsweredInFullBeforeTheStreamEnds) {
+TEST_P(SessionTest, AHalfCloseIsAnsweredInFullBeforeTheStreamEnds) {
   Caller caller(*stub_);
   OccupyWorker();
   ASSERT_TRUE(caller.Send({ReserveAs(1, "one"), ReserveAs(2, "two")}));
@@ -779,21 +769,20 @@ TEST_F(SessionTest, AHalfCloseIsAnsweredInFullBeforeTheStreamEnds) {
   EXPECT_TRUE(caller.Status().ok());
 }
 
-TEST_F(SessionTest, DrainingIsAnnouncedAndWhatComesIsStillAnswered) {
+TEST_P(SessionTest, DrainingIsAnnouncedAndWhatComesIsStillAnswered) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   service_->DrainSessions();
   v1::SessionResponse frame;
   while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
-  std::thread shutdown(
-      [this] { server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10)); });
+  std::thread shutdown([this] { server_->Shutdown(std::chrono::seconds(10)); });
   EXPECT_TRUE(caller.Ask(CompleteAs(2, "one", token)).has_complete());
   caller.HalfClose();
   EXPECT_TRUE(caller.Status().ok());
   shutdown.join();
 }
 
-TEST_F(SessionTest, ASecondDrainIsNotAnnounced) {
+TEST_P(SessionTest, ASecondDrainIsNotAnnounced) {
   Caller caller(*stub_);
   caller.First();
   service_->DrainSessions();
@@ -807,7 +796,7 @@ TEST_F(SessionTest, ASecondDrainIsNotAnnounced) {
   EXPECT_THAT(frame.answers(), SizeIs(1));
 }
 
-TEST_F(SessionTest, AnOldSessionRequestsAnotherOnceAndStaysUsable) {
+TEST_P(SessionTest, AnOldSessionRequestsAnotherOnceAndStaysUsable) {
   SessionOptions session;
   session.max_age = absl::Minutes(1);
   Serve(session);
@@ -832,7 +821,7 @@ TEST_F(SessionTest, AnOldSessionRequestsAnotherOnceAndStaysUsable) {
   EXPECT_EQ(farewells, 1);
 }
 
-TEST_F(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
+TEST_P(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
   SessionOptions session;
   session.max_age = absl::Minutes(1);
   Serve(session);
@@ -848,7 +837,7 @@ TEST_F(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
   while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
 }
 
-TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainGetsTheNotice) {
+TEST_P(SessionTest, ASessionThatBeginsDuringTheDrainGetsTheNotice) {
   service_->DrainSessions();
   Caller caller(*stub_);
   v1::SessionResponse frame;
@@ -857,17 +846,17 @@ TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainGetsTheNotice) {
   while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
 }
 
-TEST_F(SessionTest, TheDrainDeadlineEndsASessionThatStays) {
+TEST_P(SessionTest, TheDrainDeadlineEndsASessionThatStays) {
   Caller caller(*stub_);
   caller.First();
   service_->DrainSessions();
-  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  server_->Shutdown(std::chrono::milliseconds(100));
   EXPECT_FALSE(caller.Status().ok());
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
 }
 
 // Answers come from several workers while frames come in and streams end.
-TEST_F(SessionTest, EveryOperationIsAnsweredOnceUnderLoad) {
+TEST_P(SessionTest, EveryOperationIsAnsweredOnceUnderLoad) {
   Serve({}, /*workers=*/4);
   std::vector<std::thread> callers;
   for (int c = 0; c < 4; ++c) {
@@ -897,6 +886,10 @@ TEST_F(SessionTest, EveryOperationIsAnsweredOnceUnderLoad) {
   }
   for (std::thread& caller : callers) caller.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(Api, SessionTest,
+                         ::testing::Values(ServerApi::kCallback, ServerApi::kCompletionQueue),
+                         [](const auto& api) { return NameOf(api.param); });
 
 }  // namespace
 }  // namespace idempotency::internal

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_UNARY_CALL_H_
 #define IDEMPOTENCY_SERVER_RPC_UNARY_CALL_H_
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -33,7 +34,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
 
   // `operations`, `access` and, until OnDone(), the rest outlive it. `response` is empty. Without
   // `access` everything is permitted.
-  UnaryCall(OperationKind kind, grpc::CallbackServerContext* context, Operations& operations,
+  UnaryCall(OperationKind kind, grpc::ServerContextBase* context, Operations& operations,
             const AccessControl* access, grpc::ByteBuffer* response)
       : UnaryCall(kind, context, operations, response, operations.clock().Monotonic()) {
     if (access != nullptr) this->SetCaller(&caller_.emplace(*access, *context));
@@ -68,7 +69,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   void OnDone() override { delete this; }
 
  private:
-  UnaryCall(OperationKind kind, grpc::CallbackServerContext* context, Operations& operations,
+  UnaryCall(OperationKind kind, grpc::ServerContextBase* context, Operations& operations,
             grpc::ByteBuffer* response, Batcher::Deadline arrived)
       : PendingResponse<Response>(kind, arrived, SteadyDeadline(context->raw_deadline(), arrived)),
         context_(context),
@@ -110,7 +111,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
     return serialised;
   }
 
-  grpc::CallbackServerContext* const context_;
+  grpc::ServerContextBase* const context_;
   Operations& operations_;
   grpc::ByteBuffer* const bytes_;
   std::optional<Caller> caller_;

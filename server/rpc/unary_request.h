@@ -59,6 +59,11 @@ class UnaryRequest {
   Message* const message_ = NewOnArena<Message>(arena_);
 };
 
+// gRPC's callback API makes the buffer for one call alone, and not const.
+inline grpc::ByteBuffer* OwnBuffer(const grpc::ByteBuffer* request) {
+  return const_cast<grpc::ByteBuffer*>(request);
+}
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_RPC_UNARY_REQUEST_H_

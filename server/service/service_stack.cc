@@ -30,6 +30,12 @@ std::string_view SystemOf(StoreAddress::Kind kind) {
   return "postgresql";
 }
 
+void SetMessageSizes(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+  // A Get answers up to a whole reply.
+  builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAddress& address,
@@ -121,11 +127,15 @@ void ServiceStack::ServeAdmin() {
 }
 
 void ServiceStack::Register(grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
-  // A Get answers up to a whole reply.
-  builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+  SetMessageSizes(builder);
   builder.RegisterService(&*service_);
   if (admin_service_) builder.RegisterService(&*admin_service_);
+}
+
+void ServiceStack::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
+  SetMessageSizes(builder);
+  queued_service_.emplace(*service_).Register(builder, methods);
+  if (admin_service_) queued_admin_service_.emplace(*admin_service_).Register(builder, methods);
 }
 
 void ServiceStack::StopWaiting() {

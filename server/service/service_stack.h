@@ -20,6 +20,8 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/idempotency_service.h"
+#include "server/rpc/queued_methods.h"
+#include "server/rpc/queued_services.h"
 #include "server/sealing/sealing_options.h"
 #include "server/service/deferred_store.h"
 #include "server/service/key_ring_watch.h"
@@ -83,6 +85,8 @@ class ServiceStack {
 
   // Registers the service on a server, and sets its message size limits.
   void Register(grpc::ServerBuilder& builder);
+  // The same for a server that accepts the calls of `methods` on completion queues.
+  void Register(grpc::ServerBuilder& builder, QueuedMethods& methods);
 
   // Reports Start()'s inspection, on this thread, and then every later one, on
   // the monitor's, until the monitor is destroyed. Call it once.
@@ -131,6 +135,9 @@ class ServiceStack {
   std::optional<Administration> administration_;
   std::optional<AdminWorker> admin_worker_;
   std::optional<IdempotencyAdminService> admin_service_;
+  // If they are registered so.
+  std::optional<QueuedIdempotencyService> queued_service_;
+  std::optional<QueuedAdminService> queued_admin_service_;
 };
 
 }  // namespace idempotency::internal

@@ -31,6 +31,12 @@ struct SessionConnectionOptions {
   // How long the client uses unary calls with a daemon that has no Session, before it tries one
   // stream again.
   std::chrono::steady_clock::duration retry_session_after = std::chrono::minutes(5);
+  // A stream that owes no answer is not read before the next operation is written to it, so
+  // that the packet of that operation carries what flow control has to send; but it is read
+  // after this time. So late the client notices that an idle stream has ended or that its daemon
+  // drains; an operation that is sent before that is sent again on another stream, if needed.
+  // 100 ms: a tenth of what a daemon takes at the least from draining to its end.
+  std::chrono::steady_clock::duration max_read_delay = std::chrono::milliseconds(100);
 };
 
 struct ConnectionOptions {

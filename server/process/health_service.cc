@@ -1,0 +1,172 @@
+#include "server/process/health_service.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace idempotency::internal {
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+// The name that a request contains; nothing if it is none of a service.
+std::optional<std::string> NameIn(grpc::ByteBuffer* bytes) {
+  HealthCheckRequest request;
+  if (!grpc::SerializationTraits<HealthCheckRequest>::Deserialize(bytes, &request).ok() ||
+      request.service().size() > HealthService::kMaxNameBytes) {
+    return std::nullopt;
+  }
+  return request.service();
+}
+
+grpc::Status Unreadable() {
+  return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                      "the request is no HealthCheckRequest, or its service's name is too long");
+}
+
+void Serialise(HealthCheckResponse::ServingStatus status, grpc::ByteBuffer* bytes) {
+  HealthCheckResponse response;
+  response.set_status(status);
+  bool own_buffer = false;
+  grpc::SerializationTraits<HealthCheckResponse>::Serialize(response, bytes, &own_buffer);
+}
+
+}  // namespace
+
+// Deletes itself when gRPC is done with it.
+class HealthService::CheckCall final : public grpc::ServerUnaryReactor {
+ public:
+  explicit CheckCall(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { std::unique_ptr<CheckCall>(this).reset(); }
+};
+
+// Deletes itself when gRPC is done with it. Its state belongs to the service's lock, under which
+// its functions are called; none of gRPC's calls back from them.
+class HealthService::WatchCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+ public:
+  WatchCall(HealthService& service, std::string name) : service_(service), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+  void Publish(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(service_.mutex_) {
+    status_ = status;
+    Step();
+  }
+
+  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(service_.mutex_) {
+    MutexLock lock(service_.mutex_);
+    writing_ = false;
+    if (!ok) over_ = true;
+    Step();
+  }
+  void OnCancel() override ABSL_LOCKS_EXCLUDED(service_.mutex_) {
+    MutexLock lock(service_.mutex_);
+    over_ = true;
+    Step();
+  }
+  void OnDone() override ABSL_LOCKS_EXCLUDED(service_.mutex_) {
+    {
+      MutexLock lock(service_.mutex_);
+      service_.watches_.erase(this);
+    }
+    std::unique_ptr<WatchCall>(this).reset();
+  }
+
+ private:
+  void Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(service_.mutex_) {
+    if (writing_ || finished_) return;
+    if (over_) {
+      finished_ = true;
+      Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the caller has gone"));
+    } else if (sent_ != status_) {
+      sent_ = status_;
+      writing_ = true;
+      Serialise(status_, &message_);
+      StartWrite(&message_);
+    }
+  }
+
+  HealthService& service_;
+  const std::string name_;
+  Status status_ = HealthCheckResponse::UNKNOWN;
+  std::optional<Status> sent_;
+  bool writing_ = false;
+  bool over_ = false;
+  bool finished_ = false;
+  // Owned by gRPC while writing_ is set.
+  grpc::ByteBuffer message_;
+};
+
+void HealthService::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
+  builder.RegisterService(&rpc_);
+  methods.Add(rpc_, &Methods::RequestCheck,
+              [this](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request,
+                     grpc::ByteBuffer* response) { return BeginCheck(request, response); });
+  methods.Add(rpc_, &Methods::RequestWatch,
+              [this](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request) {
+                return BeginWatch(request);
+              });
+}
+
+void HealthService::SetServingStatus(const std::string& name, bool serving) {
+  MutexLock lock(mutex_);
+  Set(name, serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING);
+}
+
+void HealthService::SetServingStatus(bool serving) {
+  MutexLock lock(mutex_);
+  for (const auto& [name, status] : std::map<std::string, Status>(statuses_)) {
+    Set(name, serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING);
+  }
+}
+
+void HealthService::Shutdown() {
+  SetServingStatus(false);
+  MutexLock lock(mutex_);
+  shut_down_ = true;
+}
+
+grpc::ServerUnaryReactor* HealthService::BeginCheck(grpc::ByteBuffer* request,
+                                                    grpc::ByteBuffer* response) {
+  grpc::Status status = Unreadable();
+  if (const std::optional<std::string> name = NameIn(request)) {
+    MutexLock lock(mutex_);
+    const Status of_service = StatusOf(*name);
+    status = of_service == HealthCheckResponse::SERVICE_UNKNOWN
+                 ? grpc::Status(grpc::StatusCode::NOT_FOUND, "service name unknown")
+                 : grpc::Status::OK;
+    Serialise(of_service, response);
+  }
+  // It deletes itself in OnDone.
+  return std::make_unique<CheckCall>(status).release();
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::BeginWatch(grpc::ByteBuffer* request) {
+  std::optional<std::string> name = NameIn(request);
+  // It deletes itself in OnDone.
+  auto* const watch = std::make_unique<WatchCall>(*this, name.value_or(std::string())).release();
+  if (!name) {
+    watch->Finish(Unreadable());
+    return watch;
+  }
+  MutexLock lock(mutex_);
+  watches_.insert(watch);
+  watch->Publish(StatusOf(*name));
+  return watch;
+}
+
+HealthService::Status HealthService::StatusOf(const std::string& name) const {
+  const auto found = statuses_.find(name);
+  return found == statuses_.end() ? HealthCheckResponse::SERVICE_UNKNOWN : found->second;
+}
+
+void HealthService::Set(const std::string& name, Status status) {
+  if (shut_down_) return;
+  statuses_[name] = status;
+  for (WatchCall* const watch : watches_) {
+    if (watch->name() == name) watch->Publish(status);
+  }
+}
+
+}  // namespace idempotency::internal
