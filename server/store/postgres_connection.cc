@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -194,6 +195,7 @@ bool PostgresConnection::Usable() {
 absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStatement& statement,
                                                            const PostgresParameters& parameters,
                                                            absl::Duration time_limit) {
+  if (parameters.has_nulls()) return absl::InternalError("NULL needs ExecuteEach");
   for (int attempt = 1;; ++attempt) {
     pqxx::result rows;
     const auto run = [&](pqxx::transaction_base& transaction) {
@@ -208,6 +210,68 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
           "postgres cancelled the statement because of another transaction");
     }
   }
+}
+
+std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(
+    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions) {
+  std::vector<absl::StatusOr<PostgresResult>> answers(
+      executions.size(), absl::UnavailableError("the session was lost before the statement"));
+  for (std::size_t begin = 0; begin < executions.size() && !broken_; begin += kPipelined) {
+    std::vector<std::size_t> indices(std::min(kPipelined, executions.size() - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    const int attempts = transaction_ == nullptr ? kMaxAttempts : 1;
+    for (int attempt = 0; attempt < attempts && !indices.empty() && !broken_; ++attempt) {
+      indices = ExecutePipelined(statement, executions, indices, answers);
+    }
+    for (const std::size_t index : indices) {
+      answers[index] = absl::UnavailableError(
+          "postgres cancelled the statement because of another transaction");
+    }
+  }
+  return answers;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteOne(
+    const PostgresStatement& statement, const PostgresParameters& parameters) {
+  return ExecuteEach(statement, {parameters}).front();
+}
+
+std::vector<std::size_t> PostgresConnection::ExecutePipelined(
+    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
+    const std::vector<std::size_t>& indices,
+    std::vector<absl::StatusOr<PostgresResult>>& answers) {
+  std::vector<std::vector<PipelinedValue>> values;
+  values.reserve(indices.size());
+  for (const std::size_t index : indices) values.push_back(executions[index].Nullable());
+  std::vector<PipelinedOutcome> outcomes;
+  const Outcome outcome = Attempt([&] {
+    session_->PrepareNow(statement.name, statement.sql);
+    outcomes = session_->ExecutePipelined(statement.name, values);
+  });
+  if (outcomes.size() != indices.size()) {  // it could not be prepared
+    const absl::Status failure = ToStatus(outcome);
+    for (const std::size_t index : indices) answers[index] = failure;
+    return {};
+  }
+  std::vector<std::size_t> again;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    answers[indices[i]] = ToAnswer(outcomes[i]);
+    if (absl::IsAborted(answers[indices[i]].status())) again.push_back(indices[i]);
+  }
+  return again;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutcome& outcome) {
+  if (outcome.lost) {
+    broken_ = true;
+    return absl::UnavailableError("the session was lost during the statement");
+  }
+  if (!outcome.state.empty()) return FailureOf(outcome.state);
+  if (outcome.unconfirmed) {
+    spdlog::warn("postgres: a commit was not confirmed by the synchronous standby");
+    return absl::UnavailableError("the synchronous standby did not confirm");
+  }
+  return PostgresResult(outcome.rows);
 }
 
 std::string PostgresConnection::TryPrepare(const PostgresStatement& statement) {
@@ -284,6 +348,10 @@ absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
     spdlog::warn("postgres: a commit was not confirmed by the synchronous standby");
     return absl::UnavailableError("the synchronous standby did not confirm");
   }
+  return FailureOf(state);
+}
+
+absl::Status PostgresConnection::FailureOf(const std::string& state) {
   spdlog::warn("postgres: statement failed, SQLSTATE {}", state);
   if (state == kInsufficientPrivilege) {
     spdlog::error(
