@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -56,6 +57,24 @@ std::string_view StateOf(const std::exception& failure) {
   const auto* const error = dynamic_cast<const pqxx::sql_error*>(&failure);
   if (error == nullptr) return kConnectionFailure;
   return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
+}
+
+// A line for each kind, not for each statement: a node that is away fails its part of every
+// pipeline.
+void LogFailures(const std::vector<PipelinedOutcome>& outcomes) {
+  std::map<std::string, int> failed;
+  int unconfirmed = 0;
+  for (const PipelinedOutcome& outcome : outcomes) {
+    if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
+    if (outcome.unconfirmed) ++unconfirmed;
+  }
+  for (const auto& [state, count] : failed) {
+    spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
+                 state);
+  }
+  if (unconfirmed > 0) {
+    spdlog::warn("postgres: {} commits were not confirmed by the synchronous standby", unconfirmed);
+  }
 }
 
 // What libpq reports for `target_session_attrs=read-write`.
@@ -253,6 +272,7 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
     for (const std::size_t index : indices) answers[index] = failure;
     return {};
   }
+  LogFailures(outcomes);
   std::vector<std::size_t> again;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     answers[indices[i]] = ToAnswer(outcomes[i]);
@@ -268,7 +288,6 @@ absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutco
   }
   if (!outcome.state.empty()) return FailureOf(outcome.state);
   if (outcome.unconfirmed) {
-    spdlog::warn("postgres: a commit was not confirmed by the synchronous standby");
     return absl::UnavailableError("the synchronous standby did not confirm");
   }
   return PostgresResult(outcome.rows);
@@ -348,11 +367,11 @@ absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
     spdlog::warn("postgres: a commit was not confirmed by the synchronous standby");
     return absl::UnavailableError("the synchronous standby did not confirm");
   }
+  spdlog::warn("postgres: statement failed, SQLSTATE {}", state);
   return FailureOf(state);
 }
 
 absl::Status PostgresConnection::FailureOf(const std::string& state) {
-  spdlog::warn("postgres: statement failed, SQLSTATE {}", state);
   if (state == kInsufficientPrivilege) {
     spdlog::error(
         "postgres: the role lacks a privilege; run `idempotencyd migrate --create_roles`, and see "

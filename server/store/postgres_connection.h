@@ -109,7 +109,7 @@ class PostgresConnection {
   Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call,
                     absl::Duration time_limit = absl::InfiniteDuration());
   absl::Status ToStatus(const Outcome& outcome);
-  // Of a statement of the server's session, which may be over.
+  // For the SQLSTATE of a statement that failed.
   absl::Status FailureOf(const std::string& state);
   absl::StatusOr<PostgresResult> ToAnswer(const PipelinedOutcome& outcome);
   // Those of `indices`, once. Returns those to be repeated.
