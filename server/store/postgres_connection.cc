@@ -119,7 +119,9 @@ std::string SessionSettings(const PostgresOptions& options) {
           kPostgresPeerTimeout),  // The default of the server stays where this side may write.
       options.read_only ? ";SET default_transaction_read_only TO on" : "",
       ";SET default_transaction_isolation TO 'read committed'"
-      ";SET plan_cache_mode TO force_generic_plan"
+      ";SET plan_cache_mode TO ",
+      // Citus plans what several nodes answer for its parameters' values only.
+      options.statements == PostgresStatementMode::kSingleRow ? "auto" : "force_generic_plan",
       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
       ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
       ";SET jit TO off"

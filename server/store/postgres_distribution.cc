@@ -29,6 +29,15 @@ absl::StatusOr<bool> HasCitus(PostgresConnection& connection) {
 
 }  // namespace
 
+absl::Status CheckCitus(PostgresConnection& connection) {
+  const absl::StatusOr<bool> citus = HasCitus(connection);
+  if (!citus.ok()) return citus.status();
+  if (*citus) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the postgres database has no Citus: install it, add its nodes, and run CREATE EXTENSION "
+      "citus; docs/scaling.md");
+}
+
 absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::string& schema) {
   const absl::StatusOr<bool> citus = HasCitus(connection);
   if (!citus.ok() || !*citus) return citus;
@@ -58,16 +67,6 @@ absl::StatusOr<PostgresStatementMode> ChooseStatements(
 }
 
 absl::Status DistributeTables(PostgresConnection& connection, const std::string& schema) {
-  const absl::StatusOr<bool> citus = HasCitus(connection);
-  if (!citus.ok()) return citus.status();
-  if (!*citus) {
-    return absl::FailedPreconditionError(
-        "the postgres database has no Citus: install it, add its nodes, and run CREATE EXTENSION "
-        "citus; docs/scaling.md");
-  }
-  const absl::StatusOr<bool> distributed = IsDistributed(connection, schema);
-  if (!distributed.ok()) return distributed.status();
-  if (*distributed) return absl::OkStatus();
   if (absl::Status begun = connection.Begin(); !begun.ok()) return begun;
   const auto done = connection.ExecuteScript(
       absl::StrReplaceAll(AbslView(kDistribute), {{"{schema}", schema}}));

@@ -14,6 +14,9 @@ namespace idempotency::internal {
 
 // The records of a schema on the nodes of Citus, by their ids (docs/scaling.md).
 
+// FAILED_PRECONDITION if the database has no Citus.
+absl::Status CheckCitus(PostgresConnection& connection);
+
 // Whether `records` of `schema` is distributed.
 absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::string& schema);
 
@@ -24,10 +27,10 @@ absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::st
 absl::StatusOr<PostgresStatementMode> ChooseStatements(
     const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted);
 
-// Distributes the tables, in a transaction, on a connection that may: records and checkpoints by
+// Distributes the tables, in a transaction, on a connection that may, with Citus: records and checkpoints by
 // id, the audit log by the record's id, all in one colocation group, so that what concerns one
 // record is on one node. The others stay on the coordinator. The trigger of the audit log, which
-// Citus cannot have, goes; the privileges of the roles stay. Does nothing if they are distributed.
+// Citus cannot have, goes; the privileges of the roles stay.
 absl::Status DistributeTables(PostgresConnection& connection, const std::string& schema);
 
 }  // namespace idempotency::internal

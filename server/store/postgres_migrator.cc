@@ -193,6 +193,7 @@ absl::Status PostgresMigrator::CreateRoles(const std::string& prefix) {
 absl::Status PostgresMigrator::Distribute() {
   auto connection = OpenAlone();
   if (!connection.ok()) return connection.status();
+  if (absl::Status status = CheckCitus(**connection); !status.ok()) return status;
   const absl::StatusOr<bool> distributed = IsDistributed(**connection, options_.schema);
   if (!distributed.ok()) return distributed.status();
   if (*distributed) return absl::OkStatus();

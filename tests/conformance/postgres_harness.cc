@@ -71,7 +71,7 @@ absl::Status PostgresHarness::AddRoles() {
 }
 
 absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::MakeInSingleRows() {
-  absl::StatusOr<std::unique_ptr<StoreHarness>> made = Make();
+  absl::StatusOr<std::unique_ptr<StoreHarness>> made = MakeWithRoles();
   if (!made.ok()) return made.status();
   auto& harness = static_cast<PostgresHarness&>(**made);
   harness.options_.statements = PostgresStatementMode::kSingleRow;
