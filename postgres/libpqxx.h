@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_POSTGRES_LIBPQXX_H_
 #define IDEMPOTENCY_POSTGRES_LIBPQXX_H_
 
+#include <libpq-fe.h>
+
 #include <pqxx/pqxx>
 #include <string>
 #include <string_view>
@@ -18,6 +20,60 @@ namespace idempotency::internal {
 using PostgresConnectionBase =
     std::remove_reference_t<decltype(std::declval<pqxx::transaction_base&>().conn())>;
 
+#if IDEMPOTENCY_LIBPQXX_6
+// A connection whose libpq handle is known: libpqxx has no counterpart of libpq's pipelines, in
+// which each statement is a transaction of its own. The handle belongs to it.
+class LibpqConnection final : public pqxx::connection_base {
+ public:
+  explicit LibpqConnection(const std::string& conninfo)
+      : pqxx::connection_base(policy_), policy_(conninfo) {
+    init();
+  }
+  ~LibpqConnection() noexcept { close(); }
+  LibpqConnection(const LibpqConnection&) = delete;
+  LibpqConnection& operator=(const LibpqConnection&) = delete;
+
+  PGconn* handle() const { return policy_.connected; }
+
+ private:
+  class Policy final : public pqxx::connect_direct {
+   public:
+    using pqxx::connect_direct::connect_direct;
+    handle do_startconnect(handle original) override {
+      connected = pqxx::connect_direct::do_startconnect(original);
+      return connected;
+    }
+    handle do_disconnect(handle original) noexcept override {
+      connected = nullptr;
+      return pqxx::connect_direct::do_disconnect(original);
+    }
+    PGconn* connected = nullptr;
+  };
+  Policy policy_;
+};
+#else
+class LibpqConnection final : public pqxx::connection {
+ public:
+  explicit LibpqConnection(const std::string& conninfo) : LibpqConnection(Connect(conninfo)) {}
+
+  PGconn* handle() const { return handle_; }
+
+ private:
+  explicit LibpqConnection(PGconn* handle)
+      : pqxx::connection(pqxx::connection::seize_raw_connection(handle)), handle_(handle) {}
+
+  static PGconn* Connect(const std::string& conninfo) {
+    PGconn* const handle = PQconnectdb(conninfo.c_str());
+    if (handle != nullptr && PQstatus(handle) == CONNECTION_OK) return handle;
+    const std::string failure = handle == nullptr ? "no memory" : PQerrorMessage(handle);
+    PQfinish(handle);
+    throw pqxx::broken_connection(failure);
+  }
+
+  PGconn* handle_;
+};
+#endif
+
 // Receives the notices of a connection until it is destroyed, before that connection.
 class PostgresNotices : public pqxx::errorhandler {
  public:
@@ -29,7 +85,7 @@ class PostgresNotices : public pqxx::errorhandler {
 };
 
 // A lost connection stays lost. libpqxx 7 and later never reconnect.
-inline void NeverReconnect([[maybe_unused]] pqxx::connection& connection) {
+inline void NeverReconnect([[maybe_unused]] PostgresConnectionBase& connection) {
 #if IDEMPOTENCY_LIBPQXX_6
 #include <pqxx/internal/ignore-deprecated-pre.hxx>
   connection.inhibit_reactivation(true);
@@ -38,7 +94,7 @@ inline void NeverReconnect([[maybe_unused]] pqxx::connection& connection) {
 }
 
 // Makes messages contain the function of the server that they come from.
-inline void MakeMessagesVerbose(pqxx::connection& connection) {
+inline void MakeMessagesVerbose(PostgresConnectionBase& connection) {
 #if IDEMPOTENCY_LIBPQXX_6
   connection.set_verbosity(pqxx::connection_base::verbose);
 #else
@@ -67,12 +123,11 @@ std::string ByteaOf(const Field& field) {
 }
 
 // The elements of an array of texts that are not NULL. Throws if it cannot be parsed.
-template <typename Field>
-std::vector<std::string> TextArrayOf(const Field& field) {
+inline std::vector<std::string> TextArrayIn(const char* text) {
   std::vector<std::string> texts;
 #include <pqxx/internal/ignore-deprecated-pre.hxx>
   // Its replacement, pqxx::array, refuses NULL and arrays of several dimensions.
-  pqxx::array_parser array(field.c_str());
+  pqxx::array_parser array(text);
 #include <pqxx/internal/ignore-deprecated-post.hxx>
   for (auto next = array.get_next(); next.first != pqxx::array_parser::juncture::done;
        next = array.get_next()) {
@@ -81,6 +136,10 @@ std::vector<std::string> TextArrayOf(const Field& field) {
     }
   }
   return texts;
+}
+template <typename Field>
+std::vector<std::string> TextArrayOf(const Field& field) {
+  return TextArrayIn(field.c_str());
 }
 
 // Runs one statement with parameters. Throws what libpqxx throws, as the others below.

@@ -39,6 +39,71 @@ void PostgresSession::PrepareNow(const std::string& name, const std::string& sql
 #endif
 }
 
+std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
+    const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions) {
+  std::vector<PipelinedOutcome> outcomes(executions.size());
+  PGconn* const handle = connection_.handle();
+  if (handle == nullptr || PQenterPipelineMode(handle) != 1) return outcomes;
+  std::size_t sent = 0;
+  while (sent < executions.size() && Send(name, executions[sent])) ++sent;
+  for (std::size_t i = 0; i < sent; ++i) {
+    outcomes[i] = Receive();
+    if (outcomes[i].lost) return outcomes;  // and so are those after it
+  }
+  // Fails only with results outstanding, which a lost session has.
+  if (sent == executions.size()) PQexitPipelineMode(handle);
+  return outcomes;
+}
+
+bool PostgresSession::Send(const std::string& name, const std::vector<PipelinedValue>& values) {
+  std::vector<const char*> texts;
+  std::vector<int> lengths;
+  for (const PipelinedValue& value : values) {
+    // A null pointer is NULL, also for a value that is empty.
+    texts.push_back(!value ? nullptr : value->empty() ? "" : value->data());
+    lengths.push_back(value ? static_cast<int>(value->size()) : 0);
+  }
+  const std::vector<int> binary(values.size(), 1);
+  constexpr int kTextResults = 0;
+  PGconn* const handle = connection_.handle();
+  return PQsendQueryPrepared(handle, name.c_str(), static_cast<int>(values.size()), texts.data(),
+                             lengths.data(), binary.data(), kTextResults) == 1 &&
+         PQpipelineSync(handle) == 1;
+}
+
+// The statement's result, a null pointer, and that of the synchronisation, before which the commit
+// ends and its notices arrive.
+PipelinedOutcome PostgresSession::Receive() {
+  PipelinedOutcome outcome;
+  TakeUnconfirmedCommit();
+  bool ended = false;
+  while (true) {
+    const PipelinedRows result(PQgetResult(connection_.handle()),
+                               [](const PGresult* cleared) { PQclear(const_cast<PGresult*>(cleared)); });
+    if (result == nullptr) {
+      if (std::exchange(ended, true)) return outcome;  // twice: nothing more comes
+      continue;
+    }
+    switch (PQresultStatus(result.get())) {
+      case PGRES_PIPELINE_SYNC:
+        outcome.lost = !outcome.rows && outcome.state.empty();
+        outcome.unconfirmed = TakeUnconfirmedCommit();
+        return outcome;
+      case PGRES_TUPLES_OK:
+      case PGRES_COMMAND_OK:
+        outcome.rows = result;
+        break;
+      default: {
+        const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
+        // libpq's own, of a session that ended.
+        if (state == nullptr || PQstatus(connection_.handle()) != CONNECTION_OK) return outcome;
+        outcome.state = state;
+        outcome.rows = nullptr;
+      }
+    }
+  }
+}
+
 bool PostgresSession::TakeUnconfirmedCommit() { return std::exchange(notices_.unconfirmed, false); }
 
 bool PostgresSession::HasUnreadInput() {

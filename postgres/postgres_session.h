@@ -1,15 +1,38 @@
 #ifndef IDEMPOTENCY_POSTGRES_POSTGRES_SESSION_H_
 #define IDEMPOTENCY_POSTGRES_POSTGRES_SESSION_H_
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "postgres/libpqxx.h"
 #include "postgres/socket_watchdog.h"
 
 namespace idempotency::internal {
+
+// The rows of one statement of a pipeline.
+using PipelinedRows = std::shared_ptr<const PGresult>;
+
+// One parameter in binary form; no value is NULL.
+using PipelinedValue = std::optional<std::string_view>;
+
+// How one statement of a pipeline ended.
+struct PipelinedOutcome {
+  // Its SQLSTATE; "" for success. Without meaning if the session was lost first.
+  std::string state;
+  // The session ended before the statement's end was known.
+  bool lost = true;
+  // Committed here, but not confirmed by the synchronous standby.
+  bool unconfirmed = false;
+  // Set for success.
+  PipelinedRows rows;
+};
 
 // One session of a Postgres server, through libpqxx (docs/adr/0007). It never reconnects: a new
 // session would lack the settings of this one, and a repeated statement might run twice.
@@ -23,7 +46,7 @@ class PostgresSession {
   PostgresSession(const PostgresSession&) = delete;
   PostgresSession& operator=(const PostgresSession&) = delete;
 
-  pqxx::connection& connection() { return connection_; }
+  PostgresConnectionBase& connection() { return connection_; }
 
   // Runs `call`. Returns false if it did not return within `time_limit`: then the socket was shut
   // down, and the session is lost.
@@ -34,6 +57,12 @@ class PostgresSession {
   void Prepare(const std::string& name, const std::string& sql);
   // Sends it now, with any version.
   void PrepareNow(const std::string& name, const std::string& sql);
+
+  // Executes a prepared statement once for each of `executions` in libpq's pipeline mode: all are
+  // sent before the first result is awaited, and each is a transaction of its own unless one is
+  // open. One that fails does not affect the others. Results are in text form. Never throws.
+  std::vector<PipelinedOutcome> ExecutePipelined(
+      const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions);
 
   // Whether, since the last call of this, a commit was reported without the synchronous standby's
   // confirmation.
@@ -51,8 +80,11 @@ class PostgresSession {
     bool unconfirmed = false;
   };
 
+  bool Send(const std::string& name, const std::vector<PipelinedValue>& values);
+  PipelinedOutcome Receive();
+
   SocketWatchdog& watchdog_;
-  pqxx::connection connection_;
+  LibpqConnection connection_;
   SocketWatchdog::Target socket_;
   CommitNotices notices_;
   absl::flat_hash_set<std::string> prepared_;

@@ -150,6 +150,7 @@ struct ServeFlags {
   std::string listen = "127.0.0.1:7411";
   std::string store;
   std::string maintenance_store;
+  std::string statements = "auto";
   std::string metrics = "127.0.0.1:9464";
   std::string console;
   std::string log_level = "info";
@@ -164,6 +165,15 @@ ServeFlags::ServeFlags(ServeOptions* options) {
               "The same Postgres schema as --store with another user, for sweeping and for what\n"
               "administrators do; the user of --store then needs no right to delete. Empty: all\n"
               "with the user of --store.");
+  set.AddText("statements", "MODE", &statements,
+              "How Postgres is used: batched, one statement and one commit for many calls; or\n"
+              "single-row, one of each for every record, in a pipeline, for records that are\n"
+              "distributed over nodes. auto is single-row where Citus has distributed them, else\n"
+              "batched. See docs/scaling.md.");
+  set.AddDuration("clock_margin", &options->store.clock_margin, absl::ZeroDuration(),
+                  limits::kClockStepMargin,
+                  "With single-row statements: by how much the clocks of the nodes that sessions\n"
+                  "reach may differ. Leases and records last that much longer for others.");
   set.AddText("listen", "ADDRESS", &listen,
               "Listen address for gRPC: HOST:PORT, [IPV6]:PORT or unix:PATH. Port 0 chooses a\n"
               "free port.");
@@ -290,6 +300,21 @@ absl::Status AddMaintenance(absl::string_view text, ServeOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status AddStatements(absl::string_view text, ServeOptions& options) {
+  if (text == "batched") {
+    options.store.statements = PostgresStatementMode::kBatched;
+  } else if (text == "single-row") {
+    options.store.statements = PostgresStatementMode::kSingleRow;
+  } else if (text == "auto") {
+    return absl::OkStatus();
+  } else {
+    return AboutFlag("statements",
+                     absl::InvalidArgumentError("must be auto, batched or single-row"));
+  }
+  if (options.store.kind == StoreAddress::Kind::kPostgres) return absl::OkStatus();
+  return absl::InvalidArgumentError("--statements needs a Postgres store: --store=postgresql://...");
+}
+
 // An address of HTTP, or none.
 absl::StatusOr<std::optional<NetworkAddress>> ParseHttp(absl::string_view flag,
                                                         absl::string_view text) {
@@ -360,7 +385,9 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
 
   absl::StatusOr<StoreAddress> store = ParseStore(flags.store);
   if (!store.ok()) return store.status();
+  store->clock_margin = options.store.clock_margin;
   options.store = *std::move(store);
+  if (absl::Status added = AddStatements(flags.statements, options); !added.ok()) return added;
   if (absl::Status maintenance = AddMaintenance(flags.maintenance_store, options);
       !maintenance.ok()) {
     return maintenance;
@@ -449,6 +476,10 @@ struct MigrateFlags {
                   "Make the roles PREFIX_owner, _app, _sweeper, _admin and _reader if they are\n"
                   "missing, give the schema to the owner, and grant the others what they need\n"
                   "and no more. Needs CREATEROLE. Set it with every migration.");
+    set.AddSwitch("distribute", &options->distribute,
+                  "Distribute the records over the nodes of Citus, which the database has as its\n"
+                  "coordinator. Once; refused while a daemon has sessions open on the schema.\n"
+                  "See docs/scaling.md.");
     set.AddText("role_prefix", "PREFIX", &options->role_prefix,
                 "Of the names of these roles. Default: the name of the schema.");
   }
@@ -475,6 +506,13 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
   if (options.status && (options.yes || !options.grant_to.empty() || options.create_roles)) {
     return absl::InvalidArgumentError(
         "--status changes nothing: it cannot be combined with --yes, --grant_to or --create_roles");
+  }
+  if (options.distribute &&
+      (options.status || options.to.has_value() ||
+       options.store.kind != StoreAddress::Kind::kPostgres)) {
+    return absl::InvalidArgumentError(
+        "--distribute needs a Postgres store at the newest version: it cannot be combined with "
+        "--status or --to");
   }
   if (!options.role_prefix.empty() && !options.create_roles) {
     return absl::InvalidArgumentError(

@@ -84,6 +84,8 @@ struct MigrateOptions {
   std::string grant_to;
   // Makes the roles of the schema.
   bool create_roles = false;
+  // Distributes the records over the nodes of Citus.
+  bool distribute = false;
   // Of their names; empty: the schema's name.
   std::string role_prefix;
 };

@@ -132,6 +132,22 @@ TEST(CommandLineTest, MigrateTakesATargetOrPrintsTheStatus) {
   EXPECT_TRUE(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--status"}).status);
 }
 
+TEST(CommandLineTest, TheStatementsAreChosenByTheSchemaUnlessTheyAreNamed) {
+  const auto statements = [](absl::string_view flag) {
+    return ParseAs<ServeOptions>({"serve", "--store=postgresql://db", flag}).store.statements;
+  };
+  EXPECT_EQ(ParseAs<ServeOptions>({"serve", "--store=postgresql://db"}).store.statements,
+            std::nullopt);
+  EXPECT_EQ(statements("--statements=auto"), std::nullopt);
+  EXPECT_EQ(statements("--statements=batched"), PostgresStatementMode::kBatched);
+  EXPECT_EQ(statements("--statements=single-row"), PostgresStatementMode::kSingleRow);
+  const auto options =
+      ParseAs<ServeOptions>({"serve", "--store=postgresql://db", "--clock_margin=200ms"});
+  EXPECT_EQ(options.store.clock_margin, absl::Milliseconds(200));
+  EXPECT_TRUE(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--distribute"})
+                  .distribute);
+}
+
 TEST(CommandLineTest, HealthTakesAnAddress) {
   const auto options = ParseAs<HealthOptions>(
       {"health", "--address=127.0.0.1:7412", "--service=a.B", "--timeout=1s", "--wait=1m"});
@@ -196,6 +212,13 @@ TEST(CommandLineTest, ReportsTheFault) {
       {"migrate --store=postgresql://db --status --grant_to=r", "--grant_to or --create_roles"},
       {"migrate --store=postgresql://db --status --create_roles", "--grant_to or --create_roles"},
       {"migrate --store=postgresql://db --role_prefix=p", "names the roles of --create_roles"},
+      {"serve --store=postgresql://db --statements=single", "must be auto, batched or single-row"},
+      {"serve --store=sqlite:r.db --statements=single-row", "--statements needs a Postgres store"},
+      {"serve --store=redis://h --statements=batched", "--statements needs a Postgres store"},
+      {"serve --store=postgresql://db --clock_margin=6m", "0 to 5m"},
+      {"migrate --store=postgresql://db --distribute --status", "cannot be combined with --status"},
+      {"migrate --store=postgresql://db --distribute --to=7", "cannot be combined with --status"},
+      {"migrate --store=sqlite:r.db --distribute", "--distribute needs a Postgres store"},
       {"serve --store=sqlite:r.db --maintenance_store=postgresql://db", "both it and --store"},
       {"serve --store=postgresql://db --maintenance_store=sqlite:r.db", "both it and --store"},
       {"serve --store=postgresql://db --maintenance_store=host=db", "--maintenance_store: "},

@@ -113,6 +113,11 @@ absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
   }
   absl::StatusOr<std::string> report = Migrate(options.store, options.to, options.yes);
   PostgresMigrator migrator(PostgresOptionsFor(options.store));
+  if (report.ok() && options.distribute) {
+    const absl::Status distributed = migrator.Distribute();
+    if (!distributed.ok()) return distributed;
+    absl::StrAppend(&*report, options.store.Display(), ": its records are distributed\n");
+  }
   if (report.ok() && options.create_roles) {
     const std::string prefix = RolePrefix(options);
     const absl::Status made = migrator.CreateRoles(prefix);

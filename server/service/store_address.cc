@@ -18,6 +18,13 @@
 namespace idempotency::internal {
 namespace {
 
+StoreAddress AddressOf(StoreAddress::Kind kind, absl::string_view location) {
+  StoreAddress address;
+  address.kind = kind;
+  address.location = std::string(location);
+  return address;
+}
+
 constexpr absl::string_view kSqlitePrefix = "sqlite:";
 
 absl::StatusOr<StoreAddress> ParseSqlite(absl::string_view path) {
@@ -31,7 +38,7 @@ absl::StatusOr<StoreAddress> ParseSqlite(absl::string_view path) {
         "sqlite: needs the path of a file that outlives the process, for example "
         "sqlite:/var/lib/idempotencyd/records.db");
   }
-  return StoreAddress{StoreAddress::Kind::kSqlite, std::string(path), ""};
+  return AddressOf(StoreAddress::Kind::kSqlite, path);
 }
 
 // libpq's options of a URI; nullopt if it cannot parse it.
@@ -62,7 +69,7 @@ bool HasPorts(const std::map<std::string, std::string>& options) {
 }
 
 absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
-  StoreAddress address{StoreAddress::Kind::kPostgres, std::string(uri), ""};
+  StoreAddress address = AddressOf(StoreAddress::Kind::kPostgres, uri);
   const auto options = ConnectionOptions(address.location);
   if (!options.has_value() || !HasPorts(*options)) {
     return absl::InvalidArgumentError(
@@ -75,7 +82,7 @@ absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
 absl::StatusOr<StoreAddress> ParseRedis(absl::string_view url) {
   const absl::StatusOr<RedisOptions> options = ParseRedisUrl(url);
   if (!options.ok()) return options.status();
-  return StoreAddress{StoreAddress::Kind::kRedis, std::string(url), ""};
+  return AddressOf(StoreAddress::Kind::kRedis, url);
 }
 
 }  // namespace

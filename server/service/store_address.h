@@ -1,10 +1,14 @@
 #ifndef IDEMPOTENCY_SERVER_SERVICE_STORE_ADDRESS_H_
 #define IDEMPOTENCY_SERVER_SERVICE_STORE_ADDRESS_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "server/store/postgres_options.h"
 
 namespace idempotency::internal {
 
@@ -13,6 +17,9 @@ namespace idempotency::internal {
 // There is no address for a store in memory: a restart would lose every record,
 // and the operation of a lost record runs twice.
 struct StoreAddress {
+  // More than the clocks of nodes differ that keep the time by NTP.
+  static constexpr absl::Duration kDefaultClockMargin = absl::Seconds(1);
+
   enum class Kind { kSqlite, kPostgres, kRedis };
 
   Kind kind = Kind::kSqlite;
@@ -22,6 +29,10 @@ struct StoreAddress {
   // kPostgres: the same for the login with which sweeps run and administrators change records.
   // Empty: `location`.
   std::string maintenance;
+  // kPostgres: nullopt chooses by the schema (ChooseStatements).
+  std::optional<PostgresStatementMode> statements;
+  // kPostgres: PostgresOptions::clock_margin where statements are for single rows.
+  absl::Duration clock_margin = kDefaultClockMargin;
 
   // Understands sqlite:PATH, postgresql://..., postgres://..., and redis://... with its
   // variants. Parses the text only: opens and connects to nothing. INVALID_ARGUMENT

@@ -1,9 +1,12 @@
 #include "server/service/store_factory.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "server/store/postgres_access.h"
 #include "server/store/postgres_conninfo.h"
+#include "server/store/postgres_distribution.h"
 #include "server/store/postgres_migrator.h"
 #include "server/store/postgres_store.h"
 #include "server/store/redis_store.h"
@@ -21,12 +24,22 @@ absl::StatusOr<OpenedStore> OpenSqlite(const StoreAddress& address) {
   return OpenedStore{*std::move(store), nullptr};
 }
 
-absl::Status PrepareSchema(const PostgresOptions& options, SchemaPolicy policy) {
-  PostgresMigrator migrator(options);
+// Also chooses the statements.
+absl::Status PrepareSchema(const StoreAddress& address, SchemaPolicy policy,
+                           PostgresOptions& options) {
   if (policy == SchemaPolicy::kMigrate) {
-    if (const auto applied = migrator.Up(); !applied.ok()) return applied.status();
+    if (const auto applied = PostgresMigrator(options).Up(); !applied.ok()) return applied.status();
   }
-  if (absl::Status status = migrator.CheckSchema(); !status.ok()) return status;
+  const absl::StatusOr<PostgresStatementMode> statements =
+      ChooseStatements(options, address.statements);
+  if (!statements.ok()) return statements.status();
+  options.statements = *statements;
+  if (options.statements == PostgresStatementMode::kSingleRow) {
+    options.clock_margin = address.clock_margin;
+    spdlog::info("postgres: one statement for each record, with a margin of {} between clocks",
+                 absl::FormatDuration(options.clock_margin));
+  }
+  if (absl::Status status = PostgresMigrator(options).CheckSchema(); !status.ok()) return status;
   return CheckPostgresAccess(options);
 }
 
@@ -50,7 +63,7 @@ absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connec
   const bool apart = !options.maintenance_url.empty();
   options.connections = connections + (apart ? 1 : 1 + kPostgresMaintenanceConnections);
   options.read_only = policy == SchemaPolicy::kRead;
-  const absl::Status schema = PrepareSchema(options, policy);
+  const absl::Status schema = PrepareSchema(address, policy, options);
   if (!schema.ok()) return schema;
   absl::StatusOr<std::unique_ptr<PostgresStore>> store = PostgresStore::Create(options);
   if (!store.ok()) return store.status();

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -57,6 +59,24 @@ std::string_view StateOf(const std::exception& failure) {
   return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
 }
 
+// A line for each kind, not for each statement: a node that is away fails its part of every
+// pipeline.
+void LogFailures(const std::vector<PipelinedOutcome>& outcomes) {
+  std::map<std::string, int> failed;
+  int unconfirmed = 0;
+  for (const PipelinedOutcome& outcome : outcomes) {
+    if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
+    if (outcome.unconfirmed) ++unconfirmed;
+  }
+  for (const auto& [state, count] : failed) {
+    spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
+                 state);
+  }
+  if (unconfirmed > 0) {
+    spdlog::warn("postgres: {} commits were not confirmed by the synchronous standby", unconfirmed);
+  }
+}
+
 // What libpq reports for `target_session_attrs=read-write`.
 constexpr absl::string_view kReadOnlySession = "session is read-only";
 
@@ -99,7 +119,9 @@ std::string SessionSettings(const PostgresOptions& options) {
           kPostgresPeerTimeout),  // The default of the server stays where this side may write.
       options.read_only ? ";SET default_transaction_read_only TO on" : "",
       ";SET default_transaction_isolation TO 'read committed'"
-      ";SET plan_cache_mode TO force_generic_plan"
+      ";SET plan_cache_mode TO ",
+      // Citus plans what several nodes answer for its parameters' values only.
+      options.statements == PostgresStatementMode::kSingleRow ? "auto" : "force_generic_plan",
       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
       ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
       ";SET jit TO off"
@@ -194,6 +216,7 @@ bool PostgresConnection::Usable() {
 absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStatement& statement,
                                                            const PostgresParameters& parameters,
                                                            absl::Duration time_limit) {
+  if (parameters.has_nulls()) return absl::InternalError("NULL needs ExecuteEach");
   for (int attempt = 1;; ++attempt) {
     pqxx::result rows;
     const auto run = [&](pqxx::transaction_base& transaction) {
@@ -208,6 +231,68 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
           "postgres cancelled the statement because of another transaction");
     }
   }
+}
+
+std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(
+    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions) {
+  std::vector<absl::StatusOr<PostgresResult>> answers(
+      executions.size(), absl::UnavailableError("the session was lost before the statement"));
+  for (std::size_t begin = 0; begin < executions.size() && !broken_; begin += kPipelined) {
+    std::vector<std::size_t> indices(std::min(kPipelined, executions.size() - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    const int attempts = transaction_ == nullptr ? kMaxAttempts : 1;
+    for (int attempt = 0; attempt < attempts && !indices.empty() && !broken_; ++attempt) {
+      indices = ExecutePipelined(statement, executions, indices, answers);
+    }
+    for (const std::size_t index : indices) {
+      answers[index] = absl::UnavailableError(
+          "postgres cancelled the statement because of another transaction");
+    }
+  }
+  return answers;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteOne(
+    const PostgresStatement& statement, const PostgresParameters& parameters) {
+  return ExecuteEach(statement, {parameters}).front();
+}
+
+std::vector<std::size_t> PostgresConnection::ExecutePipelined(
+    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
+    const std::vector<std::size_t>& indices,
+    std::vector<absl::StatusOr<PostgresResult>>& answers) {
+  std::vector<std::vector<PipelinedValue>> values;
+  values.reserve(indices.size());
+  for (const std::size_t index : indices) values.push_back(executions[index].Nullable());
+  std::vector<PipelinedOutcome> outcomes;
+  const Outcome outcome = Attempt([&] {
+    session_->PrepareNow(statement.name, statement.sql);
+    outcomes = session_->ExecutePipelined(statement.name, values);
+  });
+  if (outcomes.size() != indices.size()) {  // it could not be prepared
+    const absl::Status failure = ToStatus(outcome);
+    for (const std::size_t index : indices) answers[index] = failure;
+    return {};
+  }
+  LogFailures(outcomes);
+  std::vector<std::size_t> again;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    answers[indices[i]] = ToAnswer(outcomes[i]);
+    if (absl::IsAborted(answers[indices[i]].status())) again.push_back(indices[i]);
+  }
+  return again;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutcome& outcome) {
+  if (outcome.lost) {
+    broken_ = true;
+    return absl::UnavailableError("the session was lost during the statement");
+  }
+  if (!outcome.state.empty()) return FailureOf(outcome.state);
+  if (outcome.unconfirmed) {
+    return absl::UnavailableError("the synchronous standby did not confirm");
+  }
+  return PostgresResult(outcome.rows);
 }
 
 std::string PostgresConnection::TryPrepare(const PostgresStatement& statement) {
@@ -285,6 +370,10 @@ absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
     return absl::UnavailableError("the synchronous standby did not confirm");
   }
   spdlog::warn("postgres: statement failed, SQLSTATE {}", state);
+  return FailureOf(state);
+}
+
+absl::Status PostgresConnection::FailureOf(const std::string& state) {
   if (state == kInsufficientPrivilege) {
     spdlog::error(
         "postgres: the role lacks a privilege; run `idempotencyd migrate --create_roles`, and see "

@@ -1,14 +1,17 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "postgres/postgres_session.h"
 
 #include "server/store/postgres_options.h"
@@ -52,6 +55,16 @@ class PostgresConnection {
   absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
                                          const PostgresParameters& parameters,
                                          absl::Duration time_limit = absl::InfiniteDuration());
+  // Executes the statement once for each of `executions`, in a pipeline of kPipelined at a time,
+  // each in a transaction of its own unless one is open. One answer each: a failure of one does not
+  // affect the others, and an UNAVAILABLE one need not mean a lost session (a distributed server
+  // lost the node of that row). Deadlocks and serialization failures are repeated as above.
+  static constexpr std::size_t kPipelined = 64;
+  std::vector<absl::StatusOr<PostgresResult>> ExecuteEach(
+      const PostgresStatement& statement, absl::Span<const PostgresParameters> executions);
+  // For one execution, whose parameters may be NULL.
+  absl::StatusOr<PostgresResult> ExecuteOne(const PostgresStatement& statement,
+                                            const PostgresParameters& parameters);
   // Only prepares it on the server. Returns the SQLSTATE, "" on success.
   std::string TryPrepare(const PostgresStatement& statement);
   // Runs statements without parameters, separated by semicolons. For
@@ -96,6 +109,14 @@ class PostgresConnection {
   Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call,
                     absl::Duration time_limit = absl::InfiniteDuration());
   absl::Status ToStatus(const Outcome& outcome);
+  // For the SQLSTATE of a statement that failed.
+  absl::Status FailureOf(const std::string& state);
+  absl::StatusOr<PostgresResult> ToAnswer(const PipelinedOutcome& outcome);
+  // Those of `indices`, once. Returns those to be repeated.
+  std::vector<std::size_t> ExecutePipelined(
+      const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
+      const std::vector<std::size_t>& indices,
+      std::vector<absl::StatusOr<PostgresResult>>& answers);
 
   const absl::Duration reply_timeout_;
   std::unique_ptr<PostgresSession> session_;

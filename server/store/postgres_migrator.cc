@@ -18,6 +18,8 @@
 #include "core/absl_view.h"
 #include "core/sha256.h"
 #include "server/store/postgres_roles.h"
+#include "server/store/postgres_distribution.h"
+#include "server/store/postgres_single_row_statements.h"
 #include "server/store/postgres_statements.h"
 
 namespace idempotency::internal {
@@ -188,6 +190,17 @@ absl::Status PostgresMigrator::CreateRoles(const std::string& prefix) {
                                                     options_.schema, ": ", failure.message()));
 }
 
+absl::Status PostgresMigrator::Distribute() {
+  auto connection = OpenAlone();
+  if (!connection.ok()) return connection.status();
+  if (absl::Status status = CheckCitus(**connection); !status.ok()) return status;
+  const absl::StatusOr<bool> distributed = IsDistributed(**connection, options_.schema);
+  if (!distributed.ok()) return distributed.status();
+  if (*distributed) return absl::OkStatus();
+  if (absl::Status status = LockOutStores(**connection); !status.ok()) return status;
+  return DistributeTables(**connection, options_.schema);
+}
+
 absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
   auto connection = OpenAlone();
   if (!connection.ok()) return connection.status();
@@ -259,8 +272,11 @@ absl::Status PostgresMigrator::CheckSchema() {
         "postgres schema ", options_.schema, " is at version ", installed->history.size(),
         ", this program needs ", migrations_.size(), ": run `idempotencyd migrate`"));
   }
-  const PostgresStatements statements(options_.clock_sql);
-  for (const PostgresStatement* const statement : statements.OverTables()) {
+  const bool single = options_.statements == PostgresStatementMode::kSingleRow;
+  const PostgresStatements batched(options_.clock_sql);
+  const SingleRowStatements single_row(options_.clock_sql);
+  for (const PostgresStatement* const statement :
+       single ? single_row.OverTables() : batched.OverTables()) {
     const std::string state = (*connection)->TryPrepare(*statement);
     if (state.empty()) continue;
     if ((*connection)->lost()) return absl::UnavailableError("postgres session lost");

@@ -4,6 +4,9 @@
 #include <cstdlib>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 namespace {
@@ -40,6 +43,12 @@ absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
   }
   if (options.max_abandoned_sessions < 1) {
     return absl::InvalidArgumentError("postgres max_abandoned_sessions: must be at least 1");
+  }
+  if (options.clock_margin < absl::ZeroDuration() ||
+      options.clock_margin > limits::kClockStepMargin) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("postgres clock margin: must be between 0 and ",
+                     absl::FormatDuration(limits::kClockStepMargin)));
   }
   for (const absl::Duration timeout :
        {options.connect_timeout, options.statement_timeout, options.reply_grace,

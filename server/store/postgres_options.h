@@ -8,6 +8,16 @@
 
 namespace idempotency::internal {
 
+// The shape of the statements of a store.
+enum class PostgresStatementMode {
+  // One statement for a whole batch: one commit for many operations. For one Postgres.
+  kBatched,
+  // One statement and one commit for each record, in a pipeline: for a Postgres whose records are
+  // distributed over several nodes (docs/scaling.md). Each statement names one record, so that it
+  // concerns one node, and none locks a row for longer than it runs.
+  kSingleRow,
+};
+
 // How to reach Postgres. Version 14 or newer.
 struct PostgresOptions {
   // A libpq connection string: "postgresql://user@host/database?sslmode=…" or
@@ -78,6 +88,12 @@ struct PostgresOptions {
   // Sessions only read: on a standby too, where transactions cannot write. Otherwise a server that
   // accepts no writes is not used.
   bool read_only = false;
+
+  PostgresStatementMode statements = PostgresStatementMode::kBatched;
+  // For kSingleRow: by how much the clocks of the nodes that sessions reach may differ. A lease
+  // counts as live, and a record as remembered, for that much longer. At most
+  // limits::kClockStepMargin. Zero for one node, whose clock decides alone.
+  absl::Duration clock_margin = absl::ZeroDuration();
 
   // The store's clock, as an SQL expression. Only tests change it.
   std::string clock_sql = "clock_timestamp()";

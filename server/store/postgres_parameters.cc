@@ -89,6 +89,10 @@ void PostgresParameters::Add(absl::Time value) {
   AppendBigEndian(ToPostgresMicros(value), values_.emplace_back());
 }
 
+void PostgresParameters::AddInt2(std::int16_t value) {
+  AppendBigEndian(value, values_.emplace_back());
+}
+
 void PostgresParameters::AddInt8(std::int64_t value) {
   std::string bytes;
   AppendBigEndian(value, bytes);
@@ -100,6 +104,17 @@ void PostgresParameters::AddInterval(absl::Duration value) {
   AppendBigEndian(absl::ToInt64Microseconds(value), bytes);
   AppendBigEndian(std::int64_t{0}, bytes);
   values_.push_back(std::move(bytes));
+}
+
+void PostgresParameters::AddNull() {
+  nulls_.push_back(values_.size());
+  values_.emplace_back();
+}
+
+std::vector<std::optional<std::string_view>> PostgresParameters::Nullable() const {
+  std::vector<std::optional<std::string_view>> nullable(values_.begin(), values_.end());
+  for (const std::size_t place : nulls_) nullable[place].reset();
+  return nullable;
 }
 
 void PostgresParameters::Add(std::int32_t value) { AppendBigEndian(value, values_.emplace_back()); }

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_PARAMETERS_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_PARAMETERS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -58,9 +59,12 @@ class PostgresParameters {
   void Add(const Uuid& value);
   void Add(absl::Time value);
   void Add(std::int32_t value);
+  void AddInt2(std::int16_t value);
   void AddInt8(std::int64_t value);
   void AddBool(bool value) { values_.emplace_back(1, value ? '\1' : '\0'); }
   void AddInterval(absl::Duration value);  // to the microsecond, rounded down
+  // Only for PostgresConnection::ExecuteEach.
+  void AddNull();
   // A text or a bytea.
   void AddBytes(std::string_view value) { values_.emplace_back(value); }
 
@@ -70,9 +74,14 @@ class PostgresParameters {
   }
 
   const std::vector<std::string>& values() const { return values_; }
+  bool has_nulls() const { return !nulls_.empty(); }
+  // Empty at the places of NULLs.
+  std::vector<std::optional<std::string_view>> Nullable() const;
 
  private:
   std::vector<std::string> values_;
+  // The places of NULLs, ascending.
+  std::vector<std::size_t> nulls_;
 };
 
 // Microseconds since 2000-01-01 UTC: a timestamptz in binary form.

@@ -1,10 +1,13 @@
 #include "server/store/postgres_result.h"
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/civil_time.h"
 #include "postgres/libpqxx.h"
@@ -58,21 +61,40 @@ std::optional<absl::Time> ParseUtc(std::string_view text) {
   return absl::FromUnixMicros(seconds * 1'000'000 + micros);
 }
 
+// Empty if it is not in hex form.
+std::string ByteaIn(std::string_view text) {
+  constexpr std::string_view kPrefix = "\\x";
+  if (text.substr(0, kPrefix.size()) != kPrefix) return {};
+  text.remove_prefix(kPrefix.size());
+  const auto is_digit = [](unsigned char c) { return absl::ascii_isxdigit(c); };
+  if (text.size() % 2 != 0 || !std::all_of(text.begin(), text.end(), is_digit)) return {};
+  return absl::HexStringToBytes(AbslView(text));
+}
+
 }  // namespace
 
 bool PostgresResult::IsNull(int row, int column) const {
+  if (pipelined_) {
+    return row >= rows() || column >= PQnfields(pipelined_.get()) ||
+           PQgetisnull(pipelined_.get(), row, column) != 0;
+  }
   if (row >= rows() || column >= static_cast<int>(result_.columns())) return true;
   return FieldAt(result_, row, column).is_null();
 }
 
 std::string_view PostgresResult::View(int row, int column) const {
   if (IsNull(row, column)) return {};
+  if (pipelined_) {
+    return {PQgetvalue(pipelined_.get(), row, column),
+            static_cast<std::size_t>(PQgetlength(pipelined_.get(), row, column))};
+  }
   const auto field = FieldAt(result_, row, column);
   return {field.c_str(), field.size()};
 }
 
 std::string PostgresResult::Bytea(int row, int column) const {
   if (IsNull(row, column)) return {};
+  if (pipelined_) return ByteaIn(View(row, column));
   try {
     return ByteaOf(FieldAt(result_, row, column));
   } catch (const std::exception&) {
@@ -100,6 +122,7 @@ absl::Time PostgresResult::Time(int row, int column) const {
 std::vector<std::string> PostgresResult::TextArray(int row, int column) const {
   if (IsNull(row, column)) return {};
   try {
+    if (pipelined_) return TextArrayIn(PQgetvalue(pipelined_.get(), row, column));
     return TextArrayOf(FieldAt(result_, row, column));
   } catch (const std::exception&) {
     return {};

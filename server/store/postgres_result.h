@@ -5,9 +5,11 @@
 #include <pqxx/result>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "postgres/postgres_session.h"
 
 #include "grpc_idempotency/uuid.h"
 
@@ -21,7 +23,12 @@ class PostgresResult {
   // A result is a counted reference: there is nothing to move.
   explicit PostgresResult(const pqxx::result& result) : result_(result) {}
 
-  int rows() const { return static_cast<int>(result_.size()); }
+  // Of one statement of a pipeline; not null.
+  explicit PostgresResult(PipelinedRows rows) : pipelined_(std::move(rows)) {}
+
+  int rows() const {
+    return pipelined_ ? PQntuples(pipelined_.get()) : static_cast<int>(result_.size());
+  }
   // True for a column that is not there.
   bool IsNull(int row, int column) const;
 
@@ -39,7 +46,9 @@ class PostgresResult {
   std::vector<std::string> TextArray(int row, int column) const;
 
  private:
+  // One of the two.
   pqxx::result result_;
+  PipelinedRows pipelined_;
 };
 
 }  // namespace idempotency::internal

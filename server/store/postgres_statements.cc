@@ -9,6 +9,7 @@
 #include "core/absl_view.h"
 #include "grpc_idempotency/limits.h"
 #include "migrations/migrations.h"
+#include "server/store/postgres_walks.h"
 
 namespace idempotency::internal {
 namespace {
@@ -503,25 +504,7 @@ constexpr std::string_view kListed =
     "SELECT {record}, NULL::bytea, NULL::bytea, {labels}, NULL::boolean,"
     " t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key FROM records t ";
 
-// The walks are ranges of one index, in its order: no other index has that, so the planner does not
-// sort, nor follow another one past any number of rows that are not wanted.
-//
-// $1 namespace, $2 scope and $3 id to continue after, $4 how many.
-constexpr std::string_view kWalkNamespace = R"sql(
-  WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid) AND t.namespace <= $1::text
-  ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer)sql";
-// $1 namespace, $2 scope, $3 id to continue after, $4 how many.
-constexpr std::string_view kWalkScope = R"sql(
-  WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid)
-    AND (t.namespace, t.scope) <= ($1::text, $2::text)
-  ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer)sql";
-// $1 namespace, $2 id to continue after, $3 how many. As the predicate of records_unknown is
-// written, no other index has it.
-constexpr std::string_view kListUnknown = R"sql({listed}
-  WHERE t.watched::integer = 1
-    AND (t.namespace, t.id) > ($1::text, $2::uuid) AND t.namespace <= $1::text
-  ORDER BY t.namespace, t.id LIMIT $3::integer)sql";
-// A step of Store::EndUnknown. $1 to $3 as kListUnknown, $4 how long a record may be UNKNOWN. The
+// A step of Store::EndUnknown. $1 to $3 as kWalkUnknown, $4 how long a record may be UNKNOWN. The
 // rows are locked without waiting, and judged again as they are then. Returns one row: how many
 // were read, the last one's id, how many were ended.
 constexpr std::string_view kEndUnknown = R"sql(
@@ -548,12 +531,6 @@ cleared AS (
   DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT e.id FROM ended e)))
 SELECT count(*), (array_agg(v.id))[count(*)], (SELECT count(*) FROM ended) FROM visited v
 )sql";
-
-// $1 the parent's key, $2 id to continue after, $3 how many.
-constexpr std::string_view kListChildren = R"sql({listed}
-  WHERE t.parent_key IS NOT NULL
-    AND (t.parent_key, t.id) > ($1::text, $2::uuid) AND t.parent_key <= $1::text
-  ORDER BY t.parent_key, t.id LIMIT $3::integer)sql";
 
 // AuditHmac() of row {row}, between the two pads of HmacPadsOf().
 constexpr std::string_view kAuditHmac =
@@ -850,8 +827,8 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       drop_replies{"drop_replies", Fill(kDropReplies, clock_sql)},
       list_namespace{"list_namespace", Fill(ListOf(kWalkNamespace), clock_sql)},
       list_scope{"list_scope", Fill(ListOf(kWalkScope), clock_sql)},
-      list_unknown{"list_unknown", Fill(kListUnknown, clock_sql)},
-      list_children{"list_children", Fill(kListChildren, clock_sql)},
+      list_unknown{"list_unknown", Fill(ListOf(kWalkUnknown), clock_sql)},
+      list_children{"list_children", Fill(ListOf(kWalkChildren), clock_sql)},
       resolve{"resolve", Fill(kResolve, clock_sql)},
       purge_one{"purge_one", Fill(PurgeOf(kPurge, kVisitOne, "true", 0), clock_sql)},
       purge_scope{"purge_scope", Fill(PurgeOf(kPurge, kWalkScope, "true", 6), clock_sql)},

@@ -16,6 +16,10 @@
 #include "server/store/postgres_rows.h"
 #include "server/store/postgres_settle.h"
 #include "server/store/postgres_shared_commit.h"
+#include "server/store/postgres_single_row_admin.h"
+#include "server/store/postgres_single_row_reserve.h"
+#include "server/store/postgres_single_row_settle.h"
+#include "server/store/postgres_single_row_sweep.h"
 #include "server/store/postgres_sweep.h"
 
 namespace idempotency::internal {
@@ -42,8 +46,6 @@ bool IsWritten(const Verdict& verdict) {
 }
 bool IsWritten(const Completion& completion) { return !completion.repeated; }
 bool IsWritten(const Extension&) { return true; }
-
-using GetBatch = PostgresBatch<GetOp, absl::StatusOr<Record>>;
 
 absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& statements,
                       GetBatch& batch, const GetBatch::Indices& pending) {
@@ -81,6 +83,7 @@ absl::StatusOr<std::unique_ptr<PostgresStore>> PostgresStore::Create(
 PostgresStore::PostgresStore(const PostgresOptions& options)
     : options_(options),
       statements_(options.clock_sql),
+      single_row_statements_(options.clock_sql),
       sessions_(options_, statements_, watchdog_),
       locked_rows_(options.locked_pause),
       pool_(PoolOptions(options), Clock::System(), [this] { return sessions_.Open(); }) {
@@ -153,7 +156,9 @@ template <typename Op, typename Answer>
 std::vector<Answer> PostgresStore::OnConnection(
     absl::Span<const Op> ops,
     absl::Status (*round)(PostgresConnection&, const PostgresStatements&,
-                          PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&)) {
+                          PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&),
+    absl::Status (*each_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
+                               const std::vector<std::size_t>&)) {
   if (ops.empty()) return {};
   PostgresBatch<Op, Answer> batch(ops);
   const absl::StatusOr<Pool::Lease> connection = Acquire();
@@ -161,7 +166,9 @@ std::vector<Answer> PostgresStore::OnConnection(
     batch.FailAll(batch.All(), connection.status());
     return std::move(batch).Take();
   }
+  SingleRowRecords records = RecordsOf(**connection);
   const auto on_this = [&](const std::vector<std::size_t>& pending) {
+    if (in_single_rows()) return each_round(records, batch, pending);
     return round(**connection, statements_, batch, pending);
   };
   // Reading does not wait.
@@ -171,8 +178,26 @@ std::vector<Answer> PostgresStore::OnConnection(
   return std::move(batch).Take();
 }
 
+std::vector<absl::StatusOr<Verdict>> PostgresStore::ReserveEach(absl::Span<const ReserveOp> ops) {
+  SingleRowReserve::Batch batch(ops);
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) {
+    batch.FailAll(batch.All(), connection.status());
+    return std::move(batch).Take();
+  }
+  SingleRowReserve reserve(RecordsOf(**connection), batch, ops.size(), ReadsFirst());
+  SkipLocked(batch);
+  RunRoundsOn(**connection, statements_, batch, reserve);
+  locked_rows_.Add(batch.locked());
+  NoteKnown(reserve.known(), ops.size());
+  std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
+  NoteCommits(answers);
+  return answers;
+}
+
 std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const ReserveOp> ops) {
   if (ops.empty()) return {};
+  if (in_single_rows()) return ReserveEach(ops);
   PostgresReserve::Batch batch(ops);
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) {
@@ -201,14 +226,14 @@ void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
 }
 
 std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const CompleteOp> ops) {
-  std::vector<absl::StatusOr<Completion>> answers = OnConnection(ops, &CompleteRound);
+  std::vector<absl::StatusOr<Completion>> answers = OnConnection(ops, &CompleteRound, &CompleteEachRound);
   NoteCommits(answers);
   return answers;
 }
 
 SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
                                                 absl::Span<const ReserveOp> reservations) {
-  if (ReadsFirst() || !PostgresSharedCommit::Pays(completions, reservations)) {
+  if (in_single_rows() || ReadsFirst() || !PostgresSharedCommit::Pays(completions, reservations)) {
     return Store::CompleteAndReserve(completions, reservations);
   }
   CompleteBatch completing(completions);
@@ -234,40 +259,44 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
 }
 
 std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops) {
-  return OnConnection(ops, &ReleaseRound);
+  return OnConnection(ops, &ReleaseRound, &ReleaseEachRound);
 }
 
 std::vector<absl::StatusOr<Extension>> PostgresStore::Extend(absl::Span<const ExtendOp> ops) {
-  std::vector<absl::StatusOr<Extension>> answers = OnConnection(ops, &ExtendRound);
+  std::vector<absl::StatusOr<Extension>> answers = OnConnection(ops, &ExtendRound, &ExtendEachRound);
   NoteCommits(answers);
   return answers;
 }
 
 std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> ops) {
-  return OnConnection(ops, &GetRound);
+  return OnConnection(ops, &GetRound, &GetEachRound);
 }
 
 absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return connection.status();
+  if (in_single_rows()) return SingleRowSweep(RecordsOf(**connection)).Step(op);
   return PostgresSweep(**connection, statements_).Step(op);
 }
 
 absl::StatusOr<RecordPage> PostgresStore::List(const ListOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).List(op);
   return PostgresAdmin(**connection, statements_).List(op);
 }
 
 absl::StatusOr<Resolution> PostgresStore::Resolve(const ResolveOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Resolve(op);
   return PostgresAdmin(**connection, statements_).Resolve(op);
 }
 
 absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Purge(op);
   return PostgresAdmin(**connection, statements_).Purge(op);
 }
 
@@ -275,6 +304,7 @@ absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
   if (op.sealer == nullptr) return NothingIsSealed();
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Reseal(op);
   return PostgresReseal(**connection, statements_).Step(op);
 }
 
@@ -288,6 +318,7 @@ absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
 absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).MeasureUsage(op);
   const RecordPlace after = op.after.value_or(RecordPlace());
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
@@ -307,6 +338,7 @@ absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
 absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).EndUnknown(op);
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
   parameters.Add(op.after.value_or(RecordId()));
@@ -334,6 +366,7 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
       !proved.ok()) {
     return ToCallerStatus(proved);
   }
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Inspect();
   const auto result = (*connection)->Execute(statements_.inspect, {});
   if (!result.ok()) return ToCallerStatus(result.status());
   // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.

@@ -20,6 +20,8 @@
 #include "server/store/postgres_locked_rows.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_sessions.h"
+#include "server/store/postgres_single_row_records.h"
+#include "server/store/postgres_single_row_statements.h"
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"
 
@@ -37,6 +39,9 @@ namespace idempotency::internal {
 // Where commits wait for a synchronous standby, every answer from a record that was
 // read waits for it too: a replay or a repeated grant, but also IN_FLIGHT or a refused
 // token. Get does not: it returns the server's current data.
+//
+// With PostgresOptions::statements these are statements for each record instead, in a pipeline
+// (postgres_single_row_records.h).
 //
 // Thread-safe: calls share a pool of connections, one per call in progress.
 class PostgresStore final : public Store {
@@ -78,13 +83,21 @@ class PostgresStore final : public Store {
 
   explicit PostgresStore(const PostgresOptions& options);
 
-  // Answers a batch in rounds, on one connection.
+  // Answers a batch in rounds, on one connection; the second one in PostgresStatementMode::kSingleRow.
   template <typename Op, typename Answer>
-  std::vector<Answer> OnConnection(absl::Span<const Op> ops,
-                                   absl::Status (*round)(PostgresConnection&,
-                                                         const PostgresStatements&,
-                                                         PostgresBatch<Op, Answer>&,
-                                                         const std::vector<std::size_t>&));
+  std::vector<Answer> OnConnection(
+      absl::Span<const Op> ops,
+      absl::Status (*round)(PostgresConnection&, const PostgresStatements&,
+                            PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&),
+      absl::Status (*each_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
+                                 const std::vector<std::size_t>&));
+  std::vector<absl::StatusOr<Verdict>> ReserveEach(absl::Span<const ReserveOp> ops);
+  bool in_single_rows() const {
+    return options_.statements == PostgresStatementMode::kSingleRow;
+  }
+  SingleRowRecords RecordsOf(PostgresConnection& connection) const {
+    return {connection, single_row_statements_, options_.clock_margin};
+  }
   // Removes known locked rows from a batch, and records newly found ones.
   template <typename Op, typename Answer>
   void SkipLocked(PostgresBatch<Op, Answer>& batch) const;
@@ -115,6 +128,7 @@ class PostgresStore final : public Store {
 
   const PostgresOptions options_;
   const PostgresStatements statements_;
+  const SingleRowStatements single_row_statements_;
   // Bounds the calls of all connections; outlives them.
   SocketWatchdog watchdog_;
   PostgresSessions sessions_;

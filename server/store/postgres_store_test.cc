@@ -62,6 +62,7 @@ class PostgresStoreTest : public ::testing::Test {
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
     PostgresOptions options = schema_->options();
+    options.statements = statements_;
     options.statement_timeout = statement_timeout_;
     options.lock_timeout = lock_timeout_;
     options.locked_pause = locked_pause_;
@@ -87,6 +88,7 @@ class PostgresStoreTest : public ::testing::Test {
     return true;
   }
 
+  PostgresStatementMode statements_ = PostgresStatementMode::kBatched;
   absl::Duration statement_timeout_ = absl::Seconds(30);
   absl::Duration lock_timeout_ = absl::Seconds(30);
   absl::Duration locked_pause_ = absl::Milliseconds(1);
@@ -831,7 +833,23 @@ class PostgresStandbyTest : public PostgresFaultTest {
   }
 };
 
-TEST_F(PostgresStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
+class PostgresConfirmationTest : public PostgresStandbyTest,
+                                 public ::testing::WithParamInterface<PostgresStatementMode> {
+ protected:
+  void SetUp() override {
+    statements_ = GetParam();
+    PostgresStandbyTest::SetUp();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Statements, PostgresConfirmationTest,
+                         ::testing::Values(PostgresStatementMode::kBatched,
+                                           PostgresStatementMode::kSingleRow),
+                         [](const ::testing::TestParamInfo<PostgresStatementMode>& mode) {
+                           return mode.param == PostgresStatementMode::kBatched ? "Batched"
+                                                                                : "SingleRow";
+                         });
+
+TEST_P(PostgresConfirmationTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   const ReserveOp op = OpFor("charge");
   const CompleteOp completion = CompletionOf(op, Reserve(op));
   TakeStandbyAway();
@@ -855,7 +873,7 @@ TEST_F(PostgresStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   EXPECT_TRUE(std::get<Reserved>(*granted).repeated);
 }
 
-TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
+TEST_P(PostgresConfirmationTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
   const ReserveOp op = OpFor("charge");
   const CompleteOp completion = CompletionOf(op, Reserve(op));
   TakeStandbyAway();
@@ -890,7 +908,7 @@ TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
 
 // A refusal discloses a record, too: a failover that reverts the record would make the refusal
 // wrong.
-TEST_F(PostgresStandbyTest, NothingIsAnsweredAboutARecordThatTheStandbyDidNotConfirm) {
+TEST_P(PostgresConfirmationTest, NothingIsAnsweredAboutARecordThatTheStandbyDidNotConfirm) {
   TakeStandbyAway();
   const ReserveOp op = OpFor("charge");
   Cancelled([&] { EXPECT_FALSE(Reserve(op).ok()); });

@@ -70,6 +70,15 @@ absl::Status PostgresHarness::AddRoles() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::MakeInSingleRows() {
+  absl::StatusOr<std::unique_ptr<StoreHarness>> made = MakeWithRoles();
+  if (!made.ok()) return made.status();
+  auto& harness = static_cast<PostgresHarness&>(**made);
+  harness.options_.statements = PostgresStatementMode::kSingleRow;
+  if (absl::Status reopened = harness.Reopen(); !reopened.ok()) return reopened;
+  return made;
+}
+
 PostgresHarness::~PostgresHarness() {
   if (roles_.empty()) return;
   store_.reset();
@@ -108,7 +117,12 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   with_roles.name = "PostgresWithRoles";
   with_roles.make = PostgresHarness::MakeWithRoles;
   with_roles.racing_reservations = 20'000;
-  return {postgres, Sealed(postgres), with_roles};
+  StoreUnderTest single_row;
+  single_row.name = "PostgresInSingleRows";
+  single_row.make = PostgresHarness::MakeInSingleRows;
+  single_row.racing_reservations = 20'000;
+  single_row.random_operations = 10'000;
+  return {postgres, Sealed(postgres), with_roles, single_row};
 }
 
 }  // namespace idempotency::internal

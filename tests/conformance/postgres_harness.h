@@ -19,6 +19,8 @@ class PostgresHarness final : public StoreHarness {
   static absl::StatusOr<std::unique_ptr<StoreHarness>> Make();
   // The store has two logins, each with the roles that it needs and no other right.
   static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeWithRoles();
+  // The same, with statements for each record.
+  static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeInSingleRows();
   ~PostgresHarness() override;
 
   Store& store() override { return *store_; }

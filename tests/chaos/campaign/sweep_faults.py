@@ -11,16 +11,18 @@ _FROZEN_S = 14
 _SETTLED_MS = 7000
 # Of the calls of all clients: the sweep holds no lock of any of them.
 _SERVED = 0.9
-# The sweep's writes are statements with names that begin like this.
-_WRITES = "sweep_"
 _BEGUN = """
 SELECT count(*) FROM pg_stat_activity
- WHERE datname = 'idem' AND query LIKE '%%idempotency sweep%%' AND query_start >= '%s'
+ WHERE datname = 'idem' AND query LIKE '%%%s%%' AND query_start >= '%s'
    AND pid <> pg_backend_pid()"""
 
 
 class SweepFaults:
     """For use by one thread. Links are whole but for one."""
+
+    # The sweep's statements have names that begin like this, and this in their text.
+    names = "sweep_"
+    text = "idempotency sweep"
 
     def __init__(self, system, journal, random, links):
         self._system = system
@@ -39,7 +41,7 @@ class SweepFaults:
             link = f"{name}-pg{self._system.postgres.primary.number}"
             since = self._sql("SELECT clock_timestamp()")
             self._system.links.tell(
-                f"forward-then-cut {link} match={_WRITES} hold={_HELD_MS}")
+                f"forward-then-cut {link} match={self.names} hold={_HELD_MS}")
             try:
                 if self._wait_until_begun(since):
                     self._freeze(name)
@@ -49,7 +51,7 @@ class SweepFaults:
     def _wait_until_begun(self, since):
         deadline = time.monotonic() + _BEGUN_WITHIN_S
         while time.monotonic() < deadline:
-            if int(self._sql(_BEGUN % since) or 0) > 0:
+            if int(self._sql(_BEGUN % (self.text, since)) or 0) > 0:
                 return True
             time.sleep(0.05)
         return False

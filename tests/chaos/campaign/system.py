@@ -185,11 +185,15 @@ class System:
         self._start(name, [str(self.daemon_build.program), "serve",
                            f"--listen=unix:{self.socket(name)}",
                            f"--store={self.records.url(name)}",
-                           *self.profile.daemon_flags,
+                           *self._daemon_flags(),
                            "--metrics=", "--drain_timeout=3s",
                            f"--sweep_interval={_SWEEP_INTERVAL}", *self._credentials(name),
                            f"--tls_client_ca={self.authority.bundle}"],
                     clock, _DAEMON_FILES).wait_for_line("serving on")
+
+    def _daemon_flags(self):
+        """Earlier builds do not know them."""
+        return self.profile.daemon_flags if self.daemon_build is self.builds.current else ()
 
     def _daemons_for(self, name):
         return "ipv4:" + ",".join(self.links.address(f"{name}-daemon{d}")

@@ -7,7 +7,7 @@ from tests.chaos.campaign import profiles
 
 class ProfilesTest(unittest.TestCase):
     def test_each_is_one(self):
-        self.assertLessEqual({"default", "redis", "redis-cluster", "relaxed"}, set(profiles.names()))
+        self.assertLessEqual({"default", "redis", "redis-cluster", "relaxed", "single-row"}, set(profiles.names()))
         for name in profiles.names():
             self.assertIsInstance(profiles.load(name), profiles.Profile)
 
