@@ -99,8 +99,9 @@ absl::Status ReadPatterns(absl::string_view flag, absl::string_view list, RouteR
                           Deployment& deployment) {
   for (const absl::string_view pattern : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
     absl::StatusOr<GuardedRoute> route = read(absl::StripAsciiWhitespace(pattern));
-    if (!route.ok())
+    if (!route.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", route.status().message()));
+    }
     deployment.guarded.push_back(*std::move(route));
   }
   return absl::OkStatus();

@@ -165,8 +165,9 @@ std::string EnvoyGatewayObjects(const Deployment& deployment) {
       "port\n# has `appProtocol: kubernetes.io/h2c`.\n",
       HttpRoutes(deployment, "idempotency-guarded", AllMatches(deployment.guarded), guarded));
   std::vector<GuardedRoute> rest;
-  for (const std::string& path : deployment.streaming_paths)
+  for (const std::string& path : deployment.streaming_paths) {
     rest.push_back({path, path, false, {}});
+  }
   std::vector<std::string> matches = AllMatches(rest);
   matches.emplace_back("- path: {type: PathPrefix, value: \"/\"}\n");
   std::vector<std::string> unguarded;
