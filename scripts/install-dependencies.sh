@@ -5,6 +5,7 @@
 #   scripts/install-dependencies.sh build      needed to build and run
 #   scripts/install-dependencies.sh postgres   the Postgres server that tests and the demo may start
 #   scripts/install-dependencies.sh test       that, and what the tests need
+#   scripts/install-dependencies.sh envoy      an Envoy, and what the demo with one needs
 #   scripts/install-dependencies.sh bench      for scripts/bench.sh and scripts/instructions.sh
 #   scripts/install-dependencies.sh fuzz       for scripts/fuzz.sh
 #   scripts/install-dependencies.sh package    for scripts/packages.sh
@@ -28,6 +29,8 @@ test_packages=(
   liblzf1 lua-bitop lua-cjson python3-h2 python3-grpcio systemd
   chromium chromium-driver fonts-dejavu-core curl python3-pip
 )
+# A service in Python behind Envoy.
+envoy_packages=(python3 python3-grpcio python3-protobuf python3-pip)
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
 # pgbench is in the server's package. strace counts system calls.
@@ -41,7 +44,7 @@ package_packages=(dpkg-dev file lintian debootstrap iproute2 strace systemd syst
 lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev lld-14 llvm-14-dev
   shellcheck)
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
 
 missing_of() {
   local package
@@ -152,6 +155,10 @@ case "${1:-}" in
   test)
     install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}"
     extract_test_programs
+    install_envoys
+    ;;
+  envoy)
+    install "${build_packages[@]}" "${envoy_packages[@]}"
     install_envoys
     ;;
   bench) install "${build_packages[@]}" "${postgres_packages[@]}" "${bench_packages[@]}" ;;

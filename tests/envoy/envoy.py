@@ -4,11 +4,11 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 import urllib.request
+
+from .child import Child
 
 # Installed side by side by scripts/install-dependencies.sh.
 OLDEST = "1.37.0"
@@ -16,7 +16,6 @@ NEWEST = "1.40.0"
 VERSIONS = (OLDEST, NEWEST)
 
 READY_WITHIN_S = 60
-ENDS_WITHIN_S = 20
 
 
 class NotInstalled(Exception):
@@ -55,46 +54,28 @@ def _get(url):
 
 
 class Envoy:
-    """`config` has port 0 for its listener and its administration page."""
+    """`config` has port 0 for its listener and its administration page, or those that it shall
+    have."""
 
-    def __init__(self, config, version=NEWEST, folder=None, log=None, concurrency=1):
+    def __init__(self, config, version=NEWEST, folder=None, concurrency=1):
         self._folder = tempfile.TemporaryDirectory()
         own = pathlib.Path(self._folder.name)
         (own / "envoy.yaml").write_text(config)
-        self.log = pathlib.Path(log) if log else own / "envoy.log"
-        self._command = [binary(version), "-c", str(own / "envoy.yaml"), "--use-dynamic-base-id",
-                         "--concurrency", str(concurrency), "--log-level", "warning",
-                         "--drain-time-s", "1", "--parent-shutdown-time-s", "2",
-                         "--admin-address-path", str(own / "admin")]
-        self._admin_file = own / "admin"
-        with open(self.log, "ab") as log_file:
-            self.process = subprocess.Popen(self._command, cwd=folder, stdout=log_file,
-                                            stderr=log_file)
+        command = [binary(version), "-c", own / "envoy.yaml", "--use-dynamic-base-id",
+                   "--concurrency", concurrency, "--log-level", "warning",
+                   "--component-log-level", "main:info", "--drain-time-s", "1",
+                   "--parent-shutdown-time-s", "2", "--admin-address-path", own / "admin"]
         try:
-            self._wait()
+            self.child = Child(command, "starting main dispatch loop", READY_WITHIN_S, cwd=folder,
+                               stderr=subprocess.STDOUT)
         except BaseException:
-            self.close()
+            self._folder.cleanup()
             raise
-
-    def _wait(self):
-        deadline = time.monotonic() + READY_WITHIN_S
-        while not self._is_ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"Envoy did not start:\n{self.log.read_text()}")
-            time.sleep(0.02)  # polls the page; Envoy signals its readiness in no other way
+        self.admin = (own / "admin").read_text().strip()
         listeners = json.loads(_get(f"http://{self.admin}/listeners?format=json"))
         address = listeners["listener_statuses"][0]["local_address"]["socket_address"]
         self.port = address["port_value"]
         self.address = f"{address['address']}:{self.port}"
-
-    def _is_ready(self):
-        if not self._admin_file.exists() or not self._admin_file.read_text():
-            return False
-        self.admin = self._admin_file.read_text().strip()
-        try:
-            return _get(f"http://{self.admin}/ready").strip() == "LIVE"
-        except OSError:
-            return False
 
     def stats(self, prefix):
         """Envoy's counters and gauges whose names begin so."""
@@ -103,17 +84,11 @@ class Envoy:
 
     def kill(self):
         """Ends it at once, as a crash."""
-        self.process.kill()
-        self.process.wait()
+        self.child.kill()
 
     def close(self):
         """Ends it, and removes its files."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(timeout=ENDS_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
+        self.child.close()
         self._folder.cleanup()
 
     def __enter__(self):
@@ -131,9 +106,14 @@ def ctl(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def configuration(*arguments):
-    """The configuration that the command writes for a test: on free ports."""
-    status, out, err = ctl("--listen=127.0.0.1:0", "--admin=127.0.0.1:0", *arguments)
+def ctl_text(*arguments):
+    """The configuration that the command writes."""
+    status, out, err = ctl(*arguments)
     if status != 0:
         raise AssertionError(err)
     return out
+
+
+def configuration(*arguments):
+    """The same for a test: on free ports."""
+    return ctl_text("--listen=127.0.0.1:0", "--admin=127.0.0.1:0", *arguments)
