@@ -117,8 +117,8 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
 absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettingsFrom(
     const LoadedConfig& loaded) {
   absl::StatusOr<ProcessorConfig> config = ConfigFrom(loaded);
-  absl::StatusOr<std::shared_ptr<const ProcessorSettings>> settings = config.status();
-  if (config.ok()) settings = ProcessorSettings::Make(*std::move(config));
+  absl::StatusOr<std::shared_ptr<const ProcessorSettings>> settings =
+      config.ok() ? ProcessorSettings::Make(*std::move(config)) : config.status();
   if (settings.ok()) return settings;
   return absl::InvalidArgumentError(
       absl::StrCat("external_processor: ", settings.status().message()));

@@ -150,7 +150,7 @@ void Exchange::Release(const std::vector<std::string>& remove,
   if (!reply_begun_) {
     Send(ReplyHeadersResponse(remove, in_trailers ? std::vector<HeaderList::Header>() : add));
   }
-  if (!reply_.headers_only && (!reply_begun_ || !in_trailers || !reply_.body.empty())) {
+  if (!reply_.headers_only && (!in_trailers || !reply_.body.empty())) {
     SendBody(/*of_reply=*/true, std::move(reply_.body), /*end_of_stream=*/!in_trailers);
   }
   if (in_trailers) Send(ReplyTrailersResponse(remove, add));
