@@ -15,7 +15,6 @@ external_processor {{
   scope {{ header: "x-tenant" }}
   {methods}
 }}
-rules {{ identity: "*" namespaces: "*" permissions: [WRITE, READ, ADMIN] }}
 """
 
 
@@ -36,12 +35,18 @@ class Daemon:
 
     def start(self):
         program = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin/idempotencyd"
-        self.child = Child(
+        with open(self._folder / "idempotencyd.log", "ab") as log:
+            self.child = self._child(program, log)
+        self.metrics = re.search(r"metrics on (\S+?)(,|\s|$)", self.child.ready)[1]
+
+    def _child(self, program, log):
+        return Child(
             [program, "serve", f"--listen={self.address}", "--metrics=127.0.0.1:0",
              f"--ext_proc={self.processor}", f"--store={self._store}",
-             f"--config={self._folder}/idempotencyd.textproto"], "serving on ",
-            stderr=open(self._folder / "idempotencyd.log", "ab"))
-        self.metrics = re.search(r"metrics on (\S+?)(,|\s|$)", self.child.ready)[1]
+             f"--config={self._folder}/idempotencyd.textproto"], "serving on ", stderr=log)
+
+    def log(self):
+        return (self._folder / "idempotencyd.log").read_text()
 
     def kill(self):
         self.child.kill()

@@ -1,6 +1,7 @@
 """gRPC methods behind a real Envoy and idempotencyd: what callers get, and how often the service
 runs. IDEMPOTENCY_ENVOY chooses the version of Envoy."""
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -46,30 +47,29 @@ class Upstream(Child):
         call(self.address, "/test.Control/Release", None)
 
 
-class Stack:
-    """A service, a daemon, and an Envoy between."""
+class Stack(contextlib.ExitStack):
+    """A service, a daemon, and an Envoy between. Ends what it has started, in reverse."""
 
     def __init__(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.upstream = Upstream()
-        self.daemon = Daemon(self._folder.name, METHODS)
-        self._config = envoy.configuration(
-            f"--methods={CHARGE[1:]},{TAKEN_OVER[1:]}", f"--upstream={self.upstream.address}",
-            f"--processor={self.daemon.processor}", f"--envoy_version={envoy.minor(VERSION)}")
-        self.envoy = envoy.Envoy(self._config, VERSION)
+        super().__init__()
+        try:
+            folder = self.enter_context(tempfile.TemporaryDirectory())
+            self.upstream = self.enter_context(Upstream())
+            self.daemon = self.enter_context(Daemon(folder, METHODS))
+            self._config = envoy.configuration(
+                f"--methods={CHARGE[1:]},{TAKEN_OVER[1:]}", f"--upstream={self.upstream.address}",
+                f"--processor={self.daemon.processor}", f"--envoy_version={envoy.minor(VERSION)}")
+            self.restart_envoy()
+        except BaseException:
+            self.close()
+            raise
 
     def restart_envoy(self):
-        self.envoy.close()
-        self.envoy = envoy.Envoy(self._config, VERSION)
+        """A new one, at another address."""
+        self.envoy = self.enter_context(envoy.Envoy(self._config, VERSION))
 
     def call(self, key, body=b"", method=CHARGE, **options):
         return call(self.envoy.address, method, key, body, **options)
-
-    def close(self):
-        self.envoy.close()
-        self.daemon.close()
-        self.upstream.close()
-        self._folder.cleanup()
 
 
 class GuardTest(unittest.TestCase):
@@ -198,7 +198,7 @@ class GuardTest(unittest.TestCase):
         # Either it was recorded before the end, or the caller got an error: never an OK without
         # its message.
         self.assertIn((reply.code, reply.body), (("OK", b"reply 1"), ("UNAVAILABLE", b"")), reply)
-        self.stack.daemon.child.process.wait(timeout=60)
+        self.stack.daemon.child.close()
         self.stack.daemon.start()
         retry = self.until_ok(b"hold")
         if reply.code == "OK":
