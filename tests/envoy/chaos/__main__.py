@@ -36,7 +36,7 @@ POLICY = f"""grpc_methods {{
     }}
   }}"""
 # Between two faults, and the time for which a process is frozen.
-MAX_QUIET_S = 1.5
+MAX_QUIET_S = 3.0
 FREEZE_S = (0.2, 3.0)
 
 

@@ -11,10 +11,12 @@ from .history import digest, record_of
 METHOD = "/payments.v1.Payments/Charge"
 CALL_TIMEOUT_S = 20
 # Keys that are in use at a time: small, so that duplicates meet.
-WINDOW = 64
+WINDOW = 16
 SHARE_OTHER_REQUEST = 0.04
 SHARE_LEAVES = 0.04
 MAX_STAY_S = 0.02
+# As a caller's backoff: a part that is away takes about so long to return.
+AWAY_S = 0.5
 # Reasons in an error's details, and what the history calls them.
 REASONS = {b"IN_FLIGHT": "in_flight", b"KEY_REUSED": "mismatch", b"OUTCOME_UNKNOWN": "outcome_unknown",
            b"KEY_EXPIRED": "expired", b"KEY_MISSING": "key_missing", b"KEY_INVALID": "key_invalid",
@@ -78,7 +80,7 @@ class Callers:
                     self._keys.add(key)
                     self.done += 1
                 if answer == "none":
-                    self._paused.wait(0.05)  # Envoy or the service is away
+                    self._paused.wait(AWAY_S)  # Envoy or the service is away
 
     def call(self, on, client, name, key, request, stay=None):
         """Makes a call, logs it, and returns its verdict."""
