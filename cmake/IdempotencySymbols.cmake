@@ -27,9 +27,10 @@ function(idempotency_symbols_of result)
 endfunction()
 
 idempotency_symbols_of(public 11idempotency)
-# idempotency::wire, grpc.health, google.rpc and opentelemetry are messages that no public header has.
+# idempotency::wire, grpc.health, google.rpc, envoy and opentelemetry are messages that no public
+# header has.
 idempotency_symbols_of(private
-  11idempotency8internal 11idempotency4wire 4grpc6health 6google3rpc 13opentelemetry)
+  11idempotency8internal 11idempotency4wire 4grpc6health 6google3rpc 5envoy 13opentelemetry)
 set(IDEMPOTENCY_SYMBOLS "${PROJECT_BINARY_DIR}/symbols.map")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/symbols.map.in" "${IDEMPOTENCY_SYMBOLS}" @ONLY)
 

@@ -10,6 +10,7 @@ namespace idempotency::internal {
 
 // Each in the file of its name: get_command.cc and so on.
 std::unique_ptr<Command> NewAuditCommand();
+std::unique_ptr<Command> NewEnvoyConfigCommand();
 std::unique_ptr<Command> NewExplainCommand();
 std::unique_ptr<Command> NewGetCommand();
 std::unique_ptr<Command> NewKeyRingCheckCommand();

@@ -34,6 +34,7 @@ std::vector<std::unique_ptr<Command>> NewCommands() {
   commands.push_back(NewResolveCommand());
   commands.push_back(NewPurgeCommand());
   commands.push_back(NewAuditCommand());
+  commands.push_back(NewEnvoyConfigCommand());
   commands.push_back(NewKeyRingCheckCommand());
   commands.push_back(NewKeyRingGenerateCommand());
   commands.push_back(NewKeyRingResealCommand());

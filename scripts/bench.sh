@@ -7,6 +7,7 @@
 #   scripts/bench.sh --json=FILE      all numbers, for `python3 -m bench.comparison.report`
 #   scripts/bench.sh --only=KEY,...   only these measures
 #   scripts/bench.sh --peers          beside alternatives (needs Go, npm, pip): docs/alternatives.md
+#   scripts/bench.sh --envoy          a call directly, through Envoy, and guarded there
 #   scripts/bench.sh --capacity       the figures of the plan in docs/scaling.md
 #   scripts/bench.sh --sync_ms=2      only what a guard adds to a handler's one commit, on disks
 #                                     whose syncs take so much longer; two minutes
@@ -24,6 +25,10 @@ for argument in "$@"; do
   case "$argument" in
     --no-build) build=0 ;;
     --peers) module=bench.peers ;;
+    --envoy)
+      module=bench.envoy
+      targets=(idempotencyctl idempotencyd idempotency_bench charges_server)
+      ;;
     --capacity) module=bench.capacity.measure ;;
     --sync_ms=*)
       module=bench.exactly_once
@@ -31,7 +36,7 @@ for argument in "$@"; do
       arguments+=("$argument")
       ;;
     -h | --help)
-      sed -n '2,14s/^# \{0,1\}//p' "$0"
+      sed -n '2,15s/^# \{0,1\}//p' "$0"
       echo
       build=0
       arguments+=(--help)
@@ -43,6 +48,7 @@ done
 if [ "$build" = 1 ]; then
   echo "== packages and build (release)"
   scripts/install-dependencies.sh bench
+  if [ "$module" = bench.envoy ]; then scripts/install-dependencies.sh envoy; fi
   configure bench
   cmake --build --preset bench --target "${targets[@]}"
 fi

@@ -7,6 +7,8 @@
 #   scripts/demo.sh --store=postgres         in a private Postgres that it starts and removes
 #   scripts/demo.sh --store=postgresql://... in an existing Postgres
 #   scripts/demo.sh --store=sqlite:PATH      in that file
+#   scripts/demo.sh --envoy                  the payments service is in Python and has no line of this
+#                                            project: Envoy and idempotencyd guard it
 #   scripts/demo.sh --serve                  leaves the processes running afterwards, until Ctrl-C
 #   scripts/demo.sh --preset=PRESET          a build other than release
 #   scripts/demo.sh --no-build               with the existing build of that preset
@@ -17,9 +19,10 @@ set -euo pipefail
 called_from="$PWD"
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
 
 store=""
+envoy=0
 serve=0
 keep=0
 build=1
@@ -29,6 +32,7 @@ for argument in "$@"; do
     --store=sqlite:?* | --store=postgresql://* | --store=postgres://* | --store=postgres)
       store="${argument#*=}"
       ;;
+    --envoy) envoy=1 ;;
     --serve) serve=1 ;;
     --keep) keep=1 ;;
     --no-build) build=0 ;;
@@ -137,6 +141,7 @@ build() {
   step "packages"
   scripts/install-dependencies.sh build
   if [ "$store" = postgres ]; then scripts/install-dependencies.sh postgres; fi
+  if [ "$envoy" = 1 ]; then scripts/install-dependencies.sh envoy; fi
   echo "all there"
 
   step "build ($preset)"
@@ -144,7 +149,9 @@ build() {
     # Without the tests: they need packages that the demo does not need.
     cmake --preset "$preset" -DIDEMPOTENCY_BUILD_TESTS=OFF
   fi
-  cmake --build --preset "$preset" --target idempotencyd payments_server payments_client
+  local targets=(idempotencyd payments_server payments_client)
+  if [ "$envoy" = 1 ]; then targets=(idempotencyd idempotencyctl payments_client); fi
+  cmake --build --preset "$preset" --target "${targets[@]}"
 }
 
 # Postgres refuses to run as root: then it runs as the user that its package created.
@@ -180,9 +187,11 @@ start_postgres() {
 # After a crash idempotencyd restarts at the same address: a unix socket, since another
 # process may take a free port meanwhile; with --serve a port, for manual calls.
 idempotencyd_at=127.0.0.1:0
+# With Envoy: the processor's configuration and port.
+processor_flags=()
 start_idempotencyd() {
   start idempotencyd "$bin/idempotencyd" serve "--listen=$idempotencyd_at" "--store=$store" \
-    --metrics=127.0.0.1:0
+    --metrics=127.0.0.1:0 ${processor_flags[@]+"${processor_flags[@]}"}
   await_ready idempotencyd '^idempotencyd: serving on '
   idempotencyd_at="$(sed -n 's/^idempotencyd: serving on \([^,]*\).*/\1/p' "$folder/idempotencyd.out")"
 }
@@ -191,11 +200,90 @@ payments_at=""
 # start_payments [FLAG...]: on another port each time.
 # Without the guard's replay cache: the scenes show the store's records.
 start_payments() {
+  if [ "$envoy" = 1 ]; then
+    start_plain_payments "$@"
+    return
+  fi
   start payments "$bin/payments_server" "--listen=127.0.0.1:0" "--idempotencyd=$idempotencyd_at" \
     "--database=$folder/payments.sqlite" "--lease=${lease_seconds}s" \
     --replay_cache_bytes=0 "$@"
   await_ready payments '^payments: serving on '
   payments_at="$(sed -n 's/^payments: serving on //p' "$folder/payments.out")"
+}
+
+# --- With Envoy ---------------------------------------------------------------
+
+# free_port: prints a port that was free a moment ago. Envoy has a file that names the others.
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+plain_at=""
+# The service in Python: grpcio, and what protoc generates from its proto.
+start_plain_payments() {
+  PYTHONPATH="$folder/stubs" PYTHONDONTWRITEBYTECODE=1 start payments /usr/bin/python3 \
+    examples/envoy/payments_server.py "--listen=$plain_at" "--database=$folder/payments.sqlite" "$@"
+  await_ready payments '^payments: serving on '
+}
+
+generate_stubs() {
+  mkdir "$folder/stubs"
+  protoc -Iexamples/payments -Iproto "--python_out=$folder/stubs" "--grpc_out=$folder/stubs" \
+    "--plugin=protoc-gen-grpc=$(command -v grpc_python_plugin)" \
+    payments.proto idempotency/v1/options.proto idempotency/v1/record.proto
+  protoc -Iexamples/payments -Iproto --include_imports \
+    "--descriptor_set_out=$folder/payments.binpb" payments.proto
+}
+
+# What idempotencyd knows of the service: its descriptors, which have the policies, and here a
+# short lease.
+configure_processor() {
+  local processor_at
+  processor_at="127.0.0.1:$(free_port)"
+  cat >"$folder/idempotencyd.textproto" <<CONFIG
+external_processor {
+  namespace: "payments"
+  descriptor_sets: "payments.binpb"
+  scope { shared: "everyone" }
+  grpc_methods {
+    name: "payments.v1.Payments/Charge"
+    policy {
+      in_flight: IN_FLIGHT_WAIT
+      max_wait { seconds: 2 }
+      on_lease_expiry: LEASE_EXPIRY_TAKE_OVER
+      lease { seconds: $lease_seconds }
+    }
+  }
+}
+identities { name: "operator" local: true }
+rules { identity: "operator" namespaces: "payments" permissions: [READ, READ_CONTENT] }
+CONFIG
+  processor_flags=("--ext_proc=$processor_at" "--config=$folder/idempotencyd.textproto")
+  "$bin/idempotencyctl" envoy-config "--descriptors=$folder/payments.binpb" "--upstream=$plain_at" \
+    "--processor=$processor_at" "--listen=127.0.0.1:$(free_port)" --admin=127.0.0.1:0 \
+    >"$folder/envoy.yaml"
+}
+
+start_envoy() {
+  start envoy "$(command -v envoy-1.40.0 || command -v envoy)" -c "$folder/envoy.yaml" \
+    --use-dynamic-base-id --concurrency 1 --log-level warning --component-log-level main:info
+  until_true said envoy.log 'starting main dispatch loop' || {
+    tail -n 20 "$folder/envoy.log" >&2
+    die "Envoy did not start"
+  }
+  payments_at="$(sed -n '/listeners:/,$s/.*address: "\(.*\)", port_value: \([0-9]*\).*/\1:\2/p' \
+    "$folder/envoy.yaml" | head -n 1)"
+}
+
+set_the_envoy_stage() {
+  plain_at="127.0.0.1:$(free_port)"
+  generate_stubs
+  configure_processor
+  start_idempotencyd
+  start_payments
+  start_envoy
+  echo "idempotencyd serves on $idempotencyd_at; payments, in Python, on $plain_at; Envoy in front" \
+    "of it on $payments_at"
 }
 
 set_the_stage() {
@@ -208,6 +296,10 @@ set_the_stage() {
     postgres) start_postgres ;;
   esac
   if [[ "$store" == postgres* ]]; then timeout 60 "$bin/idempotencyd" migrate "--store=$store"; fi
+  if [ "$envoy" = 1 ]; then
+    set_the_envoy_stage
+    return
+  fi
   start_idempotencyd
   start_payments
   echo "idempotencyd serves on $idempotencyd_at, payments on $payments_at"
@@ -420,6 +512,38 @@ kill_payments() {
   scene_end
 }
 
+# The service knows neither its record nor its attempt: idempotencyd does.
+kill_plain_payments() {
+  scene "kill -9 of the payments service in the middle of a charge"
+  local before
+  before="$(balance alice)"
+  say "(the payments service restarts, with a slow bank)"
+  end payments TERM
+  start_payments --charge_delay=60
+  say "\$ payments_client charge --account=alice --amount=900 --key=killed-$run  (in the background)"
+  start client "$bin/payments_client" "--server=$payments_at" charge --account=alice --amount=900 \
+    "--key=killed-$run" --deadline=60s
+  until_true said payments.out 'charge begins: ' || expect "the handler" "started" "not started"
+  say "the handler runs; kill -9 ${pid_of[payments]}"
+  end payments KILL
+  wait "${pid_of[client]}" || true
+  pid_of[client]=""
+  say "the client got: $(cat "$folder/client.out")"
+  expect "the client's answer" "UNAVAILABLE" "$(cat "$folder/client.out")"
+
+  start_payments
+  expect_balance alice "$before"
+  say "Nobody knows whether the bank was reached. The proto of Charge permits a second attempt"
+  say "(TAKE_OVER), after a pause:"
+  until_ok charge --account=alice --amount=900 "--key=killed-$run"
+  expect "the second attempt" "OK *replayed=false record="
+  expect_balance alice $((before - 900))
+  say "idempotencyd on that record:"
+  client record "--idempotencyd=$idempotencyd_at" "--record=$(field record "$answer")"
+  expect "attempt 2" "OK *state=RECORD_STATE_COMPLETED attempt=2 "
+  scene_end
+}
+
 kill_idempotencyd() {
   scene "kill -9 of idempotencyd between two calls: acknowledged records are kept"
   local before first
@@ -431,7 +555,10 @@ kill_idempotencyd() {
   end idempotencyd KILL
   say "while it is down nothing runs:"
   client charge --account=alice --amount=1200 "--key=while-$run"
-  expect "the refusal" "UNAVAILABLE STORE_UNAVAILABLE "
+  # Envoy itself has no reason to give.
+  if [ "$envoy" = 1 ]; then expect "the refusal" "UNAVAILABLE"; else
+    expect "the refusal" "UNAVAILABLE STORE_UNAVAILABLE "
+  fi
   say "idempotencyd restarts"
   start_idempotencyd
   until_ok charge --account=alice --amount=1100 "--key=before-$run"
@@ -473,14 +600,14 @@ a_lookup() {
 
 play() {
   step "scenes"
-  the_choice
+  if [ "$envoy" = 0 ]; then the_choice; fi
   a_call_without_a_key
   a_charge_and_its_retry
   fifty_duplicates
   a_key_used_twice
   a_declined_charge
   a_read
-  kill_payments
+  if [ "$envoy" = 1 ]; then kill_plain_payments; else kill_payments; fi
   kill_idempotencyd
   a_lookup
 }

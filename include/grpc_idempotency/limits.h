@@ -168,6 +168,15 @@ inline constexpr std::size_t kMaxConsoleHeaderBytes = 16 * 1024;
 // A larger reply is stored by idempotencyctl.
 inline constexpr std::size_t kMaxConsoleBodyBytes = 64 * 1024;
 
+// The external processor. Exchanges in progress: each is a stream of a proxy.
+inline constexpr std::size_t kMaxExchanges = 16 * 1024;
+// What all of them hold together, requests and replies. Full duplex has no flow control.
+inline constexpr std::size_t kMaxExchangeBytes = 256 * 1024 * 1024;
+// A request's headers and body, unless the configuration says more: as much as gRPC receives by
+// default.
+inline constexpr std::size_t kMaxExchangeRequestBytes = 4 * 1024 * 1024;
+inline constexpr std::size_t kMaxConfiguredRequestBytes = 64 * 1024 * 1024;
+
 // Access. A bearer token, of which each session keeps one; gRPC by default accepts as much metadata
 // in all.
 inline constexpr std::size_t kMaxTokenBytes = 8 * 1024;

@@ -3,7 +3,6 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,15 +11,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 
 #include "core/sha256.h"
-#include "grpc_idempotency/limits.h"
+#include "interceptors/server/request/identity_scope.h"
 
 namespace idempotency {
 
+using internal::IdentityScope;
 using internal::Sha256;
 using internal::Sha256Digest;
 
@@ -53,18 +51,6 @@ absl::StatusOr<std::string> OneValue(const grpc::ServerContextBase& context,
 // transport ("local") as identity, so that all callers would share one scope.
 bool NamesTheTransport(const grpc::AuthContext& auth) {
   return auth.GetPeerIdentityPropertyName() == GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME;
-}
-
-// A certificate may have several names of its owner; the set of names is the identity, in any
-// order in the certificate. A comma inside a name is escaped, so that no single name equals
-// two.
-std::string IdentityScope(std::vector<absl::string_view> names) {
-  std::sort(names.begin(), names.end());
-  std::string scope = absl::StrJoin(names, ",", [](std::string* out, absl::string_view name) {
-    absl::StrAppend(out, absl::StrReplaceAll(name, {{"\\", "\\\\"}, {",", "\\,"}}));
-  });
-  if (scope.size() <= limits::kMaxScopeBytes) return scope;
-  return absl::StrCat("sha256:", Sha256Hex(scope));
 }
 
 }  // namespace

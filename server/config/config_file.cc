@@ -94,9 +94,11 @@ class Translation {
     for (int i = 0; i < config_.identities_size(); ++i) AddIdentity(i);
     for (int i = 0; i < config_.rules_size(); ++i) AddRule(i);
     for (int i = 0; i < config_.namespaces_size(); ++i) AddNamespace(i);
+    if (config_.has_external_processor()) AddExternalProcessor();
     return std::move(access_);
   }
   NamespaceSettingsMap namespaces() { return std::move(namespaces_); }
+  std::vector<std::string> descriptor_sets() { return std::move(descriptor_sets_); }
   // Of the files that the configuration names.
   const std::string& files() const { return files_; }
 
@@ -283,6 +285,34 @@ class Translation {
     namespaces_[name_space.name()] = ReadNamespace(name_space, place, faults_);
   }
 
+  // Its policies are checked by the program that serves it.
+  void AddExternalProcessor() {
+    const config::v1::ExternalProcessor& processor = config_.external_processor();
+    const ConfigPlace place = root_.In("external_processor");
+    if (!CheckNamespaceName(processor.namespace_()).ok()) {
+      faults_.Add(place.LineOf("namespace"), "is not a namespace that a request can have");
+    }
+    for (const std::string& name : processor.proxies()) {
+      if (names_.count(name) > 0) continue;
+      faults_.Add(place.FirstLineOf("proxies"), "proxies must be names of identities");
+    }
+    if (processor.scope().source_case() == config::v1::ScopeOfCall::SOURCE_NOT_SET) {
+      faults_.Add(place.LineOf("scope"), "scope needs one of peer, header, metadata and shared");
+    }
+    for (const std::string& named : processor.descriptor_sets()) {
+      const std::string file = (std::filesystem::path(path_).parent_path() / named).string();
+      absl::StatusOr<std::string> content = FileContent(file);
+      if (!content.ok() || content->size() > limits::kMaxConfigBytes) {
+        faults_.Add(place.FirstLineOf("descriptor_sets"),
+                    absl::StrCat("descriptor_sets ", file, " cannot be read: ",
+                                 content.ok() ? "it is too large" : content.status().message()));
+        continue;
+      }
+      AppendPart(*content, files_);
+      descriptor_sets_.push_back(*std::move(content));
+    }
+  }
+
   const Config& config_;
   const ConfigPlace root_;
   const std::string path_;
@@ -290,6 +320,7 @@ class Translation {
   AccessRules access_;
   NamespaceSettingsMap namespaces_;
   std::string files_;
+  std::vector<std::string> descriptor_sets_;
   std::set<std::string> issuers_;
   std::set<std::string> names_;
   std::set<std::string> listed_;
@@ -320,6 +351,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::string& path) {
   Translation translation(loaded.config, tree, path, faults);
   loaded.access = translation.Run();
   loaded.namespaces = translation.namespaces();
+  loaded.descriptor_sets = translation.descriptor_sets();
   if (absl::Status status = faults.status(); !status.ok()) return status;
   std::string content;
   AppendPart(*text, content);

@@ -17,6 +17,8 @@ struct LoadedConfig {
   config::v1::Config config;
   AccessRules access;
   NamespaceSettingsMap namespaces;
+  // The content of external_processor.descriptor_sets, in their order.
+  std::vector<std::string> descriptor_sets;
   // A digest of all of these files' content, to detect a change.
   Sha256Digest digest;
 };

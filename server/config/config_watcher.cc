@@ -10,11 +10,12 @@
 namespace idempotency::internal {
 
 ConfigWatcher::ConfigWatcher(std::string path, const LoadedConfig& loaded, AccessControl& access,
-                             Tenants& tenants, Observer& observer)
+                             Tenants& tenants, Observer& observer, Further further)
     : path_(std::move(path)),
       access_(access),
       tenants_(tenants),
       observer_(observer),
+      further_(std::move(further)),
       current_(loaded.digest) {
   observer_.ConfigRead(/*valid=*/true);
   thread_ = std::thread([this] { Watch(); });
@@ -32,6 +33,10 @@ void ConfigWatcher::Watch() {
 
 void ConfigWatcher::Refresh() {
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(path_);
+  if (loaded.ok() && loaded->digest != current_ && further_) {
+    const absl::Status applied = further_(*loaded);
+    if (!applied.ok()) loaded = applied;
+  }
   observer_.ConfigRead(loaded.ok());
   if (loaded.ok() && loaded->digest != current_) {
     current_ = loaded->digest;

@@ -1,9 +1,11 @@
 #ifndef IDEMPOTENCY_SERVER_CONFIG_CONFIG_WATCHER_H_
 #define IDEMPOTENCY_SERVER_CONFIG_CONFIG_WATCHER_H_
 
+#include <functional>
 #include <string>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 #include "server/access/access_control.h"
@@ -22,9 +24,13 @@ inline constexpr absl::Duration kConfigRefresh = absl::Seconds(1);
 // Thread-compatible.
 class ConfigWatcher {
  public:
-  // `loaded` is the content that applies now. The last three outlive it.
+  // Applies a part of the configuration, on the watcher's thread. An error changes nothing, and
+  // the file is then not valid as a whole.
+  using Further = std::function<absl::Status(const LoadedConfig&)>;
+
+  // `loaded` is the content that applies now. `access`, `tenants` and `observer` outlive it.
   ConfigWatcher(std::string path, const LoadedConfig& loaded, AccessControl& access,
-                Tenants& tenants, Observer& observer);
+                Tenants& tenants, Observer& observer, Further further = nullptr);
   ~ConfigWatcher();
   ConfigWatcher(const ConfigWatcher&) = delete;
   ConfigWatcher& operator=(const ConfigWatcher&) = delete;
@@ -37,6 +43,7 @@ class ConfigWatcher {
   AccessControl& access_;
   Tenants& tenants_;
   Observer& observer_;
+  const Further further_;
   Sha256Digest current_;
   // Why the file is not used now, or "".
   std::string complaint_;

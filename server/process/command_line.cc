@@ -153,6 +153,7 @@ struct ServeFlags {
   std::string statements = "auto";
   std::string metrics = "127.0.0.1:9464";
   std::string console;
+  std::string ext_proc;
   std::string log_level = "info";
   std::string log_format = "text";
   int transport_mib = static_cast<int>(limits::kListenerBytes / kMib);
@@ -182,6 +183,10 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("console", "ADDRESS", &console,
               "Listen address of the operators' page, HOST:PORT, for example localhost:7412; with\n"
               "--tls_cert it is HTTPS. Empty: none. See docs/console.md.");
+  set.AddText("ext_proc", "ADDRESS", &ext_proc,
+              "Listen address of the external processor that Envoy calls, HOST:PORT, with the\n"
+              "TLS files of --listen; --config states what it guards. Empty: none. See\n"
+              "docs/external_processor.md.");
   set.AddInt("store_connections", &options->store_connections, 1,
              ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres or Redis for calls, which share them in batches, so that\n"
@@ -362,6 +367,9 @@ absl::Status ValidateExposure(const ServeOptions& options) {
   if (exposed.ok() && options.console) {
     exposed = ValidateExposure("console", *options.console, options);
   }
+  if (exposed.ok() && options.ext_proc) {
+    exposed = ValidateExposure("ext_proc", *options.ext_proc, options);
+  }
   return exposed;
 }
 
@@ -404,6 +412,16 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   absl::StatusOr<std::optional<NetworkAddress>> console = ParseHttp("console", flags.console);
   if (!console.ok()) return console.status();
   options.console = *std::move(console);
+
+  if (!flags.ext_proc.empty()) {
+    absl::StatusOr<NetworkAddress> ext_proc = NetworkAddress::Parse(flags.ext_proc);
+    if (!ext_proc.ok()) return AboutFlag("ext_proc", ext_proc.status());
+    options.ext_proc = *std::move(ext_proc);
+    if (options.config.empty()) {
+      return absl::InvalidArgumentError(
+          "--ext_proc needs --config: external_processor in it states what is guarded");
+    }
+  }
 
   const absl::StatusOr<LogLevel> level = ParseLogLevel(flags.log_level);
   if (!level.ok()) return AboutFlag("log_level", level.status());

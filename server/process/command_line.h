@@ -36,6 +36,8 @@ struct ServeOptions : ServiceOptions {
   std::optional<NetworkAddress> metrics;
   // nullopt: no console.
   std::optional<NetworkAddress> console;
+  // nullopt: no external processor.
+  std::optional<NetworkAddress> ext_proc;
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/limits.h"
 #include "server/files/file_content.h"
@@ -35,6 +37,7 @@ bool WarnIfExposed(const ServeOptions& options) {
   };
   warn("listen", options.listen);
   if (options.console) warn("console", *options.console);
+  if (options.ext_proc) warn("ext_proc", *options.ext_proc);
   return exposed;
 }
 
@@ -56,15 +59,18 @@ ListenerOptions BoundListener(const ServeOptions& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const ServeOptions& options,
-                                                      StopRequest* stop) {
+                                                      StopRequest* stop,
+                                                      const MakeFurtherService& make_ext_proc) {
   std::unique_ptr<Daemon> daemon(new Daemon(options, stop));
-  if (const absl::Status started = daemon->StartParts(); !started.ok()) return started;
+  if (const absl::Status started = daemon->StartParts(make_ext_proc); !started.ok()) {
+    return started;
+  }
   return daemon;
 }
 
 Daemon::Daemon(const ServeOptions& options, StopRequest* stop) : options_(options), stop_(stop) {}
 
-absl::Status Daemon::StartParts() {
+absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
   // Any fault of the files, the store or the schema is reported before a port
   // opens.
   auto credentials = ListenerCredentials::Make(options_.tls, metrics_);
@@ -87,6 +93,8 @@ absl::Status Daemon::StartParts() {
   }
 
   if (absl::Status started = StartConsole(); !started.ok()) return started;
+  if (absl::Status started = StartExtProc(make_ext_proc); !started.ok()) return started;
+  WatchConfig();
 
   auto listener = GrpcListener::Start(
       options_.listen, credentials_->credentials(), BoundListener(options_),
@@ -177,8 +185,35 @@ absl::Status Daemon::StartAccess() {
   if (!loaded.ok()) return loaded.status();
   access_.Restrict(std::make_shared<AccessPolicy>(loaded->access), Clock::System());
   tenants_.Configure(loaded->namespaces);
-  config_ = std::make_unique<ConfigWatcher>(options_.config, *loaded, access_, tenants_, metrics_);
+  loaded_ = *std::move(loaded);
   return absl::OkStatus();
+}
+
+absl::Status Daemon::StartExtProc(const MakeFurtherService& make) {
+  if (!options_.ext_proc) return absl::OkStatus();
+  if (!make) return absl::UnimplementedError("--ext_proc: this build has no external processor");
+  auto made = make({*loaded_, !options_.ext_proc->IsLocal(), stack_->operations(), access_,
+                    *metrics_.registry()});
+  if (!made.ok()) return made.status();
+  ext_proc_ = *std::move(made);
+  ListenerOptions bounded = BoundListener(options_);
+  // An exchange lasts as long as its upstream works.
+  bounded.connection_grace = limits::kDefaultMaxLease;
+  auto listener = GrpcListener::Start(
+      *options_.ext_proc, credentials_->credentials(), bounded,
+      [this](grpc::ServerBuilder& builder) { ext_proc_->Register(builder); }, metrics_,
+      [this](const absl::Status& why) { stop_->Ask(why); });
+  if (!listener.ok()) return listener.status();
+  ext_proc_listener_ = *std::move(listener);
+  return absl::OkStatus();
+}
+
+void Daemon::WatchConfig() {
+  if (!loaded_.has_value()) return;
+  config_ = std::make_unique<ConfigWatcher>(
+      options_.config, *loaded_, access_, tenants_, metrics_, [this](const LoadedConfig& config) {
+        return ext_proc_ == nullptr ? absl::OkStatus() : ext_proc_->Configure(config);
+      });
 }
 
 void Daemon::Inspected(const absl::Status& store) {
@@ -192,8 +227,19 @@ Daemon::~Daemon() {
   // Callers that wait for a running attempt are answered that it still runs,
   // and retry at another replica; no call begins to wait from here on.
   if (stack_ != nullptr) stack_->StopWaiting();
-  if (listener_ != nullptr) listener_->Drain(options_.drain_timeout);
+  const absl::Time end = absl::Now() + options_.drain_timeout;
+  if (ext_proc_listener_ != nullptr) {
+    ext_proc_->Close();
+    ext_proc_listener_->Drain(options_.drain_timeout);
+  }
+  if (listener_ != nullptr) {
+    listener_->Drain(std::max(end - absl::Now(), absl::ZeroDuration()));
+  }
   // The rest is the members' destruction, in the reverse order.
+}
+
+const NetworkAddress* Daemon::ext_proc_address() const {
+  return ext_proc_listener_ == nullptr ? nullptr : &ext_proc_listener_->address();
 }
 
 const NetworkAddress* Daemon::console_address() const {

@@ -12,6 +12,7 @@
 #include "server/console/console.h"
 #include "server/console/http_listener.h"
 #include "server/process/command_line.h"
+#include "server/process/further_service.h"
 #include "server/process/grpc_listener.h"
 #include "server/process/listener_credentials.h"
 #include "server/process/listening_sockets.h"
@@ -35,8 +36,11 @@ class Daemon {
   //
   // `stop` is requested, with what to do, if the store proves unusable later,
   // once it can be reached. It must outlive the daemon.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const ServeOptions& options,
-                                                       StopRequest* stop);
+  //
+  // `make_ext_proc` makes the service of ServeOptions::ext_proc; empty: this program has none.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(
+      const ServeOptions& options, StopRequest* stop,
+      const MakeFurtherService& make_ext_proc = nullptr);
   // Reports NOT_SERVING, stops accepting, lets running calls finish (up to the
   // drain timeout), then ends the sweeper and closes the store.
   ~Daemon();
@@ -49,15 +53,19 @@ class Daemon {
   const NetworkAddress* metrics_address() const;
   // nullptr: no console.
   const NetworkAddress* console_address() const;
+  // nullptr: no external processor.
+  const NetworkAddress* ext_proc_address() const;
 
  private:
   Daemon(const ServeOptions& options, StopRequest* stop);
 
-  absl::Status StartParts();
+  absl::Status StartParts(const MakeFurtherService& make_ext_proc);
   // Before a call can arrive.
   absl::Status StartAccess();
   absl::Status StartTracing();
   absl::Status StartConsole();
+  absl::Status StartExtProc(const MakeFurtherService& make);
+  void WatchConfig();
   void Inspected(const absl::Status& store);
 
   const ServeOptions options_;
@@ -66,7 +74,8 @@ class Daemon {
   LoggingMetrics metrics_;
   AccessControl access_;
   Tenants tenants_{metrics_};
-  std::unique_ptr<ConfigWatcher> config_;
+  // As it was read at the start, if there is one.
+  std::optional<LoadedConfig> loaded_;
   std::unique_ptr<ListenerCredentials> credentials_;
   // Null: no spans are exported.
   std::unique_ptr<OtlpExporter> tracer_;
@@ -76,7 +85,12 @@ class Daemon {
   std::optional<Console> console_;
   std::optional<ListeningSockets> console_sockets_;
   std::unique_ptr<HttpListener> console_listener_;
+  // If there is an external processor. Before its operations end.
+  std::unique_ptr<FurtherService> ext_proc_;
+  std::unique_ptr<GrpcListener> ext_proc_listener_;
   std::unique_ptr<GrpcListener> listener_;
+  // If there is a configuration. It stops before what it configures.
+  std::unique_ptr<ConfigWatcher> config_;
   std::optional<Health> health_;
   std::unique_ptr<StoreMonitor> monitor_;
 };

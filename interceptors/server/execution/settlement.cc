@@ -56,8 +56,11 @@ absl::Status AnsweredByLedger() {
 
 }  // namespace
 
-void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
-  Make(std::move(execution), std::move(reply), std::move(done))->Start();
+void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done,
+                        std::string reason) {
+  const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
+  settlement->release_reason_ = std::move(reason);
+  settlement->Start();
 }
 
 void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {

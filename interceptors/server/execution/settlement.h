@@ -44,7 +44,10 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // An acknowledged commit made the reply durable: `done` is called at once then, and the reply is
   // recorded in the background. A retry meanwhile finds the attempt running, or, after a crash,
   // the reply in the ledger. ReserveLimits::replies_ahead bounds it.
-  static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
+  //
+  // `reason` is kept with a record that is released, in place of the handler's answer.
+  static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done,
+                     std::string reason = "");
   // The same for an execution whose owner reports that nothing happened: the next attempt may
   // run, under every policy. `reason` is kept with the record.
   static void GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done);

@@ -58,6 +58,13 @@ bool MayHoldSecrets(const Descriptor& type, absl::flat_hash_set<const Descriptor
 // Clears marked fields. Each function returns whether there was one.
 class Redactor {
  public:
+  // `like` is a message of the pool whose types packed messages may have; nullptr: the linked ones.
+  explicit Redactor(const Message* like)
+      : pool_(like == nullptr ? *DescriptorPool::generated_pool()
+                              : *like->GetDescriptor()->file()->pool()),
+        factory_(like == nullptr ? *MessageFactory::generated_factory()
+                                 : *like->GetReflection()->GetMessageFactory()) {}
+
   bool Redact(Message& message) {
     bool found = false;
     if (message.GetDescriptor()->full_name() == Any::descriptor()->full_name()) {
@@ -103,14 +110,14 @@ class Redactor {
 
   bool RedactValue(absl::string_view url, std::string& bytes) {
     const std::string name(url.substr(url.find_last_of('/') + 1));
-    const Descriptor* const type = DescriptorPool::generated_pool()->FindMessageTypeByName(name);
+    const Descriptor* const type = pool_.FindMessageTypeByName(name);
     if (type == nullptr &&
         (absl::StartsWith(name, "google.rpc.") || absl::StartsWith(name, "google.protobuf."))) {
       return false;
     }
     std::unique_ptr<Message> packed;
     if (type != nullptr && packed_depth_ < kMaxPackedDepth) {
-      packed.reset(MessageFactory::generated_factory()->GetPrototype(type)->New());
+      packed.reset(factory_.GetPrototype(type)->New());
     }
     if (packed == nullptr || !packed->ParsePartialFromString(bytes)) {
       bytes.clear();
@@ -123,6 +130,8 @@ class Redactor {
     return found;
   }
 
+  const DescriptorPool& pool_;
+  MessageFactory& factory_;
   int packed_depth_ = 0;
 };
 
@@ -130,7 +139,7 @@ class Redactor {
 bool RedactBytes(const ReplyType& type, std::string& bytes, bool& found) {
   const std::unique_ptr<Message> message = type.New();
   if (message == nullptr || !message->ParsePartialFromString(bytes)) return false;
-  if (Redactor().Redact(*message)) {
+  if (Redactor(message.get()).Redact(*message)) {
     found = true;
     bytes = message->SerializePartialAsString();
   }
@@ -139,7 +148,7 @@ bool RedactBytes(const ReplyType& type, std::string& bytes, bool& found) {
 
 // Parsed as unknown fields: google.rpc.Status need not be linked. Details of another type are a
 // handler's own bytes, without marks.
-bool RedactDetails(std::string& details) {
+bool RedactDetails(const Message* like, std::string& details) {
   UnknownFieldSet status;
   if (!status.ParseFromString(details)) return false;
   bool found = false;
@@ -150,7 +159,7 @@ bool RedactDetails(std::string& details) {
       continue;
     }
     Any any;
-    if (!any.ParseFromString(std::string(field.length_delimited())) || !Redactor().Redact(any)) {
+    if (!any.ParseFromString(std::string(field.length_delimited())) || !Redactor(like).Redact(any)) {
       continue;
     }
     found = true;
@@ -162,19 +171,32 @@ bool RedactDetails(std::string& details) {
 
 }  // namespace
 
-ReplyType::ReplyType(const Descriptor& type) : type_(&type) {
+ReplyType::ReplyType(const Descriptor& type)
+    : type_(&type), prototype_(MessageFactory::generated_factory()->GetPrototype(&type)) {
   absl::flat_hash_set<const Descriptor*> seen;
   may_hold_secrets_ = MayHoldSecrets(type, seen);
 }
 
+ReplyType::ReplyType(const Message& prototype)
+    : type_(prototype.GetDescriptor()), prototype_(&prototype) {
+  absl::flat_hash_set<const Descriptor*> seen;
+  may_hold_secrets_ = MayHoldSecrets(*type_, seen);
+}
+
+ReplyType ReplyType::Unmarked() {
+  ReplyType type;
+  type.unmarked_ = true;
+  return type;
+}
+
 std::unique_ptr<Message> ReplyType::New() const {
-  if (type_ == nullptr) return nullptr;
-  const Message* const prototype = MessageFactory::generated_factory()->GetPrototype(type_);
-  return std::unique_ptr<Message>(prototype == nullptr ? nullptr : prototype->New());
+  return std::unique_ptr<Message>(prototype_ == nullptr ? nullptr : prototype_->New());
 }
 
 void ReplyType::Redact(v1::Reply& reply) const {
-  bool found = !reply.details().empty() && RedactDetails(*reply.mutable_details());
+  if (unmarked_) return;
+  bool found =
+      !reply.details().empty() && RedactDetails(prototype_, *reply.mutable_details());
   bool readable = true;
   if (may_hold_secrets_) {
     if (reply.has_body()) readable = RedactBytes(*this, *reply.mutable_body(), found);

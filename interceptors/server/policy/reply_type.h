@@ -18,6 +18,10 @@ class ReplyType {
   // An unknown type.
   ReplyType() = default;
   explicit ReplyType(const google::protobuf::Descriptor& type);
+  // The same for a type of another pool. The prototype, and its pool, outlive this.
+  explicit ReplyType(const google::protobuf::Message& prototype);
+  // Messages of any type without marked fields: they are stored unchanged.
+  static ReplyType Unmarked();
 
   // The full name; "" if the type is not known.
   std::string name() const { return type_ == nullptr ? "" : std::string(type_->full_name()); }
@@ -34,6 +38,10 @@ class ReplyType {
 
  private:
   const google::protobuf::Descriptor* type_ = nullptr;
+  // nullptr if the type is not known, or its messages cannot be made.
+  const google::protobuf::Message* prototype_ = nullptr;
+  // Nothing is removed.
+  bool unmarked_ = false;
   // Its messages can contain a marked field or an Any.
   bool may_hold_secrets_ = false;
 };

@@ -21,16 +21,23 @@ bool IsParent(const v1::RecordKey& parent) {
 
 }  // namespace
 
+std::optional<v1::RecordKey> ParentFrom(std::string_view bytes) {
+  v1::RecordKey parent;
+  if (bytes.size() > kMaxBytes ||
+      !parent.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !IsParent(parent)) {
+    return std::nullopt;
+  }
+  parent.DiscardUnknownFields();
+  return parent;
+}
+
 std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context, GuardLog& log) {
   const auto entries =
       context.client_metadata().equal_range({kParentMetadata.data(), kParentMetadata.size()});
   if (entries.first == entries.second) return std::nullopt;
-  const grpc::string_ref bytes = entries.first->second;
-  v1::RecordKey parent;
-  if (std::next(entries.first) == entries.second && bytes.size() <= kMaxBytes &&
-      parent.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) && IsParent(parent)) {
-    parent.DiscardUnknownFields();
-    return parent;
+  if (std::next(entries.first) == entries.second) {
+    const grpc::string_ref bytes = entries.first->second;
+    if (auto parent = ParentFrom({bytes.data(), bytes.size()}); parent.has_value()) return parent;
   }
   log.Warn(LogEvent::kInvalidParent, "a call's ", AbslView(kParentMetadata),
            " names no record, or several; its parent is not recorded");

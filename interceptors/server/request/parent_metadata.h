@@ -4,6 +4,7 @@
 #include <grpcpp/server_context.h>
 
 #include <optional>
+#include <string_view>
 
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/log/guard_log.h"
@@ -16,6 +17,8 @@ namespace idempotency::internal {
 // be a parent is logged and left out.
 std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context,
                                       GuardLog& log = *GuardLog::Default());
+// The same for the value of the entry; nullopt if it cannot be a parent.
+std::optional<v1::RecordKey> ParentFrom(std::string_view bytes);
 
 }  // namespace idempotency::internal
 

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 
+#include "idempotencyd/external_processor_service.h"
 #include "server/config/config_file.h"
 #include "server/observability/log.h"
 #include "server/process/command_line.h"
@@ -55,6 +56,9 @@ std::string ReadyLine(const Daemon& daemon) {
   if (const NetworkAddress* console = daemon.console_address(); console != nullptr) {
     absl::StrAppend(&line, ", console on ", console->ToString());
   }
+  if (const NetworkAddress* ext_proc = daemon.ext_proc_address(); ext_proc != nullptr) {
+    absl::StrAppend(&line, ", external processor on ", ext_proc->ToString());
+  }
   return line + "\n";
 }
 
@@ -78,7 +82,8 @@ int Run(const ServeOptions& options) {
     Log(LogLevel::kInfo, "signal", {{"number", number}});
     stop.Ask(absl::OkStatus());
   });
-  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(options, &stop);
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon =
+      Daemon::Start(options, &stop, MakeExternalProcessor);
   if (!daemon.ok()) return Refuse(daemon.status());
   Print(stdout, ReadyLine(**daemon));
   const absl::Status reason = stop.Wait();
@@ -116,6 +121,9 @@ int Run(const MigrateOptions& options) {
 int Run(const CheckConfigOptions& options) {
   const absl::StatusOr<LoadedConfig> loaded = LoadConfig(options.config);
   if (!loaded.ok()) return Refuse(loaded.status());
+  if (const absl::Status valid = CheckExternalProcessor(*loaded); !valid.ok()) {
+    return Refuse(absl::InvalidArgumentError(absl::StrCat(options.config, ": ", valid.message())));
+  }
   if (options.print) Print(stdout, PrintConfig(loaded->config));
   Print(stderr, absl::StrCat(options.config, ": valid\n"));
   return kDone;

@@ -1,0 +1,49 @@
+#ifndef IDEMPOTENCY_CTL_ENVOY_DEPLOYMENT_FLAGS_H_
+#define IDEMPOTENCY_CTL_ENVOY_DEPLOYMENT_FLAGS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "command_line/flag_set.h"
+#include "ctl/envoy/deployment.h"
+
+namespace idempotency::internal {
+
+// The flags that describe a deployment, and the deployment that they describe. Thread-compatible.
+class DeploymentFlags {
+ public:
+  void AddTo(FlagSet& flags);
+
+  // Reads the descriptors. INVALID_ARGUMENT: what to write instead. `checks_transport`: a
+  // connection to another machine without TLS is refused, unless a flag permits it.
+  absl::StatusOr<Deployment> Read(bool checks_transport) const;
+
+ private:
+  absl::Status ReadAddresses(Deployment& deployment) const;
+  absl::Status ReadTls(bool checks_transport, Deployment& deployment) const;
+  absl::Status ReadMethods(Deployment& deployment) const;
+  absl::Status ReadKubernetes(Deployment& deployment) const;
+
+  std::string envoy_version_ = "1.40";
+  std::string descriptors_;
+  std::string methods_;
+  std::string http_routes_;
+  bool skip_streaming_ = false;
+  std::string upstream_;
+  std::string processor_;
+  std::string listen_ = "127.0.0.1:8080";
+  std::string admin_ = "127.0.0.1:9901";
+  absl::Duration deadline_ = absl::Seconds(30);
+  std::string strip_headers_;
+  TlsFiles listener_tls_;
+  TlsFiles upstream_tls_;
+  TlsFiles processor_tls_;
+  bool allow_plaintext_ = false;
+  std::string kubernetes_namespace_ = "default";
+  std::string gateway_ = "eg";
+  std::string workload_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CTL_ENVOY_DEPLOYMENT_FLAGS_H_

@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ctl/envoy/envoy_blocks.h"
+#include "ctl/envoy/formats.h"
+#include "ctl/envoy/processor_messages.h"
+#include "ctl/envoy/yaml_text.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The Gateway API's limits, of all its versions: matches of a rule, rules of a route.
+constexpr std::size_t kMatchesOfRule = 8;
+constexpr std::size_t kRulesOfRoute = 16;
+
+std::string Head(absl::string_view api, absl::string_view kind, absl::string_view name,
+                 const Deployment& deployment) {
+  return absl::StrCat("---\napiVersion: ", api, "\nkind: ", kind, "\nmetadata:\n  name: ", name,
+                      "\n  namespace: ", YamlString(deployment.kubernetes_namespace), "\nspec:\n");
+}
+
+constexpr absl::string_view kGatewayApi = "gateway.networking.k8s.io/v1";
+constexpr absl::string_view kEnvoyGatewayApi = "gateway.envoyproxy.io/v1alpha1";
+
+// A duration of the Gateway API, which has no fractions: "1s500ms".
+std::string GatewayDuration(absl::Duration duration) {
+  const std::int64_t milliseconds = absl::ToInt64Milliseconds(duration);
+  const std::string seconds = milliseconds < 1000 ? "" : absl::StrCat(milliseconds / 1000, "s");
+  return milliseconds % 1000 == 0 ? seconds : absl::StrCat(seconds, milliseconds % 1000, "ms");
+}
+
+// `host` is a service's name, with its namespace or without.
+std::string BackendRef(const HostPort& service) {
+  const std::size_t dot = service.host.find('.');
+  std::string reference =
+      absl::StrCat("backendRefs:\n- name: ", YamlString(service.host.substr(0, dot)),
+                   "\n  port: ", service.port, "\n");
+  if (dot != std::string::npos) {
+    const std::string rest = service.host.substr(dot + 1);
+    absl::StrAppend(&reference, "  namespace: ", YamlString(rest.substr(0, rest.find('.'))), "\n");
+  }
+  return reference;
+}
+
+std::string Matches(const GuardedRoute& route) {
+  const std::string path =
+      absl::StrCat("path: {type: ", route.is_regex ? "RegularExpression" : "Exact",
+                   ", value: ", YamlString(route.path), "}\n");
+  if (route.http_methods.empty()) return ListItem(path);
+  std::string matches;
+  for (const std::string& method : route.http_methods) {
+    absl::StrAppend(&matches, ListItem(absl::StrCat(path, "method: ", method, "\n")));
+  }
+  return matches;
+}
+
+// An item for each match, so that rules can be filled.
+std::vector<std::string> AllMatches(const std::vector<GuardedRoute>& routes) {
+  std::vector<std::string> all;
+  for (const GuardedRoute& route : routes) {
+    if (route.http_methods.empty()) all.push_back(Matches(route));
+    for (const std::string& method : route.http_methods) {
+      GuardedRoute one = route;
+      one.http_methods = {method};
+      all.push_back(Matches(one));
+    }
+  }
+  return all;
+}
+
+std::string Rule(const Deployment& deployment, const std::vector<std::string>& matches) {
+  return ListItem(
+      absl::StrCat("matches:\n", absl::StrJoin(matches, ""), BackendRef(deployment.upstream)));
+}
+
+// The routes with these matches, named `name`-1 and so on. Their names are added to `names`.
+std::string HttpRoutes(const Deployment& deployment, absl::string_view name,
+                       const std::vector<std::string>& matches, std::vector<std::string>& names) {
+  std::string routes;
+  for (std::size_t first = 0; first < matches.size(); first += kMatchesOfRule * kRulesOfRoute) {
+    names.push_back(absl::StrCat(name, "-", names.size() + 1));
+    absl::StrAppend(&routes, Head(kGatewayApi, "HTTPRoute", names.back(), deployment),
+                    "  parentRefs:\n  - name: ", YamlString(deployment.gateway), "\n  rules:\n");
+    const std::size_t end = std::min(matches.size(), first + kMatchesOfRule * kRulesOfRoute);
+    for (std::size_t at = first; at < end; at += kMatchesOfRule) {
+      const auto begin = matches.begin() + static_cast<std::ptrdiff_t>(at);
+      const auto last =
+          matches.begin() + static_cast<std::ptrdiff_t>(std::min(end, at + kMatchesOfRule));
+      absl::StrAppend(&routes, Indented(Rule(deployment, {begin, last}), 2));
+    }
+  }
+  return routes;
+}
+
+std::string Targets(const std::vector<std::string>& routes) {
+  std::string targets = "  targetRefs:\n";
+  for (const std::string& route : routes) {
+    absl::StrAppend(&targets,
+                    "  - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: ", route, "}\n");
+  }
+  return targets;
+}
+
+std::string ExtensionPolicy(const Deployment& deployment, const std::vector<std::string>& routes) {
+  return absl::StrCat(
+      Head(kEnvoyGatewayApi, "EnvoyExtensionPolicy", "idempotency", deployment), Targets(routes),
+      "  extProc:\n  - ", absl::StripPrefix(Indented(BackendRef(deployment.processor), 4), "    "),
+      "    # Without the processor nothing runs: a request that passed could run a second time.\n"
+      "    # Callers see 500, for gRPC UNKNOWN: Envoy Gateway has no field for another code.\n"
+      "    failOpen: false\n"
+      "    processingMode:\n"
+      "      # The only mode in which the answer to the headers can wait for the whole body. It\n"
+      "      # sends the trailers too.\n"
+      "      request:\n"
+      "        body: FullDuplexStreamed\n"
+      "        # Who calls, from the verified certificate.\n"
+      "        attributes:\n        - ",
+      absl::StrJoin(kRequestAttributes, "\n        - "),
+      "\n      response:\n"
+      "        body: FullDuplexStreamed\n"
+      "        # Only a reply that came via_upstream is an outcome.\n"
+      "        attributes:\n        - ",
+      absl::StrJoin(kResponseAttributes, "\n        - "),
+      "\n    metadata:\n"
+      "      # The claims of a verified token, for a scope that is a claim.\n"
+      "      accessibleNamespaces: [envoy.filters.http.jwt_authn]\n");
+}
+
+std::string TrafficPolicies(const Deployment& deployment, const std::vector<std::string>& routes) {
+  std::string policies = absl::StrCat(
+      Head(kEnvoyGatewayApi, "BackendTrafficPolicy", "idempotency", deployment),
+      "  # Attached to the guarded routes, so that a policy of the gateway does not apply to "
+      "them:\n"
+      "  # a retry below the filter would run the method again behind the record.\n",
+      Targets(routes),
+      "  retry: {numRetries: 0}\n"
+      "  timeout:\n    http:\n"
+      "      # The end of every exchange, also of one whose processor is stuck.\n"
+      "      requestTimeout: ",
+      GatewayDuration(deployment.deadline),
+      "\n      maxStreamDuration: ", GatewayDuration(deployment.deadline), "\n",
+      Head(kEnvoyGatewayApi, "ClientTrafficPolicy", "idempotency", deployment),
+      "  # A gateway has one such policy: if yours has one, move these lines there.\n"
+      "  targetRefs:\n  - {group: gateway.networking.k8s.io, kind: Gateway, name: ",
+      YamlString(deployment.gateway),
+      "}\n  path:\n    # One spelling of a path: another one must not pass beside the routes.\n"
+      "    escapedSlashesAction: RejectRequest\n    disableMergeSlashes: false\n"
+      "  headers:\n    earlyRequestHeaders:\n"
+      "      # No caller may send them: each changes which requests run again, or looks like an\n"
+      "      # answer of the guard.\n      remove:\n");
+  for (const std::string& header : StrippedHeaders(deployment)) {
+    absl::StrAppend(&policies, "      - ", YamlString(header), "\n");
+  }
+  return policies;
+}
+
+}  // namespace
+
+std::string EnvoyGatewayObjects(const Deployment& deployment) {
+  std::vector<std::string> guarded;
+  std::string objects = absl::StrCat(
+      "# Written by `idempotencyctl envoy-config --format=envoy-gateway`. For gRPC the service's "
+      "port\n# has `appProtocol: kubernetes.io/h2c`.\n",
+      HttpRoutes(deployment, "idempotency-guarded", AllMatches(deployment.guarded), guarded));
+  std::vector<GuardedRoute> rest;
+  for (const std::string& path : deployment.streaming_paths) {
+    rest.push_back({path, path, false, {}});
+  }
+  std::vector<std::string> matches = AllMatches(rest);
+  matches.emplace_back("- path: {type: PathPrefix, value: \"/\"}\n");
+  std::vector<std::string> unguarded;
+  absl::StrAppend(&objects, HttpRoutes(deployment, "idempotency-rest", matches, unguarded),
+                  ExtensionPolicy(deployment, guarded), TrafficPolicies(deployment, guarded));
+  return objects;
+}
+
+}  // namespace idempotency::internal

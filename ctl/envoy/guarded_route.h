@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_CTL_ENVOY_GUARDED_ROUTE_H_
+#define IDEMPOTENCY_CTL_ENVOY_GUARDED_ROUTE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace idempotency::internal {
+
+// The requests of one guarded operation, as a proxy finds them.
+struct GuardedRoute {
+  // As it is written in the command line or in a proto, for comments and names.
+  std::string text;
+  // The path without its query: exactly this, or, if `is_regex`, a regular expression (RE2) for
+  // all of it.
+  std::string path;
+  bool is_regex = false;
+  // The methods of HTTP; empty: all, as for gRPC, where there is only POST.
+  std::vector<std::string> http_methods;
+};
+
+// A gRPC method: `package.Service/Method`, in which each * stands for any characters except /.
+// INVALID_ARGUMENT: what to write instead.
+absl::StatusOr<GuardedRoute> RouteOfMethod(absl::string_view pattern);
+
+// A route of HTTP: `POST /v1/payments/{id}` or `POST|PATCH /v1/payments/*`, in which {name} and *
+// stand for one segment. It also finds the path in another case and with a slash at its end,
+// because many frameworks do: a request that the service understands must not pass beside the
+// filter. INVALID_ARGUMENT: what to write instead.
+absl::StatusOr<GuardedRoute> RouteOfHttp(absl::string_view pattern);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CTL_ENVOY_GUARDED_ROUTE_H_

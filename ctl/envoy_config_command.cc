@@ -1,0 +1,65 @@
+#include <utility>
+
+#include "ctl/commands.h"
+#include "ctl/envoy/deployment_flags.h"
+#include "ctl/envoy/formats.h"
+
+namespace idempotency::internal {
+namespace {
+
+class EnvoyConfigCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "envoy-config"; }
+  absl::string_view summary() const override { return "write the configuration of an Envoy"; }
+  absl::string_view description() const override {
+    return "Writes the configuration of an Envoy in front of a service, with the reasons as\n"
+           "comments: guarded methods pass idempotencyd's external processing, and no others.\n"
+           "  --format=envoy          a bootstrap for `envoy -c`\n"
+           "  --format=istio          an EnvoyFilter for the sidecars of a workload\n"
+           "  --format=envoy-gateway  HTTPRoutes and the policies of Envoy Gateway\n"
+           "The same flags give the same text. It connects to nothing.";
+  }
+  bool connects() const override { return false; }
+
+  void AddFlags(FlagSet& flags) override {
+    flags.AddText("format", "FORMAT", &format_, "envoy, istio or envoy-gateway.");
+    deployment_flags_.AddTo(flags);
+  }
+
+  absl::Status Validate(absl::string_view /*operand*/) override {
+    if (format_ != "envoy" && format_ != "istio" && format_ != "envoy-gateway") {
+      return absl::InvalidArgumentError("--format must be envoy, istio or envoy-gateway");
+    }
+    // In a mesh its own TLS is between the pods.
+    absl::StatusOr<Deployment> deployment = deployment_flags_.Read(format_ == "envoy");
+    if (!deployment.ok()) return deployment.status();
+    if (format_ == "istio" && deployment->workload_labels.empty()) {
+      return absl::InvalidArgumentError(
+          "--workload is missing: without it the filter is in every sidecar of the namespace");
+    }
+    deployment_ = *std::move(deployment);
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(Service* /*service*/, Terminal& terminal) override {
+    if (format_ == "istio") {
+      terminal.Print(IstioEnvoyFilter(deployment_));
+    } else if (format_ == "envoy-gateway") {
+      terminal.Print(EnvoyGatewayObjects(deployment_));
+    } else {
+      terminal.Print(StaticBootstrap(deployment_));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string format_ = "envoy";
+  DeploymentFlags deployment_flags_;
+  Deployment deployment_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewEnvoyConfigCommand() { return std::make_unique<EnvoyConfigCommand>(); }
+
+}  // namespace idempotency::internal

@@ -1,0 +1,139 @@
+#include "idempotencyd/external_processor_service.h"
+
+#include <grpcpp/server_context.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "embedded/direct_connection.h"
+
+#include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
+#include "idempotencyd/processor_metrics.h"
+#include "idempotencyd/processor_settings_from.h"
+#include "interceptors/ext_proc/service/external_processor.h"
+#include "server/observability/log.h"
+
+namespace idempotency::internal {
+namespace {
+
+void WriteLine(LogSeverity severity, std::string_view line) {
+  const LogLevel level = severity == LogSeverity::kInfo      ? LogLevel::kInfo
+                         : severity == LogSeverity::kWarning ? LogLevel::kWarn
+                                                             : LogLevel::kError;
+  Log(level, "external processor", {{"what", absl::string_view(line.data(), line.size())}});
+}
+
+// The proxies that may open streams. Thread-safe.
+class Proxies {
+ public:
+  explicit Proxies(const AccessControl& access) : access_(access) {}
+
+  void Replace(std::set<std::string> names) {
+    MutexLock lock(mutex_);
+    names_ = std::move(names);
+  }
+
+  absl::Status Admit(const grpc::ServerContextBase& context) {
+    std::set<std::string> names;
+    {
+      MutexLock lock(mutex_);
+      names = names_;
+    }
+    if (names.empty()) return absl::OkStatus();
+    Caller caller(access_, context);
+    const absl::StatusOr<std::string> name = caller.Name();
+    if (!name.ok()) return name.status();
+    if (names.count(*name) > 0) return absl::OkStatus();
+    return MakeError(Reason::kAccessDenied,
+                     "this identity is not one of external_processor.proxies");
+  }
+
+ private:
+  const AccessControl& access_;
+  Mutex mutex_;
+  std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
+};
+
+class ExternalProcessorService final : public FurtherService {
+ public:
+  ExternalProcessorService(const FurtherServiceParts& parts,
+                           std::shared_ptr<const ProcessorSettings> settings)
+      : exposed_(parts.exposed),
+        metrics_(parts.registry),
+        proxies_(parts.access),
+        processor_(std::move(settings),
+                   std::make_unique<DirectConnection>(nullptr, parts.operations),
+                   LimitsOf(parts.config), [this](const grpc::ServerContextBase& context) {
+                     return proxies_.Admit(context);
+                   },
+                   metrics_, std::make_shared<GuardLog>(WriteLine)) {
+    proxies_.Replace(NamesOf(parts.config));
+  }
+
+  void Register(grpc::ServerBuilder& builder) override { builder.RegisterService(&processor_); }
+
+  absl::Status Configure(const LoadedConfig& config) override {
+    if (const absl::Status valid = Check(config, exposed_); !valid.ok()) return valid;
+    auto settings = ProcessorSettingsFrom(config);
+    if (!settings.ok()) return settings.status();
+    proxies_.Replace(NamesOf(config));
+    processor_.Configure(*std::move(settings));
+    return absl::OkStatus();
+  }
+
+  void Close() override { processor_.Close(); }
+
+  static absl::Status Check(const LoadedConfig& config, bool exposed) {
+    if (!config.config.has_external_processor()) {
+      return absl::InvalidArgumentError(
+          "external_processor is missing, which --ext_proc needs: it states what is guarded");
+    }
+    if (exposed && config.config.external_processor().proxies().empty()) {
+      return absl::InvalidArgumentError(
+          "external_processor: proxies must name who may open streams, since other machines reach "
+          "--ext_proc");
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static std::set<std::string> NamesOf(const LoadedConfig& config) {
+    const auto& names = config.config.external_processor().proxies();
+    return {names.begin(), names.end()};
+  }
+
+  static ExchangeBounds::Limits LimitsOf(const LoadedConfig& config) {
+    const config::v1::ExternalProcessor& section = config.config.external_processor();
+    ExchangeBounds::Limits limits;
+    if (section.max_exchanges() > 0) limits.exchanges = section.max_exchanges();
+    if (section.max_held_bytes() > 0) limits.bytes = section.max_held_bytes();
+    return limits;
+  }
+
+  const bool exposed_;
+  ProcessorMetrics metrics_;
+  Proxies proxies_;
+  ExternalProcessor processor_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FurtherService>> MakeExternalProcessor(
+    const FurtherServiceParts& parts) {
+  if (const absl::Status valid = ExternalProcessorService::Check(parts.config, parts.exposed);
+      !valid.ok()) {
+    return valid;
+  }
+  auto settings = ProcessorSettingsFrom(parts.config);
+  if (!settings.ok()) return settings.status();
+  return std::make_unique<ExternalProcessorService>(parts, *std::move(settings));
+}
+
+absl::Status CheckExternalProcessor(const LoadedConfig& config) {
+  if (!config.config.has_external_processor()) return absl::OkStatus();
+  return ProcessorSettingsFrom(config).status();
+}
+
+}  // namespace idempotency::internal

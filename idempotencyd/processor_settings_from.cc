@@ -1,0 +1,127 @@
+#include "idempotencyd/processor_settings_from.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+#include "grpc_idempotency/limits.h"
+
+namespace idempotency::internal {
+namespace {
+
+using config::v1::ExternalProcessor;
+using config::v1::ScopeOfCall;
+
+absl::StatusOr<PeerName> PeerNameFrom(ScopeOfCall::PeerName name) {
+  switch (name) {
+    case ScopeOfCall::URI:
+      return PeerName::kUri;
+    case ScopeOfCall::DNS:
+      return PeerName::kDns;
+    case ScopeOfCall::SUBJECT:
+      return PeerName::kSubject;
+    case ScopeOfCall::CERTIFICATE_DIGEST:
+      return PeerName::kCertificateDigest;
+    default:
+      return absl::InvalidArgumentError(
+          "scope: peer must be URI, DNS, SUBJECT or CERTIFICATE_DIGEST");
+  }
+}
+
+absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
+  switch (scope.source_case()) {
+    case ScopeOfCall::kPeer: {
+      absl::StatusOr<PeerName> name = PeerNameFrom(scope.peer());
+      if (!name.ok()) return name.status();
+      return ScopeSource(*name);
+    }
+    case ScopeOfCall::kHeader:
+      if (scope.header().empty()) {
+        return absl::InvalidArgumentError("scope: header must not be empty");
+      }
+      return ScopeSource(ScopeHeader{absl::AsciiStrToLower(scope.header())});
+    case ScopeOfCall::kMetadata:
+      if (scope.metadata().filter().empty() || scope.metadata().path().empty()) {
+        return absl::InvalidArgumentError("scope: metadata needs filter and path");
+      }
+      return ScopeSource(ScopeMetadata{scope.metadata().filter(),
+                                       {scope.metadata().path().begin(),
+                                        scope.metadata().path().end()}});
+    case ScopeOfCall::kShared:
+      if (scope.shared().empty() || scope.shared().size() > limits::kMaxScopeBytes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("scope: shared must have 1 to ", limits::kMaxScopeBytes, " bytes"));
+      }
+      return ScopeSource(SharedScopeName{scope.shared()});
+    case ScopeOfCall::SOURCE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("scope needs one of peer, header, metadata and shared");
+}
+
+std::optional<MethodPolicy::OnLeaseExpiry> UnknownOutcomeFrom(v1::LeaseExpiry choice) {
+  switch (choice) {
+    case v1::LEASE_EXPIRY_TAKE_OVER:
+      return MethodPolicy::OnLeaseExpiry::kTakeOver;
+    case v1::LEASE_EXPIRY_REQUIRE_RECOVERY:
+      return MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+    default:
+      return std::nullopt;
+  }
+}
+
+template <typename Configured>
+std::optional<v1::Policy> PolicyOf(const Configured& configured) {
+  if (!configured.has_policy()) return std::nullopt;
+  return configured.policy();
+}
+
+absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
+  const ExternalProcessor& section = loaded.config.external_processor();
+  ProcessorConfig config;
+  config.name_space = section.namespace_();
+  absl::StatusOr<ScopeSource> scope = ScopeSourceFrom(section.scope());
+  if (!scope.ok()) return scope.status();
+  config.scope = *std::move(scope);
+  config.on_unknown_outcome = UnknownOutcomeFrom(section.on_unknown_outcome());
+  for (std::size_t i = 0; i < loaded.descriptor_sets.size(); ++i) {
+    config.descriptor_sets.push_back(
+        {section.descriptor_sets(static_cast<int>(i)), loaded.descriptor_sets[i]});
+  }
+  for (const auto& methods : section.grpc_methods()) {
+    config.grpc_methods.push_back({methods.name(), PolicyOf(methods)});
+  }
+  for (const auto& route : section.http_routes()) {
+    ProcessorConfig::HttpRoute& made = config.http_routes.emplace_back();
+    for (const std::string& method : route.methods()) {
+      made.methods.push_back(absl::AsciiStrToUpper(method));
+    }
+    made.path = route.path();
+    made.policy = PolicyOf(route);
+  }
+  if (section.max_request_bytes() > limits::kMaxConfiguredRequestBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("max_request_bytes must be at most ",
+                                                   limits::kMaxConfiguredRequestBytes));
+  }
+  if (section.max_request_bytes() > 0) config.max_request_bytes = section.max_request_bytes();
+  config.streams_replays = !section.no_streamed_replays();
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettingsFrom(
+    const LoadedConfig& loaded) {
+  absl::StatusOr<ProcessorConfig> config = ConfigFrom(loaded);
+  absl::StatusOr<std::shared_ptr<const ProcessorSettings>> settings =
+      config.ok() ? ProcessorSettings::Make(*std::move(config)) : config.status();
+  if (settings.ok()) return settings;
+  return absl::InvalidArgumentError(
+      absl::StrCat("external_processor: ", settings.status().message()));
+}
+
+}  // namespace idempotency::internal

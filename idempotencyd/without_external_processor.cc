@@ -1,0 +1,13 @@
+// In place of external_processor_service.cc in a build without the guard.
+#include "idempotencyd/external_processor_service.h"
+
+namespace idempotency::internal {
+
+absl::StatusOr<std::unique_ptr<FurtherService>> MakeExternalProcessor(
+    const FurtherServiceParts& /*parts*/) {
+  return absl::UnimplementedError("--ext_proc: this build has no external processor");
+}
+
+absl::Status CheckExternalProcessor(const LoadedConfig& /*config*/) { return absl::OkStatus(); }
+
+}  // namespace idempotency::internal

@@ -1,0 +1,114 @@
+#include "interceptors/ext_proc/policy/call_identity.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "core/absl_view.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "interceptors/ext_proc/front/grpc_front.h"
+#include "interceptors/ext_proc/front/grpc_wire.h"
+#include "interceptors/ext_proc/request/exact_fingerprint.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The entries that belong to the request, as a gRPC server gets them.
+struct NamedMetadata {
+  // Decoded values; the view below points into them.
+  std::vector<std::unique_ptr<std::string>> decoded;
+  FingerprintInput::Metadata entries;
+};
+
+NamedMetadata MetadataOf(const GuardedRoute& route, const HeaderList& headers) {
+  NamedMetadata named;
+  for (const std::string& name : route.policy.fingerprint_metadata) {
+    for (const std::string_view value : headers.ValuesOf(name)) {
+      std::vector<std::string_view>& values = named.entries[name];
+      if (!IsBinaryHeader(name)) {
+        values.push_back(value);
+        continue;
+      }
+      for (const absl::string_view part : absl::StrSplit(AbslView(value), ',')) {
+        std::optional<std::string> bytes = DecodeBinaryHeader({part.data(), part.size()});
+        named.decoded.push_back(std::make_unique<std::string>(std::move(bytes).value_or("")));
+        values.emplace_back(*named.decoded.back());
+      }
+    }
+  }
+  return named;
+}
+
+void AppendParts(const NamedMetadata& named, std::vector<std::string_view>& parts,
+                 std::vector<std::unique_ptr<std::string>>& counts) {
+  for (const auto& [name, values] : named.entries) {
+    parts.push_back(name);
+    counts.push_back(std::make_unique<std::string>(absl::StrCat(values.size())));
+    parts.emplace_back(*counts.back());
+    parts.insert(parts.end(), values.begin(), values.end());
+  }
+}
+
+Fingerprint Exact(std::vector<std::string_view> parts, const NamedMetadata& named) {
+  std::vector<std::unique_ptr<std::string>> counts;
+  AppendParts(named, parts, counts);
+  return ExactFingerprint(parts);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> KeyOf(const GuardedRoute& route, const HeaderList& headers,
+                                  const google::protobuf::Message* message) {
+  const std::vector<std::string_view> values = headers.ValuesOf(kKeyMetadata);
+  if (values.size() > 1) {
+    return MakeError(Reason::kKeyInvalid,
+                     "the request has several idempotency-key headers: send one");
+  }
+  if (!route.key_field.has_value() || message == nullptr) return ParseIdempotencyKey(values);
+  const std::string field = route.key_field->Read(*message);
+  return ParseIdempotencyKey(values, {route.key_field->name(), field});
+}
+
+absl::StatusOr<GrpcCall> ReadGrpcCall(const GuardedRoute& route, std::string_view body) {
+  const absl::StatusOr<std::string_view> bytes = UnaryMessage(body);
+  if (!bytes.ok()) return bytes.status();
+  GrpcCall call;
+  call.bytes = *bytes;
+  if (route.request_type == nullptr) return call;
+  call.message.reset(route.request_type->New());
+  if (!call.message->ParsePartialFromArray(bytes->data(), static_cast<int>(bytes->size()))) {
+    return InvalidField("request",
+                        absl::StrCat("is not a ", call.message->GetDescriptor()->full_name()));
+  }
+  return call;
+}
+
+absl::StatusOr<std::vector<Fingerprint>> GrpcFingerprints(const GuardedRoute& route,
+                                                          std::string_view operation,
+                                                          const HeaderList& headers,
+                                                          const GrpcCall& call) {
+  const NamedMetadata named = MetadataOf(route, headers);
+  if (call.message == nullptr) {
+    return std::vector<Fingerprint>{Exact({operation, call.bytes}, named)};
+  }
+  const FieldPath key_field =
+      route.key_field.has_value() ? route.key_field->path() : FieldPath();
+  std::vector<Fingerprint> fingerprints = {
+      FingerprintV1({operation, *call.message, key_field, named.entries})};
+  if (fingerprints[0].digest.empty()) return InvalidField("request", "is nested too deeply");
+  return fingerprints;
+}
+
+std::vector<Fingerprint> HttpFingerprints(const GuardedRoute& route, const HttpMessage& request) {
+  const auto value = [&](std::string_view name) {
+    return request.headers.OnlyValueOf(name).value_or("");
+  };
+  return {Exact({value(":method"), value(":path"), value("content-type"), request.body},
+                MetadataOf(route, request.headers))};
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,44 @@
+// How a request becomes an operation: its key, and its fingerprints. Thread-safe.
+#ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_CALL_IDENTITY_H_
+#define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_CALL_IDENTITY_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+
+#include "grpc_idempotency/fingerprint.h"
+#include "interceptors/ext_proc/exchange/http_message.h"
+#include "interceptors/ext_proc/policy/guarded_route.h"
+
+namespace idempotency::internal {
+
+// The key of a request from its header and, if `message` is not nullptr, from the route's field.
+//   KEY_MISSING  there is no key
+//   KEY_INVALID  malformed; several headers, even equal ones; or header and field differ
+absl::StatusOr<std::string> KeyOf(const GuardedRoute& route, const HeaderList& headers,
+                                  const google::protobuf::Message* message);
+
+// The request of a gRPC call. `message` is nullptr if its type is not known.
+struct GrpcCall {
+  std::string_view bytes;
+  std::unique_ptr<google::protobuf::Message> message;
+};
+
+// INVALID_ARGUMENT / REQUEST_INVALID unless it is one message, which parses as the route's type.
+absl::StatusOr<GrpcCall> ReadGrpcCall(const GuardedRoute& route, std::string_view body);
+
+// Version 1 with a message, as a guard computes it; version 2 without.
+absl::StatusOr<std::vector<Fingerprint>> GrpcFingerprints(const GuardedRoute& route,
+                                                          std::string_view operation,
+                                                          const HeaderList& headers,
+                                                          const GrpcCall& call);
+// Version 2, over method, path with query, content type, body, and the policy's headers.
+std::vector<Fingerprint> HttpFingerprints(const GuardedRoute& route, const HttpMessage& request);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_CALL_IDENTITY_H_

@@ -1,0 +1,238 @@
+#include "interceptors/ext_proc/policy/route_table.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/descriptor.pb.h"
+
+#include "core/absl_view.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
+#include "interceptors/server/policy/policy_option.h"
+#include "interceptors/server/policy/policy_rules.h"
+#include "interceptors/server/policy/resolved_policy.h"
+
+namespace idempotency::internal {
+namespace {
+
+using google::protobuf::MethodDescriptor;
+
+// A unary method of unknown messages: its policies are those that need no descriptor.
+const MethodDescriptor& UnknownMethod() {
+  static const MethodDescriptor* const method = [] {
+    google::protobuf::FileDescriptorProto file;
+    file.set_name("unknown.proto");
+    file.add_message_type()->set_name("Message");
+    auto& service = *file.add_service();
+    service.set_name("Service");
+    auto& declared = *service.add_method();
+    declared.set_name("Method");
+    declared.set_input_type("Message");
+    declared.set_output_type("Message");
+    static auto* const pool = new google::protobuf::DescriptorPool();
+    return pool->BuildFile(file)->service(0)->method(0);
+  }();
+  return *method;
+}
+
+// What a guard inside the server can do, and a proxy in front of it cannot.
+void AddFaultsOfProxy(const MethodPolicy& policy, PolicyFaults& faults) {
+  if (policy.key == MethodPolicy::Key::kNone) return;
+  if (policy.fail_open) {
+    faults.emplace_back("fail_open: the processor never forwards what it cannot record");
+  }
+  if (policy.reply == MethodPolicy::Reply::kReference) {
+    faults.emplace_back("reply REFERENCE needs a loader, which only a guard in the server has");
+  }
+  if (policy.cancel_when_lost) {
+    faults.emplace_back("cancel_when_lost: the processor cannot cancel the upstream");
+  }
+  if (policy.stream != MethodPolicy::Stream::kHandThrough) {
+    faults.emplace_back("stream: the processor guards unary methods only");
+  }
+}
+
+}  // namespace
+
+// Collects all faults, so that they can be corrected together.
+class RouteTable::Builder {
+ public:
+  explicit Builder(const ProcessorConfig& config) : config_(config), table_(new RouteTable()) {
+    options_.name_space = config.name_space;
+    options_.on_unknown_outcome = config.on_unknown_outcome;
+  }
+
+  absl::StatusOr<std::unique_ptr<const RouteTable>> Run() {
+    if (!ValidateRecordKey({config_.name_space, "scope", "operation", "key"}).ok()) {
+      faults_.emplace_back("namespace: is not a namespace that a record can have");
+    }
+    for (const ProcessorConfig::DescriptorSet& set : config_.descriptor_sets) {
+      const absl::Status added = table_->described_.Add(set.content);
+      if (!added.ok()) Fault(absl::StrCat("descriptor_sets ", set.file), added.message());
+    }
+    for (const ProcessorConfig::GrpcMethods& methods : config_.grpc_methods) AddPattern(methods);
+    for (const MethodDescriptor* method : table_->described_.methods()) AddMethod(*method);
+    for (const ProcessorConfig::HttpRoute& route : config_.http_routes) AddHttp(route);
+    if (table_->methods_.empty() && table_->patterns_.empty() && table_->http_.empty()) {
+      faults_.emplace_back("nothing is guarded: add descriptor_sets, grpc_methods or http_routes");
+    }
+    if (faults_.empty()) return std::unique_ptr<const RouteTable>(std::move(table_));
+    return absl::InvalidArgumentError(absl::StrJoin(faults_, "; "));
+  }
+
+ private:
+  struct Pattern {
+    MethodPattern pattern;
+    const std::optional<v1::Policy>& policy;
+  };
+
+  void Fault(std::string_view place, absl::string_view fault) {
+    faults_.push_back(absl::StrCat(AbslView(place), ": ", fault));
+  }
+
+  void AddPattern(const ProcessorConfig::GrpcMethods& methods) {
+    absl::StatusOr<MethodPattern> pattern = MethodPattern::Parse(methods.name);
+    if (!pattern.ok()) {
+      return Fault(absl::StrCat("grpc_methods ", methods.name), pattern.status().message());
+    }
+    pattern_policies_.push_back({*pattern, methods.policy});
+    if (IsDescribed(*pattern)) return;
+    GuardedRoute route = RouteWithoutDescriptor(absl::StrCat("grpc_methods ", methods.name),
+                                                methods.policy);
+    table_->patterns_.emplace_back(*std::move(pattern), std::move(route));
+  }
+
+  // The only method that it names has a descriptor.
+  bool IsDescribed(const MethodPattern& pattern) const {
+    if (!pattern.is_exact()) return false;
+    for (const MethodDescriptor* method : table_->described_.methods()) {
+      if (pattern.Matches(MethodPath(*method))) return true;
+    }
+    return false;
+  }
+
+  GuardedRoute RouteWithoutDescriptor(const std::string& place,
+                                      const std::optional<v1::Policy>& policy) {
+    PolicyFaults faults;
+    GuardedRoute route;
+    route.policy = PolicyFromOption(UnknownMethod(), policy.value_or(v1::Policy()), faults);
+    route.reply_type = ReplyType::Unmarked();
+    for (std::string& fault : FaultsOf(route.policy)) faults.push_back(std::move(fault));
+    for (std::string& fault : FaultsFor(UnknownMethod(), route.policy)) {
+      faults.push_back(std::move(fault));
+    }
+    if (!route.policy.on_lease_expiry) route.policy.on_lease_expiry = config_.on_unknown_outcome;
+    const auto chosen = ChosenUnknownOutcome(route.policy, nullptr, options_);
+    std::string relaxation = RelaxationFault(route.policy, chosen, options_);
+    if (!relaxation.empty()) faults.push_back(std::move(relaxation));
+    Finish(place, chosen, route, std::move(faults));
+    return route;
+  }
+
+  void AddMethod(const MethodDescriptor& method) {
+    const std::string path = MethodPath(method);
+    const std::optional<v1::Policy>* configured = nullptr;
+    for (const Pattern& pattern : pattern_policies_) {
+      if (!pattern.pattern.Matches(path)) continue;
+      configured = &pattern.policy;
+      break;
+    }
+    PolicyFaults faults;
+    if (configured != nullptr && configured->has_value()) {
+      options_.methods[path].policy = PolicyFromOption(method, **configured, faults);
+    }
+    const ResolvedPolicy resolved = ResolvedPolicy::Of(method, options_, faults);
+    if (method.client_streaming() || method.server_streaming()) {
+      table_->streaming_.insert(path);
+      if (resolved.policy().key == MethodPolicy::Key::kNone) return;
+      return Fault(path, "it streams, and the processor guards unary methods only");
+    }
+    GuardedRoute route;
+    route.operation = path;
+    route.policy = resolved.policy();
+    route.request_type = &table_->described_.Prototype(*method.input_type());
+    route.reply_type = ReplyType(table_->described_.Prototype(*method.output_type()));
+    if (!route.policy.key_field.empty()) {
+      absl::StatusOr<KeyField> field = KeyField::Resolve(method, route.policy.key_field);
+      if (field.ok()) {
+        route.key_field = *std::move(field);
+      } else {
+        faults.emplace_back(field.status().message());
+      }
+    }
+    Finish(path, resolved.unknown_outcome(), route, std::move(faults));
+    table_->methods_.emplace(path, std::move(route));
+  }
+
+  void AddHttp(const ProcessorConfig::HttpRoute& configured) {
+    const std::string place = absl::StrCat("http_routes ", configured.path);
+    absl::StatusOr<PathPattern> pattern = PathPattern::Parse(configured.path);
+    if (!pattern.ok()) return Fault(place, pattern.status().message());
+    if (configured.methods.empty()) return Fault(place, "methods must name one at least");
+    GuardedRoute route = RouteWithoutDescriptor(place, configured.policy);
+    route.operation =
+        absl::StrCat(absl::StrJoin(std::set<std::string>(configured.methods.begin(),
+                                                         configured.methods.end()),
+                                   "|"),
+                     " ", configured.path);
+    if (!ValidateRecordKey({"namespace", "scope", route.operation, "key"}).ok()) {
+      Fault(place, "is too long for the operation of a record");
+    }
+    table_->http_.push_back({{configured.methods.begin(), configured.methods.end()},
+                             *std::move(pattern),
+                             std::move(route)});
+  }
+
+  void Finish(const std::string& place, std::optional<UnknownOutcome> chosen, GuardedRoute& route,
+              PolicyFaults faults) {
+    AddFaultsOfProxy(route.policy, faults);
+    if (chosen.has_value()) {
+      route.on_unknown = *chosen;
+    } else if (route.policy.key != MethodPolicy::Key::kNone) {
+      faults.emplace_back(
+          "the handling of an unknown outcome is not chosen: set on_lease_expiry in its policy, or "
+          "on_unknown_outcome for all");
+    }
+    for (const std::string& fault : faults) Fault(place, fault);
+  }
+
+  const ProcessorConfig& config_;
+  std::unique_ptr<RouteTable> table_;
+  GuardOptions options_;
+  std::vector<Pattern> pattern_policies_;
+  std::vector<std::string> faults_;
+};
+
+absl::StatusOr<std::unique_ptr<const RouteTable>> RouteTable::Make(const ProcessorConfig& config) {
+  return Builder(config).Run();
+}
+
+absl::StatusOr<const GuardedRoute*> RouteTable::ForGrpc(std::string_view path) const {
+  if (const auto found = methods_.find(path); found != methods_.end()) return &found->second;
+  if (streaming_.find(path) != streaming_.end()) {
+    return InvalidField(":path",
+                        "is a streaming method, which the processor does not guard: leave it out "
+                        "by a route of the proxy");
+  }
+  for (const auto& [pattern, route] : patterns_) {
+    if (pattern.Matches(path)) return &route;
+  }
+  return InvalidField(":path", "matches no method of the processor's configuration: add it there, "
+                               "or leave it out by a route of the proxy");
+}
+
+absl::StatusOr<const GuardedRoute*> RouteTable::ForHttp(std::string_view method,
+                                                        std::string_view path) const {
+  const std::string_view without_query = path.substr(0, path.find_first_of("?#"));
+  for (const HttpEntry& entry : http_) {
+    if (entry.methods.count(std::string(method)) > 0 && entry.pattern.Matches(without_query)) {
+      return &entry.route;
+    }
+  }
+  return InvalidField(":path", "matches no route of the processor's configuration: add it there, "
+                               "or leave it out by a route of the proxy");
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,56 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_ROUTE_TABLE_H_
+#define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_ROUTE_TABLE_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "interceptors/ext_proc/policy/described_methods.h"
+#include "interceptors/ext_proc/policy/guarded_route.h"
+#include "interceptors/ext_proc/policy/path_pattern.h"
+#include "interceptors/ext_proc/policy/processor_config.h"
+
+namespace idempotency::internal {
+
+// Finds how a request is guarded. Immutable and thread-safe.
+class RouteTable {
+ public:
+  // INVALID_ARGUMENT lists every fault: of descriptor sets, of patterns, and of policies that the
+  // processor cannot keep, each with its method or path.
+  static absl::StatusOr<std::unique_ptr<const RouteTable>> Make(const ProcessorConfig& config);
+
+  // The route of a gRPC call. `path` as in `:path`. A method with a descriptor has the policy of the
+  // first pattern that matches it, or else the one that its proto declares; any other method the
+  // policy of the first pattern that matches. INVALID_ARGUMENT / REQUEST_INVALID if there is none,
+  // or if the method streams: nothing passes that no policy covers.
+  absl::StatusOr<const GuardedRoute*> ForGrpc(std::string_view path) const;
+  // The route of a request of HTTP: the first that matches. `path` may have a query.
+  absl::StatusOr<const GuardedRoute*> ForHttp(std::string_view method, std::string_view path) const;
+
+ private:
+  struct HttpEntry {
+    std::set<std::string> methods;
+    PathPattern pattern;
+    GuardedRoute route;
+  };
+  class Builder;
+
+  RouteTable() = default;
+
+  DescribedMethods described_;
+  // By path.
+  std::map<std::string, GuardedRoute, std::less<>> methods_;
+  std::set<std::string, std::less<>> streaming_;
+  std::vector<std::pair<MethodPattern, GuardedRoute>> patterns_;
+  std::vector<HttpEntry> http_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_ROUTE_TABLE_H_

@@ -1,0 +1,45 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_REQUEST_SCOPE_SOURCE_H_
+#define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_REQUEST_SCOPE_SOURCE_H_
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "interceptors/ext_proc/exchange/header_list.h"
+#include "interceptors/ext_proc/exchange/proxy_context.h"
+
+namespace idempotency::internal {
+
+// Where the owner of a call's key is found. Value types.
+enum class PeerName {
+  kUri,                // the first subject alternative name of type URI
+  kDns,                // the first of type DNS
+  kSubject,            // the whole subject
+  kCertificateDigest,  // SHA-256 of the certificate: another after each renewal
+};
+// A header that Envoy sets, and removes from callers' requests.
+struct ScopeHeader {
+  std::string name;
+};
+// A text in the metadata of one of Envoy's filters, for example a claim of a verified token.
+struct ScopeMetadata {
+  std::string filter;
+  std::vector<std::string> path;
+};
+// One scope for all callers.
+struct SharedScopeName {
+  std::string scope;
+};
+using ScopeSource = std::variant<PeerName, ScopeHeader, ScopeMetadata, SharedScopeName>;
+
+// The scope of a call, as a guard's PeerIdentityScope or MetadataScope would return it for the same
+// name. UNAUTHENTICATED if Envoy does not state one; the message names what is missing, from the
+// certificate or from Envoy's configuration.
+absl::StatusOr<std::string> ScopeFrom(const ScopeSource& source, const ProxyContext& context,
+                                      const HeaderList& headers);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_EXT_PROC_REQUEST_SCOPE_SOURCE_H_

@@ -1,0 +1,58 @@
+#include "interceptors/ext_proc/service/exchange_guard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "grpc_idempotency/deadline.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The settings outlive the operations that refer to them.
+struct OperationWithSettings {
+  std::shared_ptr<const ProcessorSettings> settings;
+  GuardedOperation operation;
+};
+
+}  // namespace
+
+ExchangeGuard::ExchangeGuard(std::unique_ptr<Connection> connection, const GuardOptions& options,
+                             std::shared_ptr<GuardLog> log)
+    : log_(std::move(log)),
+      reservations_(std::move(connection), options.recording_timeout, options.closing_timeout,
+                    /*cache=*/nullptr, std::make_unique<TimerThread>(), ReserveLimits(), log_) {}
+
+ExchangeGuard::~ExchangeGuard() {
+  Close();
+  pools_.Stop();
+}
+
+void ExchangeGuard::Perform(const std::shared_ptr<const ProcessorSettings>& settings,
+                            GuardedExchange::Admit admit, Admission::Done done) {
+  GuardedOperation operation{std::move(admit.route.operation), std::move(admit.route.policy),
+                             settings->guard, reservations_, pools_};
+  operation.on_unknown = admit.route.on_unknown;
+  operation.reply_type = admit.route.reply_type;
+  // One log for all: callers determine the number of operations.
+  operation.log = log_;
+  const auto now = reservations_.Now();
+  const absl::Duration longest =
+      std::min(settings->guard.verdict_timeout + operation.policy.WaitInFlight(), admit.timeout);
+  auto held = std::make_shared<const OperationWithSettings>(
+      OperationWithSettings{settings, std::move(operation)});
+  const GuardedOperation* const shared = &held->operation;
+  Admission::Admit(std::shared_ptr<const GuardedOperation>(std::move(held), shared),
+                   std::move(admit.request), After(now, longest), std::move(done));
+}
+
+void ExchangeGuard::Perform(GuardedExchange::Settle settle, Settlement::Done done) {
+  Settlement::Settle(std::move(settle.execution), std::move(settle.reply), std::move(done),
+                     std::move(settle.reason));
+}
+
+void ExchangeGuard::Perform(GuardedExchange::GiveBack give_back, Settlement::Done done) {
+  Settlement::GiveBack(std::move(give_back.execution), std::move(give_back.reason),
+                       std::move(done));
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,100 @@
+#include "interceptors/ext_proc/service/external_processor.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+
+namespace idempotency::internal {
+namespace {
+
+// A stream that is refused. Its end is an error in any case: Envoy lets a request through whose
+// stream ends with OK.
+class RefusedStream final : public grpc::ServerBidiReactor<Exchange::Request, Exchange::Response> {
+ public:
+  explicit RefusedStream(const absl::Status& why) { Finish(ToGrpcStatus(why)); }
+  void OnDone() override { const std::unique_ptr<RefusedStream> self(this); }
+};
+
+absl::Status Closing() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return MakeError(Reason::kStoreUnavailable,
+                   "the idempotency service is being stopped; nothing was run",
+                   std::move(details));
+}
+
+}  // namespace
+
+ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> settings,
+                                     std::unique_ptr<Connection> connection,
+                                     const ExchangeBounds::Limits& limits, AdmitProxy admit_proxy,
+                                     ProcessorEvents& events, std::shared_ptr<GuardLog> log)
+    : admit_proxy_(std::move(admit_proxy)),
+      events_(events),
+      bounds_(limits, events),
+      guard_(std::move(connection), settings->guard, std::move(log)),
+      settings_(std::move(settings)) {}
+
+void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> settings) {
+  MutexLock lock(mutex_);
+  settings_ = std::move(settings);
+}
+
+void ExternalProcessor::Close() {
+  std::vector<std::shared_ptr<ProcessorStream>> streams;
+  {
+    MutexLock lock(mutex_);
+    closed_ = true;
+    for (const auto& [key, weak] : streams_) {
+      if (auto stream = weak.lock(); stream != nullptr) streams.push_back(std::move(stream));
+    }
+  }
+  for (const auto& stream : streams) stream->Refuse(Closing());
+  guard_.Close();
+}
+
+absl::Status ExternalProcessor::Admit(const grpc::CallbackServerContext& context) {
+  if (absl::Status admitted = admit_proxy_(context); !admitted.ok()) {
+    events_.Misconfigured(admitted.message());
+    return admitted;
+  }
+  if (misconfigured_.Has(context.peer(), std::chrono::steady_clock::now())) {
+    return absl::FailedPreconditionError(
+        "this proxy's response_attributes must list response.code_details");
+  }
+  if (bounds_.Enter()) return absl::OkStatus();
+  return MakeError(Reason::kOverloaded, "too many exchanges are in progress");
+}
+
+grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>* ExternalProcessor::Process(
+    grpc::CallbackServerContext* context) {
+  if (const absl::Status admitted = Admit(*context); !admitted.ok()) {
+    events_.Ended(ExchangeResult::kBroken);
+    return std::make_unique<RefusedStream>(admitted).release();
+  }
+  std::shared_ptr<ProcessorStream> stream;
+  bool closed = false;
+  {
+    MutexLock lock(mutex_);
+    closed = closed_;
+    stream = std::make_shared<ProcessorStream>(
+        settings_, guard_, bounds_, events_,
+        ProcessorStream::Callbacks{[this, peer = context->peer()] {
+                                     misconfigured_.Add(peer, std::chrono::steady_clock::now());
+                                   },
+                                   [this](const ProcessorStream* done) {
+                                     MutexLock lock(mutex_);
+                                     streams_.erase(done);
+                                   }});
+    if (!closed) streams_.emplace(stream.get(), stream);
+  }
+  stream->Start();
+  if (closed) stream->Refuse(Closing());
+  return stream.get();
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,63 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_EXTERNAL_PROCESSOR_H_
+#define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_EXTERNAL_PROCESSOR_H_
+
+#include <grpcpp/server_context.h>
+
+#include <functional>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+
+#include "core/mutex.h"
+#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
+#include "interceptors/ext_proc/service/exchange_bounds.h"
+#include "interceptors/ext_proc/service/exchange_guard.h"
+#include "interceptors/ext_proc/service/misconfigured_proxies.h"
+#include "interceptors/ext_proc/service/processor_stream.h"
+
+namespace idempotency::internal {
+
+// The service that Envoy calls for each request of a guarded route. Thread-safe.
+class ExternalProcessor final
+    : public envoy::service::ext_proc::v3::ExternalProcessor::CallbackService {
+ public:
+  // OK if the caller may open streams; on a thread of gRPC's.
+  using AdmitProxy = std::function<absl::Status(const grpc::ServerContextBase&)>;
+
+  // `events` outlives it.
+  ExternalProcessor(std::shared_ptr<const ProcessorSettings> settings,
+                    std::unique_ptr<Connection> connection, const ExchangeBounds::Limits& limits,
+                    AdmitProxy admit_proxy, ProcessorEvents& events,
+                    std::shared_ptr<GuardLog> log);
+  // After the gRPC server that it was registered with has ended. Waits for outstanding recordings.
+  ~ExternalProcessor() override = default;
+
+  // For exchanges that begin from now on.
+  void Configure(std::shared_ptr<const ProcessorSettings> settings);
+  // Refuses requests that have not been forwarded, and new ones, with STORE_UNAVAILABLE. The others
+  // go on: their server's shutdown waits for them, and then ends their streams with an error.
+  void Close();
+
+  grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>* Process(
+      grpc::CallbackServerContext* context) override;
+
+ private:
+  absl::Status Admit(const grpc::CallbackServerContext& context);
+
+  const AdmitProxy admit_proxy_;
+  ProcessorEvents& events_;
+  ExchangeBounds bounds_;
+  MisconfiguredProxies misconfigured_;
+  ExchangeGuard guard_;
+
+  Mutex mutex_;
+  std::shared_ptr<const ProcessorSettings> settings_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_map<const ProcessorStream*, std::weak_ptr<ProcessorStream>> streams_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_EXTERNAL_PROCESSOR_H_

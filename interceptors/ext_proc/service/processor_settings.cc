@@ -1,0 +1,21 @@
+#include "interceptors/ext_proc/service/processor_settings.h"
+
+#include <utility>
+
+namespace idempotency::internal {
+
+absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettings::Make(
+    ProcessorConfig config) {
+  absl::StatusOr<std::unique_ptr<const RouteTable>> routes = RouteTable::Make(config);
+  if (!routes.ok()) return routes.status();
+  auto settings = std::make_shared<ProcessorSettings>();
+  settings->routes = *std::move(routes);
+  settings->guard.name_space = config.name_space;
+  settings->guard.on_unknown_outcome = config.on_unknown_outcome;
+  // The routes have what they need of them.
+  config.descriptor_sets.clear();
+  settings->config = std::move(config);
+  return std::shared_ptr<const ProcessorSettings>(std::move(settings));
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,166 @@
+#include "interceptors/ext_proc/service/processor_stream.h"
+
+#include <utility>
+
+#include "grpc_idempotency/grpc_status.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Messages for Envoy that it has not read: above this, nothing more is read from it.
+constexpr std::size_t kMaxUnwrittenBytes = 1024 * 1024;
+
+}  // namespace
+
+ProcessorStream::ProcessorStream(std::shared_ptr<const ProcessorSettings> settings,
+                                 ExchangeGuard& guard, ExchangeBounds& bounds,
+                                 ProcessorEvents& events, Callbacks callbacks)
+    : guard_(guard),
+      bounds_(bounds),
+      callbacks_(std::move(callbacks)),
+      exchange_(std::move(settings), events) {}
+
+ProcessorStream::~ProcessorStream() { bounds_.Leave(held_); }
+
+void ProcessorStream::Start() {
+  self_ = shared_from_this();
+  Apply([](GuardedExchange&) {});
+}
+
+void ProcessorStream::Refuse(const absl::Status& why) {
+  Apply([&](GuardedExchange& exchange) { exchange.Refuse(why); });
+}
+
+void ProcessorStream::OnReadDone(bool ok) {
+  Apply([&](GuardedExchange& exchange) {
+    reading_ = false;
+    if (ok) {
+      exchange.OnMessage(std::move(read_));
+      read_.Clear();
+    } else {
+      half_closed_ = true;
+      exchange.OnEndOfStream();
+    }
+  });
+}
+
+void ProcessorStream::OnWriteDone(bool ok) {
+  Apply([&](GuardedExchange& exchange) {
+    writing_ = false;
+    if (!ok) exchange.OnEndOfStream();
+  });
+}
+
+void ProcessorStream::OnCancel() {
+  Apply([](GuardedExchange& exchange) { exchange.OnEndOfStream(); });
+}
+
+void ProcessorStream::OnDone() {
+  callbacks_.done(this);
+  // May be the last owner.
+  const std::shared_ptr<ProcessorStream> self = std::move(self_);
+}
+
+template <typename Change>
+void ProcessorStream::Apply(const Change& change) {
+  const std::shared_ptr<ProcessorStream> self = shared_from_this();
+  Next next;
+  {
+    MutexLock lock(mutex_);
+    change(exchange_);
+    next = Step();
+  }
+  Do(std::move(next));
+}
+
+void ProcessorStream::Account() {
+  const std::size_t now = exchange_.held_bytes();
+  const bool fits = bounds_.Hold(held_, now);
+  held_ = now;
+  if (fits) return;
+  exchange_.OnNoRoom();
+  const std::size_t after = exchange_.held_bytes();
+  bounds_.Hold(held_, after);
+  held_ = after;
+}
+
+ProcessorStream::Next ProcessorStream::Step() {
+  Account();
+  Next next;
+  next.misconfigured = exchange_.proxy_misconfigured();
+  while (std::optional<GuardedExchange::Task> task = exchange_.TakeTask()) {
+    next.tasks.push_back(*std::move(task));
+  }
+  if (finished_) return next;
+  const std::optional<absl::Status>& end = exchange_.end();
+  const bool broken = end.has_value() && !end->ok();
+  if (!writing_ && !broken) {
+    if (std::optional<Exchange::Response> response = exchange_.TakeResponse()) {
+      write_ = *std::move(response);
+      writing_ = true;
+      next.write = true;
+    }
+  }
+  if (!reading_ && !half_closed_ && !end.has_value() &&
+      exchange_.response_bytes() <= kMaxUnwrittenBytes) {
+    reading_ = true;
+    next.read = true;
+  }
+  if (end.has_value() && !writing_ && starting_ == 0 && !next.read) {
+    finished_ = true;
+    finish_with_ = *end;
+    next.finish = true;
+  }
+  if (next.read || next.write) ++starting_;
+  return next;
+}
+
+void ProcessorStream::Do(Next next) {
+  const bool starts = next.read || next.write;
+  if (next.read) StartRead(&read_);
+  if (next.write) StartWrite(&write_);
+  if (next.finish) {
+    absl::Status status;
+    {
+      MutexLock lock(mutex_);
+      status = finish_with_;
+    }
+    Finish(ToGrpcStatus(status));
+  }
+  if (next.misconfigured) callbacks_.misconfigured();
+  for (GuardedExchange::Task& task : next.tasks) Perform(std::move(task));
+  if (!starts) return;
+  Next after;
+  {
+    MutexLock lock(mutex_);
+    --starting_;
+    after = Step();
+  }
+  // Bounded: it starts something only after an event.
+  if (after.read || after.write || after.finish || !after.tasks.empty()) Do(std::move(after));
+}
+
+void ProcessorStream::Perform(GuardedExchange::Task task) {
+  const std::shared_ptr<ProcessorStream> self = shared_from_this();
+  if (auto* admit = std::get_if<GuardedExchange::Admit>(&task)) {
+    std::shared_ptr<const ProcessorSettings> settings;
+    {
+      MutexLock lock(mutex_);
+      settings = exchange_.shared_settings();
+    }
+    guard_.Perform(settings, std::move(*admit), [self](Admission::Decision decision) {
+      self->Apply([&](GuardedExchange& exchange) { exchange.OnDecision(std::move(decision)); });
+    });
+    return;
+  }
+  const auto settled = [self](const Settlement::Outcome& outcome) {
+    self->Apply([&](GuardedExchange& exchange) { exchange.OnSettled(outcome); });
+  };
+  if (auto* settle = std::get_if<GuardedExchange::Settle>(&task)) {
+    ExchangeGuard::Perform(std::move(*settle), settled);
+  } else {
+    ExchangeGuard::Perform(std::move(std::get<GuardedExchange::GiveBack>(task)), settled);
+  }
+}
+
+}  // namespace idempotency::internal

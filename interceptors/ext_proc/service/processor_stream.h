@@ -1,0 +1,86 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_PROCESSOR_STREAM_H_
+#define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_PROCESSOR_STREAM_H_
+
+#include <grpcpp/support/server_callback.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/mutex.h"
+#include "interceptors/ext_proc/service/exchange_bounds.h"
+#include "interceptors/ext_proc/service/exchange_guard.h"
+#include "interceptors/ext_proc/service/guarded_exchange.h"
+
+namespace idempotency::internal {
+
+// One stream of gRPC that carries one exchange. Owns itself until gRPC is done with it, and until
+// the guard has answered. Thread-safe.
+class ProcessorStream final
+    : public grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>,
+      public std::enable_shared_from_this<ProcessorStream> {
+ public:
+  struct Callbacks {
+    // The proxy of this stream is misconfigured; may be called several times.
+    std::function<void()> misconfigured;
+    // gRPC is done with it.
+    std::function<void(const ProcessorStream*)> done;
+  };
+
+  // Counted in `bounds` already. Both references outlive it.
+  ProcessorStream(std::shared_ptr<const ProcessorSettings> settings, ExchangeGuard& guard,
+                  ExchangeBounds& bounds, ProcessorEvents& events, Callbacks callbacks);
+  ~ProcessorStream() override;
+
+  void Start();
+  // Refuses a request that has not been forwarded.
+  void Refuse(const absl::Status& why);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  // Actions for after the lock is released.
+  struct Next {
+    bool read = false;
+    bool write = false;
+    bool finish = false;
+    bool misconfigured = false;
+    std::vector<GuardedExchange::Task> tasks;
+  };
+
+  template <typename Change>
+  void Apply(const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
+  Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Do(Next next) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Perform(GuardedExchange::Task task);
+  void Account() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  ExchangeGuard& guard_;
+  ExchangeBounds& bounds_;
+  const Callbacks callbacks_;
+  std::shared_ptr<ProcessorStream> self_;
+
+  // Owned by gRPC while reading_ and writing_ are set.
+  Exchange::Request read_;
+  Exchange::Response write_;
+
+  Mutex mutex_;
+  GuardedExchange exchange_ ABSL_GUARDED_BY(mutex_);
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  // Threads that are about to start a read or a write.
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status finish_with_ ABSL_GUARDED_BY(mutex_);
+  // As counted in bounds_.
+  std::size_t held_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_PROCESSOR_STREAM_H_

@@ -1,0 +1,18 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_IDENTITY_SCOPE_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_IDENTITY_SCOPE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace idempotency::internal {
+
+// The scope of a caller with these names. A certificate may have several names of its owner; the
+// set of names is the identity, in any order in the certificate. A comma inside a name is escaped,
+// so that no single name equals two. A scope that would be too long is replaced by its digest.
+std::string IdentityScope(std::vector<absl::string_view> names);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_IDENTITY_SCOPE_H_

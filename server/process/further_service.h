@@ -1,0 +1,50 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_FURTHER_SERVICE_H_
+#define IDEMPOTENCY_SERVER_PROCESS_FURTHER_SERVICE_H_
+
+#include <grpcpp/server_builder.h>
+#include <prometheus/registry.h>
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/access/access_control.h"
+#include "server/config/config_file.h"
+#include "server/operation/operations.h"
+
+namespace idempotency::internal {
+
+// A gRPC service that the program adds to the daemon, on a listener of its own: one that stands
+// above the parts that the daemon knows. The daemon starts and stops it with the others.
+class FurtherService {
+ public:
+  // After its server has ended. Waits for its outstanding operations, which still work.
+  virtual ~FurtherService() = default;
+
+  virtual void Register(grpc::ServerBuilder& builder) = 0;
+  // Applies a changed configuration. An error changes nothing, and neither does the rest of the
+  // configuration apply then. Thread-safe.
+  virtual absl::Status Configure(const LoadedConfig& config) = 0;
+  // Its server is about to be drained: new work is refused.
+  virtual void Close() = 0;
+};
+
+// What a further service stands on. All of it outlives the service.
+struct FurtherServiceParts {
+  const LoadedConfig& config;
+  // Other machines reach its address.
+  bool exposed = false;
+  Operations& operations;
+  const AccessControl& access;
+  prometheus::Registry& registry;
+};
+
+// Makes it; an error names what to do.
+using MakeFurtherService =
+    std::function<absl::StatusOr<std::unique_ptr<FurtherService>>(const FurtherServiceParts&)>;
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_FURTHER_SERVICE_H_

@@ -1,0 +1,262 @@
+"""`idempotencyctl envoy-config`: its text, as kept in golden/, and what real Envoys think of it."""
+
+import functools
+import pathlib
+import tempfile
+import unittest
+
+import yaml
+
+from . import envoy, golden
+from .certificates import Authority
+
+FILTER = "envoy.filters.http.ext_proc"
+EXT_PROC = "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3"
+
+# What is refused, and a part of the reason.
+REFUSED = [
+    ((), "--upstream is missing"),
+    (("--upstream=a:1",), "--processor is missing"),
+    (("--upstream=a:1", "--processor=127.0.0.1:1"), "no method is guarded"),
+    (("--format=consul",), "--format must be"),
+    (("--upstream=a",), "write HOST:PORT"),
+    (("--upstream=a:0",), "write HOST:PORT"),
+    (("--upstream=a:65536",), "write HOST:PORT"),
+    (("--upstream=[::1:1",), "[ADDRESS]:PORT"),
+    (('--upstream=a"b:1',), "neither a name nor an address"),
+    (("--upstream=a:1", "--processor=127.0.0.1:1", "--listen=name:1"), "an IP address"),
+    (("--envoy_version=1.36",), "write 1.37 or later"),
+    (("--envoy_version=two",), "write 1.37 or later"),
+    (("--strip_headers=X-Tenant",), "lower case"),
+    (("--strip_headers=idempotency-key",), "not the key's"),
+    (("--deadline=1ms",), "--deadline"),
+]
+REFUSED_WITH_ADDRESSES = [
+    (("--methods=Charge",), "'Charge' is not a method"),
+    (("--methods=a.B/C/D",), "is not a method"),
+    (("--methods=a.B/",), "is not a method"),
+    (('--methods=a.B/C"',), "is not a method"),
+    (("--http_routes=/v1/payments",), "has a method and a path"),
+    (("--http_routes=GET /v1/payments",), "its method must be"),
+    (("--http_routes=POST|get /v1/payments",), "its method must be"),
+    (("--http_routes=POST v1/payments",), "must begin with /"),
+    (("--http_routes=POST /",), "must begin with /"),
+    (("--http_routes=POST /v1//payments",), "a segment of its path is empty"),
+    (("--http_routes=POST /v1/../payments",), "the segment '..'"),
+    (("--http_routes=POST /v1/pay%6dents",), "the segment 'pay%6dents'"),
+    (("--http_routes=POST /v1/pay*",), "the segment 'pay*'"),
+    (("--descriptors=/no/such/file",), "cannot be read"),
+    (("--descriptors=/dev/zero",), "has more than"),
+    (("--descriptors=/etc/hostname",), "is not a FileDescriptorSet"),
+    (("--descriptors=/dev/null",), "have no service"),
+    (("--descriptors={descriptors}",), "shop.v1.Shop/Export"),
+    (("--methods=a.B/C", "--tls_cert=f"), "need each other"),
+    (("--methods=a.B/C", "--tls_client_ca=f"), "--tls_cert is missing"),
+    (("--methods=a.B/C", "--processor_tls_name=n"), "--processor_tls_ca is missing"),
+    (("--methods=a.B/C", "--listen=0.0.0.0:80"), "callers of other machines need TLS"),
+    (("--methods=a.B/C", "--format=istio"), "--workload is missing"),
+    (("--methods=a.B/C", "--format=istio", "--workload=payments"), "write NAME=VALUE"),
+]
+
+
+def applied(envoy_filter, bootstrap):
+    """A bootstrap of the shape of Istio's sidecars with the patches of an EnvoyFilter: those
+    operations that the command uses, as Istio documents them."""
+    listener = bootstrap["static_resources"]["listeners"][0]
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    vhost = manager["route_config"]["virtual_hosts"][0]
+    for patch in envoy_filter["spec"]["configPatches"]:
+        kind, operation = patch["applyTo"], patch["patch"]["operation"]
+        value = patch["patch"]["value"]
+        if kind == "CLUSTER" and operation == "ADD":
+            bootstrap["static_resources"]["clusters"].append(value)
+        elif kind == "HTTP_FILTER" and operation == "INSERT_FIRST":
+            manager["http_filters"].insert(0, value)
+        elif kind == "HTTP_FILTER" and operation == "INSERT_BEFORE":
+            name = patch["match"]["listener"]["filterChain"]["filter"]["subFilter"]["name"]
+            at = [one["name"] for one in manager["http_filters"]].index(name)
+            manager["http_filters"].insert(at, value)
+        elif kind == "HTTP_ROUTE" and operation == "INSERT_FIRST":
+            assert patch["match"]["routeConfiguration"]["vhost"]["name"] == vhost["name"]
+            vhost["routes"].insert(0, value)
+        else:
+            raise AssertionError(f"{kind} {operation} is not known")
+    return bootstrap
+
+
+def sidecar(port, processor):
+    """Istio's names: the inbound listener of a pod with a service on `port`."""
+    def cluster(name, to):
+        return {"name": name, "type": "STRICT_DNS", "load_assignment": {
+            "cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {
+                "socket_address": {"address": "127.0.0.1", "port_value": to}}}}]}]}}
+    manager = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3"
+                 ".HttpConnectionManager",
+        "stat_prefix": "inbound",
+        "http_filters": [{"name": "envoy.filters.http.router", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}],
+        "route_config": {"virtual_hosts": [{
+            "name": f"inbound|http|{port}", "domains": ["*"], "routes": [
+                {"name": "default", "match": {"prefix": "/"},
+                 "route": {"cluster": f"inbound|{port}||"}}]}]}}
+    return {"admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
+            "static_resources": {
+                "listeners": [{"name": "inbound", "address": {"socket_address": {
+                    "address": "127.0.0.1", "port_value": 0}},
+                    "filter_chains": [{"filters": [{
+                        "name": "envoy.filters.network.http_connection_manager",
+                        "typed_config": manager}]}]}],
+                "clusters": [cluster(f"inbound|{port}||", port), cluster(processor, 1)]}}
+
+
+def routes(bootstrap):
+    listener = bootstrap["static_resources"]["listeners"][0]
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    return manager["route_config"]["virtual_hosts"][0]["routes"]
+
+
+def http_filters(bootstrap):
+    listener = bootstrap["static_resources"]["listeners"][0]
+    return listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+
+
+class ConfigTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        authority = Authority(cls.folder)
+        authority.sign("envoy", "DNS:envoy.example")
+
+    @classmethod
+    @functools.cache
+    def text(cls, case):
+        return golden.written(case, cls.folder)
+
+    def test_is_the_golden_text(self):
+        self.assertEqual(sorted(golden.CASES), sorted(p.name for p in golden.FOLDER.iterdir()))
+        for case in golden.CASES:
+            with self.subTest(case):
+                self.assertEqual(self.text(case), (golden.FOLDER / case).read_text(),
+                                 "python3 -m tests.envoy.golden writes it again")
+
+    def bootstraps(self):
+        """Each case as a bootstrap, with the Envoys that have to read it."""
+        for case in golden.CASES:
+            text = self.text(case)
+            versions = [envoy.NEWEST] if "allow_content_length_header" in text else envoy.VERSIONS
+            if case.startswith("istio"):
+                processor = "outbound|7413||idempotencyd.idempotency.svc.cluster.local"
+                yield case, yaml.safe_dump(applied(yaml.safe_load(text), sidecar(9000, processor))), versions
+            elif not case.startswith("envoy_gateway"):
+                yield case, text, versions
+
+    def test_envoy_accepts_it(self):
+        seen = set()
+        for case, text, versions in self.bootstraps():
+            for version in versions:
+                seen.add(version)
+                with self.subTest(case, version=version):
+                    self.assertEqual(envoy.validate(text, version, self.folder), "")
+        self.assertEqual(seen, set(envoy.VERSIONS))
+
+    def test_envoy_refuses_what_is_wrong(self):
+        # Otherwise the test above proves nothing.
+        wrong = self.text("methods.yaml").replace("FULL_DUPLEX_STREAMED", "FULL_DUPLEX")
+        self.assertIn("FULL_DUPLEX", envoy.validate(wrong, folder=self.folder))
+        newer = self.text("methods.yaml")
+        self.assertIn("allow_content_length_header",
+                      envoy.validate(newer, envoy.OLDEST, self.folder))
+
+    def test_only_guarded_routes_have_the_filter(self):
+        for case, text, _ in self.bootstraps():
+            with self.subTest(case):
+                bootstrap = yaml.safe_load(text)
+                filters = [one for one in http_filters(bootstrap) if one["name"] == FILTER]
+                self.assertEqual([one["disabled"] for one in filters], [True])
+                for route in routes(bootstrap):
+                    guarded = route["name"].startswith("idempotency ")
+                    self.assertEqual(FILTER in route.get("typed_per_filter_config", {}), guarded)
+                    if guarded:
+                        action = route["route"]
+                        self.assertEqual(action["retry_policy"], {"num_retries": 0})
+                        self.assertNotIn("request_mirror_policies", action)
+                        self.assertEqual(action["timeout"],
+                                         action["max_stream_duration"]["max_stream_duration"])
+
+    def test_the_filter_fails_closed(self):
+        for case, text, _ in self.bootstraps():
+            with self.subTest(case):
+                for one in http_filters(yaml.safe_load(text)):
+                    if one["name"] == FILTER:
+                        self.assertIs(one["typed_config"]["failure_mode_allow"], False)
+                        self.assertEqual(one["typed_config"]["status_on_error"], {"code": 503})
+
+    def test_the_descriptors_say_what_is_guarded(self):
+        names = [route["name"] for route in routes(yaml.safe_load(self.text("descriptors.yaml")))]
+        self.assertEqual(names, [
+            "streaming shop.v1.Shop/Export", "streaming shop.v1.Shop/Watch",
+            "idempotency shop.v1.Shop/Note", "idempotency shop.v1.Shop/Order",
+            "idempotency shop.v1.Shop/Replace", "rest"])
+
+    def test_envoy_gateway_has_the_same_routes_and_attributes(self):
+        objects = list(yaml.safe_load_all(self.text("envoy_gateway.yaml")))
+        of_kind = lambda kind: [one for one in objects if one["kind"] == kind]
+        guarded, rest = of_kind("HTTPRoute")
+        matches = [match for rule in guarded["spec"]["rules"] for match in rule["matches"]]
+        self.assertEqual([match["path"]["value"] for match in matches], [
+            "/shop.v1.Shop/Note", "/shop.v1.Shop/Order", "/shop.v1.Shop/Replace",
+            r"/payments\.v1\.[^/]*/Create[^/]*", "(?i)/v1/payments/?", "(?i)/v1/payments/?"])
+        self.assertEqual([match["path"]["value"] for match in rest["spec"]["rules"][0]["matches"]],
+                         ["/shop.v1.Shop/Export", "/shop.v1.Shop/Watch", "/"])
+        (policy,) = of_kind("EnvoyExtensionPolicy")
+        (traffic,) = of_kind("BackendTrafficPolicy")
+        for one in (policy, traffic):
+            self.assertEqual([target["name"] for target in one["spec"]["targetRefs"]],
+                             [guarded["metadata"]["name"]])
+        self.assertEqual(traffic["spec"]["retry"], {"numRetries": 0})
+        (processor,) = policy["spec"]["extProc"]
+        self.assertIs(processor["failOpen"], False)
+        static = next(one["typed_config"] for one in
+                      http_filters(yaml.safe_load(self.text("methods.yaml"))) if one["name"] == FILTER)
+        mode = processor["processingMode"]
+        self.assertEqual(mode["request"], {"body": "FullDuplexStreamed",
+                                           "attributes": static["request_attributes"]})
+        self.assertEqual(mode["response"], {"body": "FullDuplexStreamed",
+                                            "attributes": static["response_attributes"]})
+        (client,) = of_kind("ClientTrafficPolicy")
+        stripped = client["spec"]["headers"]["earlyRequestHeaders"]["remove"]
+        self.assertIn("x-envoy-retry-on", stripped)
+        self.assertIn("x-tenant", stripped)
+
+    def test_many_routes_are_several_objects(self):
+        methods = ",".join(f"a.B/M{i}" for i in range(130))
+        status, out, _ = envoy.ctl("--format=envoy-gateway", f"--methods={methods}",
+                                   "--upstream=a:1", "--processor=b:1")
+        self.assertEqual(status, 0)
+        objects = list(yaml.safe_load_all(out))
+        guarded = [one for one in objects if one["metadata"]["name"].startswith("idempotency-guarded")]
+        counts = [[len(rule["matches"]) for rule in one["spec"]["rules"]] for one in guarded]
+        self.assertEqual(counts, [[8] * 16, [2]])
+        (policy,) = [one for one in objects if one["kind"] == "EnvoyExtensionPolicy"]
+        self.assertEqual(len(policy["spec"]["targetRefs"]), 2)
+
+    def test_wrong_flags_are_refused(self):
+        addresses = ("--upstream=127.0.0.1:1", "--processor=127.0.0.1:2")
+        file = str(golden.descriptors(self.folder))
+        for flags, reason in (*REFUSED, *((addresses + flags, reason)
+                                          for flags, reason in REFUSED_WITH_ADDRESSES)):
+            with self.subTest(flags):
+                status, out, err = envoy.ctl(*[one.replace("{descriptors}", file) for one in flags])
+                self.assertEqual((status, out), (2, ""))
+                self.assertIn(reason, err)
+        status, _, err = envoy.ctl("--upstream=a:1", "--processor=10.0.0.1:1", "--methods=a.B/C")
+        self.assertEqual(status, 2)
+        self.assertIn("it is another machine", err)
+
+
+if __name__ == "__main__":
+    unittest.main()
