@@ -117,11 +117,15 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
 absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettingsFrom(
     const LoadedConfig& loaded) {
   absl::StatusOr<ProcessorConfig> config = ConfigFrom(loaded);
-  absl::StatusOr<std::shared_ptr<const ProcessorSettings>> settings =
-      config.ok() ? ProcessorSettings::Make(*std::move(config)) : config.status();
-  if (settings.ok()) return settings;
+  absl::Status fault = config.status();
+  if (config.ok()) {
+    absl::StatusOr<std::shared_ptr<const ProcessorSettings>> settings =
+        ProcessorSettings::Make(*std::move(config));
+    if (settings.ok()) return settings;
+    fault = settings.status();
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("external_processor: ", settings.status().message()));
+      absl::StrCat("external_processor: ", fault.message()));
 }
 
 }  // namespace idempotency::internal

@@ -139,7 +139,7 @@ def table(reports, in_flight):
 def main():
     run_under_subreaper()
     parser = argparse.ArgumentParser(prog="python3 -m bench.envoy")
-    parser.add_argument("--binaries", type=pathlib.Path, default=pathlib.Path("build/bench/bin"))
+    parser.add_argument("--binaries", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--in_flight", type=int, default=64)

@@ -57,6 +57,7 @@ Exchange::Event Exchange::OnRequestPart(Request& message) {
     request_.trailers = HeaderList(message.request_trailers().trailers());
   } else {
     request_.body += message.request_body().body();
+    request_.has_body = true;
   }
   if (request_.bytes() > bounds_.max_request_bytes) return Event::kRequestTooLarge;
   const bool ends = message.has_request_trailers() || message.request_body().end_of_stream();
@@ -72,12 +73,13 @@ void Exchange::Forward(const std::vector<std::string>& remove_headers) {
   if (phase_ != Phase::kRequestHeld) return;
   phase_ = Phase::kForwarded;
   Send(RequestHeadersResponse(remove_headers));
-  if (!request_.headers_only) {
+  // Envoy resets a stream that gets a body which it has not sent.
+  if (request_.has_body) {
     SendBody(/*of_reply=*/false, std::move(request_.body),
              /*end_of_stream=*/!request_.trailers.has_value());
-    request_.body.clear();
   }
   if (request_.trailers.has_value()) Send(RequestTrailersResponse());
+  request_ = {};
 }
 
 void Exchange::ForwardUnguarded(const std::vector<std::string>& remove_headers) {
@@ -124,6 +126,7 @@ Exchange::Event Exchange::OnReplyPart(Request& message) {
     reply_.body.clear();
   }
   reply_.body += message.response_body().body();
+  reply_.has_body = true;
   if (ends) return ReplyComplete();
   if (reply_.bytes() > bounds_.max_reply_bytes) StopHoldingReply();
   return Event::kNone;
@@ -150,7 +153,8 @@ void Exchange::Release(const std::vector<std::string>& remove,
   if (!reply_begun_) {
     Send(ReplyHeadersResponse(remove, in_trailers ? std::vector<HeaderList::Header>() : add));
   }
-  if (!reply_.headers_only && (!in_trailers || !reply_.body.empty())) {
+  // The whole body, or of a reply that has begun its last part.
+  if (reply_.has_body && (!reply_begun_ || !in_trailers || !reply_.body.empty())) {
     SendBody(/*of_reply=*/true, std::move(reply_.body), /*end_of_stream=*/!in_trailers);
   }
   if (in_trailers) Send(ReplyTrailersResponse(remove, add));

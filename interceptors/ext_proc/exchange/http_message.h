@@ -16,8 +16,10 @@ struct HttpMessage {
   std::string body;
   // nullopt: it ends with its body, or with its headers if `headers_only`.
   std::optional<HeaderList> trailers;
-  // Without a body, not even an empty one.
+  // It ends with its headers.
   bool headers_only = false;
+  // A part of a body has arrived, which may be empty.
+  bool has_body = false;
 
   std::size_t bytes() const {
     return headers.bytes() + body.size() + (trailers.has_value() ? trailers->bytes() : 0);

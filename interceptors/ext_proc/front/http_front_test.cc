@@ -1,0 +1,107 @@
+#include "interceptors/ext_proc/front/http_front.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "core/request_rules.h"
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+namespace {
+
+using testing::HasSubstr;
+
+HttpMessage Response(const std::string& status) {
+  HttpMessage response;
+  response.headers.Add(":status", status);
+  response.headers.Add("content-type", "application/json");
+  response.headers.Add("set-cookie", "a=1");
+  response.headers.Add("set-cookie", "b=2");
+  response.headers.Add("x-name", "M\xfcller");
+  response.headers.Add("x!odd", "1");
+  response.headers.Add("date", "now");
+  response.headers.Add("x-envoy-upstream-service-time", "3");
+  response.body = "{}";
+  return response;
+}
+
+TEST(HttpFrontTest, AnyResponseIsRestored) {
+  for (const char* status : {"200", "201", "302", "404", "422", "500"}) {
+    const v1::Reply reply = HttpFront().Capture(Response(status), true);
+    EXPECT_TRUE(ValidateReply(reply).ok()) << ValidateReply(reply);
+    const HttpMessage restored = HttpFront().Restore(reply);
+    EXPECT_EQ(restored.headers.OnlyValueOf(":status"), status);
+    EXPECT_EQ(restored.headers.ValuesOf("set-cookie").size(), 2U);
+    EXPECT_EQ(restored.headers.OnlyValueOf("x-name"), "M\xfcller");
+    EXPECT_EQ(restored.headers.OnlyValueOf("x!odd"), "1");
+    EXPECT_FALSE(restored.headers.Has("date"));
+    EXPECT_FALSE(restored.headers.Has("x-envoy-upstream-service-time"));
+    EXPECT_FALSE(restored.headers.Has(".http-status"));
+    EXPECT_EQ(restored.body, "{}");
+  }
+}
+
+TEST(HttpFrontTest, TheCodeOfARecordDecides) {
+  const auto code = [](const char* status) {
+    return HttpFront().Capture(Response(status), true).code();
+  };
+  EXPECT_EQ(code("200"), 0);
+  EXPECT_EQ(code("303"), 0);
+  EXPECT_EQ(code("400"), 3);
+  EXPECT_EQ(code("404"), 5);
+  EXPECT_EQ(code("409"), 6);
+  // Never recorded by default: the effect may have happened.
+  EXPECT_EQ(code("500"), 13);
+  EXPECT_EQ(code("502"), 14);
+  EXPECT_EQ(code("503"), 14);
+  EXPECT_EQ(code("504"), 4);
+  EXPECT_EQ(code("garbage"), 2);
+}
+
+// An upstream cannot choose the status of a replay by a header of ours.
+TEST(HttpFrontTest, AnUpstreamsHeaderIsNotTheStatus) {
+  HttpMessage response = Response("201");
+  response.headers.Add(".http-status", "500");
+  response.headers.Add(".http-header-bin", ":status: 500");
+  const HttpMessage restored = HttpFront().Restore(HttpFront().Capture(response, true));
+  EXPECT_EQ(restored.headers.OnlyValueOf(":status"), "201");
+}
+
+TEST(HttpFrontTest, ProblemsHaveStatusReasonAndRetryAfter) {
+  const auto reject = [](Reason reason) {
+    return HttpFront().Reject(MakeError(reason, "why \"so\""), "");
+  };
+  EXPECT_EQ(reject(Reason::kKeyMissing).headers.OnlyValueOf(":status"), "400");
+  EXPECT_EQ(reject(Reason::kKeyInvalid).headers.OnlyValueOf(":status"), "400");
+  EXPECT_EQ(reject(Reason::kKeyReused).headers.OnlyValueOf(":status"), "422");
+  EXPECT_EQ(reject(Reason::kInFlight).headers.OnlyValueOf(":status"), "409");
+  const HttpMessage unavailable = reject(Reason::kStoreUnavailable);
+  EXPECT_EQ(unavailable.headers.OnlyValueOf(":status"), "503");
+  EXPECT_EQ(unavailable.headers.OnlyValueOf("retry-after"), "1");
+  EXPECT_EQ(unavailable.headers.OnlyValueOf("content-type"), "application/problem+json");
+  EXPECT_THAT(unavailable.body, HasSubstr("\"reason\":\"STORE_UNAVAILABLE\""));
+  EXPECT_THAT(unavailable.body, HasSubstr("why \\\"so\\\""));
+  EXPECT_THAT(unavailable.body, HasSubstr("tag:grpc-idempotency.dev,2026:STORE_UNAVAILABLE"));
+}
+
+TEST(HttpFrontTest, RetryAfterIsRoundedUp) {
+  ErrorDetails details;
+  details.retry_delay = absl::Milliseconds(1200);
+  EXPECT_EQ(HttpFront()
+                .Reject(MakeError(Reason::kInFlight, "runs", details), "")
+                .headers.OnlyValueOf("retry-after"),
+            "2");
+}
+
+TEST(HttpFrontTest, WithoutItsContentTheStatusIsLeft) {
+  const v1::Reply reply = HttpFront().Capture(Response("404"), /*whole=*/false);
+  EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
+  const HttpMessage restored = HttpFront().Restore(reply);
+  EXPECT_EQ(restored.headers.OnlyValueOf(":status"), "404");
+  EXPECT_THAT(restored.body, HasSubstr("REPLY_NOT_KEPT"));
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,0 +1,54 @@
+#include "interceptors/ext_proc/policy/path_pattern.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace idempotency::internal {
+namespace {
+
+TEST(MethodPatternTest, AStarStaysBetweenSlashes) {
+  const MethodPattern pattern = MethodPattern::Parse("payments.v1.*/Create*").value();
+  EXPECT_TRUE(pattern.Matches("/payments.v1.Invoices/CreateInvoice"));
+  EXPECT_TRUE(pattern.Matches("/payments.v1./Create"));
+  EXPECT_FALSE(pattern.Matches("/payments.v1.Invoices/GetInvoice"));
+  EXPECT_FALSE(pattern.Matches("/payments.v1.a/b/CreateInvoice"));
+  EXPECT_FALSE(pattern.Matches("/payments.v1.a/Create/b"));
+  EXPECT_FALSE(pattern.Matches("payments.v1.Invoices/CreateInvoice"));
+  EXPECT_FALSE(pattern.Matches("//payments.v1.Invoices/CreateInvoice"));
+  EXPECT_FALSE(pattern.Matches(""));
+  EXPECT_FALSE(pattern.Matches("/"));
+  EXPECT_TRUE(MethodPattern::Parse("*/*").value().Matches("/a.B/C"));
+}
+
+TEST(MethodPatternTest, HostilePathsTakeNoTime) {
+  const MethodPattern pattern = MethodPattern::Parse("*a*a*a*a*a*a*b/*x*x*x*y").value();
+  EXPECT_FALSE(pattern.Matches("/" + std::string(8000, 'a') + "/" + std::string(8000, 'x')));
+}
+
+TEST(MethodPatternTest, OthersAreRefused) {
+  for (const char* bad : {"", "a", "/a/b", "a/b/c", "a/", "/b", "a b/c", "a/b?c"}) {
+    EXPECT_FALSE(MethodPattern::Parse(bad).ok()) << bad;
+  }
+}
+
+TEST(PathPatternTest, ASegmentInBracesIsAnyOne) {
+  const PathPattern pattern = PathPattern::Parse("/v1/payments/{id}/refunds").value();
+  EXPECT_TRUE(pattern.Matches("/v1/payments/42/refunds"));
+  EXPECT_TRUE(pattern.Matches("/V1/Payments/42/refunds/"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments//refunds"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments/4/2/refunds"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments/42"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments/42/refunds/more"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments/42/refunds//"));
+  EXPECT_FALSE(pattern.Matches(""));
+}
+
+TEST(PathPatternTest, OthersAreRefused) {
+  for (const char* bad : {"", "a", "/a//b", "/a/", "/{}", "/a{b}", "/a?b", "/a b"}) {
+    EXPECT_FALSE(PathPattern::Parse(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace idempotency::internal

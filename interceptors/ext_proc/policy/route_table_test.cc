@@ -1,0 +1,148 @@
+#include "interceptors/ext_proc/policy/route_table.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "gtest/gtest.h"
+
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "idempotency/v1/options.pb.h"
+
+namespace idempotency::internal {
+namespace {
+
+using google::protobuf::FileDescriptorProto;
+using google::protobuf::FileDescriptorSet;
+using testing::HasSubstr;
+
+// A service with a method for each kind, and a reply with a field that must not be stored.
+FileDescriptorProto ShopFile() {
+  FileDescriptorProto file;
+  file.set_name("shop.proto");
+  file.set_package("shop.v1");
+  auto& request = *file.add_message_type();
+  request.set_name("Request");
+  auto& id = *request.add_field();
+  id.set_name("request_id");
+  id.set_number(1);
+  id.set_type(google::protobuf::FieldDescriptorProto::TYPE_STRING);
+  id.set_label(google::protobuf::FieldDescriptorProto::LABEL_OPTIONAL);
+  auto& service = *file.add_service();
+  service.set_name("Shop");
+  for (const char* name : {"Order", "Look", "Watch"}) {
+    auto& method = *service.add_method();
+    method.set_name(name);
+    method.set_input_type("Request");
+    method.set_output_type("Request");
+  }
+  service.mutable_method(0)->mutable_options()->MutableExtension(v1::policy)->set_key_field(
+      "request_id");
+  service.mutable_method(1)->mutable_options()->set_idempotency_level(
+      google::protobuf::MethodOptions::NO_SIDE_EFFECTS);
+  service.mutable_method(2)->set_server_streaming(true);
+  return file;
+}
+
+ProcessorConfig Described() {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  FileDescriptorSet set;
+  *set.add_file() = ShopFile();
+  config.descriptor_sets.push_back({"shop.binpb", set.SerializeAsString()});
+  return config;
+}
+
+TEST(RouteTableTest, ADescriptorDeclaresThePolicy) {
+  const auto table = RouteTable::Make(Described()).value();
+  const GuardedRoute* order = table->ForGrpc("/shop.v1.Shop/Order").value();
+  EXPECT_EQ(order->policy.key, MethodPolicy::Key::kRequired);
+  EXPECT_EQ(order->policy.key_field, "request_id");
+  EXPECT_TRUE(order->key_field.has_value());
+  EXPECT_NE(order->request_type, nullptr);
+  EXPECT_EQ(table->ForGrpc("/shop.v1.Shop/Look").value()->policy.key, MethodPolicy::Key::kNone);
+}
+
+TEST(RouteTableTest, NothingPassesWithoutAPolicy) {
+  const auto table = RouteTable::Make(Described()).value();
+  EXPECT_THAT(std::string(table->ForGrpc("/shop.v1.Shop/Watch").status().message()),
+              HasSubstr("streaming"));
+  EXPECT_FALSE(table->ForGrpc("/shop.v1.Shop/Other").ok());
+  EXPECT_FALSE(table->ForGrpc("/shop.v1.Shop/order").ok());
+  EXPECT_FALSE(table->ForGrpc("").ok());
+  EXPECT_FALSE(table->ForHttp("POST", "/shop.v1.Shop/Order").ok());
+}
+
+TEST(RouteTableTest, ThePolicyOfAPatternReplacesTheDeclaredOne) {
+  ProcessorConfig config = Described();
+  v1::Policy policy;
+  policy.set_key(v1::Policy::KEY_REQUIRED);
+  policy.set_reply(v1::Policy::REPLY_STATUS_ONLY);
+  config.grpc_methods.push_back({"shop.v1.*/O*", policy});
+  const auto table = RouteTable::Make(config).value();
+  const GuardedRoute* order = table->ForGrpc("/shop.v1.Shop/Order").value();
+  EXPECT_EQ(order->policy.reply, MethodPolicy::Reply::kStatusOnly);
+  EXPECT_EQ(order->policy.key_field, "");
+  // Without a descriptor.
+  const GuardedRoute* other = table->ForGrpc("/shop.v1.Other/Open").value();
+  EXPECT_EQ(other->request_type, nullptr);
+  EXPECT_EQ(other->operation, "");
+}
+
+TEST(RouteTableTest, HttpIsByMethodAndPath) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  config.http_routes.push_back({{"POST", "PATCH"}, "/v1/orders/{id}", std::nullopt});
+  const auto table = RouteTable::Make(config).value();
+  EXPECT_EQ(table->ForHttp("POST", "/v1/orders/4?x=/y").value()->operation,
+            "PATCH|POST /v1/orders/{id}");
+  EXPECT_FALSE(table->ForHttp("GET", "/v1/orders/4").ok());
+  EXPECT_FALSE(table->ForHttp("POST", "/v1/orders").ok());
+}
+
+TEST(RouteTableTest, EveryFaultIsReported) {
+  ProcessorConfig config = Described();
+  config.name_space = "No";
+  config.on_unknown_outcome.reset();
+  v1::Policy policy;
+  policy.set_fail_open(true);
+  policy.set_reply(v1::Policy::REPLY_REFERENCE);
+  policy.set_cancel_when_lost(true);
+  policy.set_key_field("request_id");
+  config.grpc_methods.push_back({"a.B/C", policy});
+  config.grpc_methods.push_back({"bad", std::nullopt});
+  config.http_routes.push_back({{}, "no-slash", std::nullopt});
+  config.descriptor_sets.push_back({"garbage.binpb", "garbage"});
+  const absl::Status faults = RouteTable::Make(config).status();
+  for (const char* part :
+       {"namespace", "fail_open", "REFERENCE", "cancel_when_lost", "the key field", "grpc_methods bad",
+        "no-slash", "garbage.binpb", "/shop.v1.Shop/Order: the handling of an unknown outcome"}) {
+    EXPECT_THAT(std::string(faults.message()), HasSubstr(part));
+  }
+}
+
+TEST(RouteTableTest, ADescriptorSetNeedsItsImports) {
+  ProcessorConfig config = Described();
+  FileDescriptorSet set;
+  *set.add_file() = ShopFile();
+  set.mutable_file(0)->add_dependency("missing.proto");
+  config.descriptor_sets[0].content = set.SerializeAsString();
+  EXPECT_THAT(std::string(RouteTable::Make(config).status().message()),
+              HasSubstr("--include_imports"));
+}
+
+TEST(RouteTableTest, SetsMayShareFilesThatAreTheSame) {
+  ProcessorConfig config = Described();
+  config.descriptor_sets.push_back(config.descriptor_sets[0]);
+  EXPECT_TRUE(RouteTable::Make(config).ok());
+  FileDescriptorSet other;
+  *other.add_file() = ShopFile();
+  other.mutable_file(0)->mutable_service(0)->mutable_method(0)->set_name("Another");
+  config.descriptor_sets[1].content = other.SerializeAsString();
+  EXPECT_THAT(std::string(RouteTable::Make(config).status().message()), HasSubstr("differs"));
+}
+
+}  // namespace
+}  // namespace idempotency::internal
