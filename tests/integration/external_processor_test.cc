@@ -1,5 +1,7 @@
 // The external processor over a real service, driven as Envoy does: what it forwards and releases,
 // what it leaves behind, and that its records are the guard's.
+#include "interceptors/ext_proc/service/external_processor.h"
+
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -12,15 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 
-#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
 #include "grpc_idempotency/embedded/embedded_service.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
-#include "interceptors/ext_proc/service/external_processor.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
 #include "tests/support/temp_folder.h"
@@ -102,8 +103,8 @@ class FakeEnvoy {
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   }
 
-  void SendHeaders(const std::string& key, const std::vector<std::pair<std::string, std::string>>&
-                                               more = {}) {
+  void SendHeaders(const std::string& key,
+                   const std::vector<std::pair<std::string, std::string>>& more = {}) {
     Request message;
     auto& headers = *message.mutable_request_headers()->mutable_headers();
     Set(":method", "POST", headers);
@@ -360,8 +361,7 @@ TEST_F(ExternalProcessorTest, ARefusedConnectionRunsAgain) {
   envoy.SendHeaders("key-1");
   envoy.SendBody(Framed(Asking()));
   envoy.AwaitForwarded();
-  envoy.SendReply("",
-                  "upstream_reset_before_response_started{remote_connection_failure|refused}",
+  envoy.SendReply("", "upstream_reset_before_response_started{remote_connection_failure|refused}",
                   "14");
   EXPECT_TRUE(envoy.Next()->has_response_headers());
   EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_RELEASED);
