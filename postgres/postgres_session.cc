@@ -78,8 +78,9 @@ PipelinedOutcome PostgresSession::Receive() {
   TakeUnconfirmedCommit();
   bool ended = false;
   while (true) {
-    const PipelinedRows result(PQgetResult(connection_.handle()),
-                               [](const PGresult* cleared) { PQclear(const_cast<PGresult*>(cleared)); });
+    const PipelinedRows result(PQgetResult(connection_.handle()), [](const PGresult* cleared) {
+      PQclear(const_cast<PGresult*>(cleared));
+    });
     if (result == nullptr) {
       if (std::exchange(ended, true)) return outcome;  // twice: nothing more comes
       continue;

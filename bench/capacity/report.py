@@ -90,7 +90,7 @@ def _engine_rows(figures):
     rows += [
         ["Redis Cluster", "not measured; records are spread by key over its servers",
          "the server with the hottest slots"],
-        ["distributed Postgres", "not measured, and not tested as a store",
+        ["distributed Postgres", "not in this model; see [Distributed Postgres](#distributed-postgres)",
          "commits over a network, which this model does not have"]]
     return table(["store", "stops at", "because of"], rows)
 

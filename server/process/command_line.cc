@@ -317,7 +317,8 @@ absl::Status AddStatements(absl::string_view text, ServeOptions& options) {
                      absl::InvalidArgumentError("must be auto, batched or single-row"));
   }
   if (options.store.kind == StoreAddress::Kind::kPostgres) return absl::OkStatus();
-  return absl::InvalidArgumentError("--statements needs a Postgres store: --store=postgresql://...");
+  return absl::InvalidArgumentError(
+      "--statements needs a Postgres store: --store=postgresql://...");
 }
 
 // An address of HTTP, or none.
@@ -525,9 +526,8 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
     return absl::InvalidArgumentError(
         "--status changes nothing: it cannot be combined with --yes, --grant_to or --create_roles");
   }
-  if (options.distribute &&
-      (options.status || options.to.has_value() ||
-       options.store.kind != StoreAddress::Kind::kPostgres)) {
+  if (options.distribute && (options.status || options.to.has_value() ||
+                             options.store.kind != StoreAddress::Kind::kPostgres)) {
     return absl::InvalidArgumentError(
         "--distribute needs a Postgres store at the newest version: it cannot be combined with "
         "--status or --to");

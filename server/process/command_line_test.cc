@@ -157,8 +157,8 @@ TEST(CommandLineTest, TheStatementsAreChosenByTheSchemaUnlessTheyAreNamed) {
   const auto options =
       ParseAs<ServeOptions>({"serve", "--store=postgresql://db", "--clock_margin=200ms"});
   EXPECT_EQ(options.store.clock_margin, absl::Milliseconds(200));
-  EXPECT_TRUE(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--distribute"})
-                  .distribute);
+  EXPECT_TRUE(
+      ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--distribute"}).distribute);
 }
 
 TEST(CommandLineTest, HealthTakesAnAddress) {

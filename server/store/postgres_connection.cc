@@ -245,8 +245,8 @@ std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(
       indices = ExecutePipelined(statement, executions, indices, answers);
     }
     for (const std::size_t index : indices) {
-      answers[index] = absl::UnavailableError(
-          "postgres cancelled the statement because of another transaction");
+      answers[index] =
+          absl::UnavailableError("postgres cancelled the statement because of another transaction");
     }
   }
   return answers;
@@ -259,8 +259,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteOne(
 
 std::vector<std::size_t> PostgresConnection::ExecutePipelined(
     const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
-    const std::vector<std::size_t>& indices,
-    std::vector<absl::StatusOr<PostgresResult>>& answers) {
+    const std::vector<std::size_t>& indices, std::vector<absl::StatusOr<PostgresResult>>& answers) {
   std::vector<std::vector<PipelinedValue>> values;
   values.reserve(indices.size());
   for (const std::size_t index : indices) values.push_back(executions[index].Nullable());

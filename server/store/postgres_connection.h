@@ -113,10 +113,10 @@ class PostgresConnection {
   absl::Status FailureOf(const std::string& state);
   absl::StatusOr<PostgresResult> ToAnswer(const PipelinedOutcome& outcome);
   // Those of `indices`, once. Returns those to be repeated.
-  std::vector<std::size_t> ExecutePipelined(
-      const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
-      const std::vector<std::size_t>& indices,
-      std::vector<absl::StatusOr<PostgresResult>>& answers);
+  std::vector<std::size_t> ExecutePipelined(const PostgresStatement& statement,
+                                            absl::Span<const PostgresParameters> executions,
+                                            const std::vector<std::size_t>& indices,
+                                            std::vector<absl::StatusOr<PostgresResult>>& answers);
 
   const absl::Duration reply_timeout_;
   std::unique_ptr<PostgresSession> session_;

@@ -21,8 +21,8 @@ SELECT create_distributed_table('{schema}.audit_log', 'record_id',
   colocate_with => '{schema}.records'))sql";
 
 absl::StatusOr<bool> HasCitus(PostgresConnection& connection) {
-  const auto found = connection.ExecuteScript(
-      "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')");
+  const auto found =
+      connection.ExecuteScript("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')");
   if (!found.ok()) return found.status();
   return found->Bool(0, 0);
 }
@@ -68,8 +68,8 @@ absl::StatusOr<PostgresStatementMode> ChooseStatements(
 
 absl::Status DistributeTables(PostgresConnection& connection, const std::string& schema) {
   if (absl::Status begun = connection.Begin(); !begun.ok()) return begun;
-  const auto done = connection.ExecuteScript(
-      absl::StrReplaceAll(AbslView(kDistribute), {{"{schema}", schema}}));
+  const auto done =
+      connection.ExecuteScript(absl::StrReplaceAll(AbslView(kDistribute), {{"{schema}", schema}}));
   if (!done.ok()) {
     connection.Rollback().IgnoreError();
     return absl::FailedPreconditionError(absl::StrCat("cannot distribute the postgres schema ",

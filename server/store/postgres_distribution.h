@@ -27,10 +27,10 @@ absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::st
 absl::StatusOr<PostgresStatementMode> ChooseStatements(
     const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted);
 
-// Distributes the tables, in a transaction, on a connection that may, with Citus: records and checkpoints by
-// id, the audit log by the record's id, all in one colocation group, so that what concerns one
-// record is on one node. The others stay on the coordinator. The trigger of the audit log, which
-// Citus cannot have, goes; the privileges of the roles stay.
+// Distributes the tables, in a transaction, on a connection that may, with Citus: records and
+// checkpoints by id, the audit log by the record's id, all in one colocation group, so that what
+// concerns one record is on one node. The others stay on the coordinator. The trigger of the audit
+// log, which Citus cannot have, goes; the privileges of the roles stay.
 absl::Status DistributeTables(PostgresConnection& connection, const std::string& schema);
 
 }  // namespace idempotency::internal

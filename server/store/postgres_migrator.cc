@@ -17,8 +17,8 @@
 
 #include "core/absl_view.h"
 #include "core/sha256.h"
-#include "server/store/postgres_roles.h"
 #include "server/store/postgres_distribution.h"
+#include "server/store/postgres_roles.h"
 #include "server/store/postgres_single_row_statements.h"
 #include "server/store/postgres_statements.h"
 

@@ -68,8 +68,8 @@ class PostgresMigrator {
   // Makes the roles of the schema, named after `prefix` (server/store/postgres_roles.h), and gives
   // the schema to its owner. May be repeated.
   absl::Status CreateRoles(const std::string& prefix);
-  // Distributes the records over the nodes of Citus (postgres_distribution.h). Refused while a store
-  // has sessions on the schema: its statements would be the wrong ones afterwards.
+  // Distributes the records over the nodes of Citus (postgres_distribution.h). Refused while a
+  // store has sessions on the schema: its statements would be the wrong ones afterwards.
   absl::Status Distribute();
   // Reverts every migration above `target`, 0 for all. The data of their tables is
   // lost. Refused while a store has sessions on the schema, and no store gets one

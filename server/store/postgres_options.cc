@@ -46,9 +46,8 @@ absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
   }
   if (options.clock_margin < absl::ZeroDuration() ||
       options.clock_margin > limits::kClockStepMargin) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("postgres clock margin: must be between 0 and ",
-                     absl::FormatDuration(limits::kClockStepMargin)));
+    return absl::InvalidArgumentError(absl::StrCat("postgres clock margin: must be between 0 and ",
+                                                   absl::FormatDuration(limits::kClockStepMargin)));
   }
   for (const absl::Duration timeout :
        {options.connect_timeout, options.statement_timeout, options.reply_grace,

@@ -76,9 +76,8 @@ absl::StatusOr<std::vector<RecordPlace>> SingleRowAdmin::Walk(
 }
 
 absl::StatusOr<std::string> SingleRowAdmin::ReadAuditKey() {
-  const auto row =
-      records_.connection().ExecuteOne({"read_audit_key", "SELECT k.key FROM audit_key k WHERE k.id"},
-                                       {});
+  const auto row = records_.connection().ExecuteOne(
+      {"read_audit_key", "SELECT k.key FROM audit_key k WHERE k.id"}, {});
   if (!row.ok()) return ToCallerStatus(row.status());
   if (row->rows() == 1) return row->Bytea(0, 0);
   return ToCallerStatus(absl::UnavailableError("there is no audit key"));
@@ -240,8 +239,7 @@ absl::StatusOr<bool> SingleRowAdmin::Forget(const PurgeOp& op, const std::string
     PostgresParameters checkpoint;
     checkpoint.Add(stored.record.id);
     checkpoint.Add(stored.record.created_at);
-    const auto removed =
-        connection.ExecuteOne(records_.statements().remove_checkpoint, checkpoint);
+    const auto removed = connection.ExecuteOne(records_.statements().remove_checkpoint, checkpoint);
     if (!removed.ok()) return removed.status();
     const absl::Status noted =
         NoteAudit(op.note, entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged,
@@ -281,8 +279,8 @@ absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeWalk(const PurgeOp& op) {
   if (!time.ok()) return ToCallerStatus(time.status());
   std::optional<RecordPlace> after = op.after;
   if (op.scope) after = RecordPlace{*op.scope, op.after.value_or(RecordPlace()).id};
-  const auto places = Walk(op.scope ? ListWalk::kScope : ListWalk::kNamespace, op.name_space,
-                           after, op.limit);
+  const auto places =
+      Walk(op.scope ? ListWalk::kScope : ListWalk::kNamespace, op.name_space, after, op.limit);
   if (!places.ok()) return places.status();
   PurgeStep step;
   for (const SingleRowRecords::Row& row : records_.Read(IdsOf(*places), {})) {
@@ -335,8 +333,7 @@ absl::StatusOr<EndUnknownStep> SingleRowAdmin::EndUnknown(const EndUnknownOp& op
     // A damaged one stays; a read of that record reports it.
     if (!row.ok() || !*row) continue;
     const Record& record = (*row)->stored.record;
-    if (record.state != RecordState::kUnknown ||
-        time->judged < record.lease_expires_at + op.life) {
+    if (record.state != RecordState::kUnknown || time->judged < record.lease_expires_at + op.life) {
       continue;
     }
     executions.push_back(
@@ -465,7 +462,8 @@ absl::StatusOr<UsageStep> SingleRowAdmin::MeasureUsage(const UsageOp& op) {
   parameters.Add(after.id);
   parameters.Add(op.limit);
   parameters.Add(time->judged);
-  const auto rows = records_.connection().ExecuteOne(records_.statements().measure_usage, parameters);
+  const auto rows =
+      records_.connection().ExecuteOne(records_.statements().measure_usage, parameters);
   if (!rows.ok()) return ToCallerStatus(rows.status());
   UsageStep step;
   step.visited = rows->rows();
@@ -476,7 +474,9 @@ absl::StatusOr<UsageStep> SingleRowAdmin::MeasureUsage(const UsageOp& op) {
     step.usage.reply_bytes += rows->Integer(row, 3);
   }
   const int last = rows->rows() - 1;
-  if (step.visited == op.limit) step.next = RecordPlace{rows->Text(last, 0), rows->GetUuid(last, 1)};
+  if (step.visited == op.limit) {
+    step.next = RecordPlace{rows->Text(last, 0), rows->GetUuid(last, 1)};
+  }
   return step;
 }
 

@@ -41,8 +41,8 @@ SingleRowRecords::Row RowFrom(const PostgresResult& row) {
       !ReadLabels(row.Text(0, single_row_column::kLabelsJson), read->stored.record.labels)) {
     return Damaged();
   }
-  read->reply_left_out = read->stored.record.state == RecordState::kCompleted &&
-                         row.IsNull(0, record_column::kReply);
+  read->reply_left_out =
+      read->stored.record.state == RecordState::kCompleted && row.IsNull(0, record_column::kReply);
   return std::optional<PostgresRecord>(*std::move(read));
 }
 
@@ -104,8 +104,8 @@ std::vector<SingleRowRecords::Row> SingleRowRecords::ReadUpTo(absl::Span<const R
 std::vector<SingleRowRecords::Row> SingleRowRecords::Read(absl::Span<const RecordId> ids,
                                                           const Detail& detail) {
   if (ids.empty()) return {};
-  std::vector<Row> rows = ReadUpTo(ids, detail.confirmed,
-                                   static_cast<std::int64_t>(detail.reply_bytes / ids.size()));
+  std::vector<Row> rows =
+      ReadUpTo(ids, detail.confirmed, static_cast<std::int64_t>(detail.reply_bytes / ids.size()));
   if (detail.reply_bytes == 0) return rows;
   std::size_t bytes = 0;
   const auto count = [&bytes](const Row& row) {
@@ -116,9 +116,9 @@ std::vector<SingleRowRecords::Row> SingleRowRecords::Read(absl::Span<const Recor
   for (const Row& row : rows) count(row);
   for (std::size_t i = 0; i < ids.size() && bytes < detail.reply_bytes; ++i) {
     if (!rows[i].ok() || !*rows[i] || !(*rows[i])->reply_left_out) continue;
-    rows[i] = ReadUpTo(ids.subspan(i, 1), detail.confirmed,
-                       std::numeric_limits<std::int64_t>::max())
-                  .front();
+    rows[i] =
+        ReadUpTo(ids.subspan(i, 1), detail.confirmed, std::numeric_limits<std::int64_t>::max())
+            .front();
     count(rows[i]);
   }
   return rows;

@@ -136,8 +136,8 @@ absl::StatusOr<Verdict> SingleRowReserve::AsOfNow(absl::StatusOr<Verdict> answer
                                                   const SingleRowTime& time) const {
   if (!answer.ok()) return answer;
   if (auto* const reserved = std::get_if<Reserved>(&*answer)) {
-    reserved->lease_remaining = std::max(reserved->lease_remaining - (time.now - time.judged),
-                                         absl::ZeroDuration());
+    reserved->lease_remaining =
+        std::max(reserved->lease_remaining - (time.now - time.judged), absl::ZeroDuration());
   }
   return answer;
 }
@@ -184,8 +184,8 @@ void SingleRowReserve::Insert(std::vector<Step> steps, const SingleRowTime& time
   for (Step& step : steps) {
     step.decision.grant.token = Uuid::Random();
     step.decision.grant.after_expiry = progress_[step.index].was_forgotten;
-    executions.push_back(InsertParameters(batch_.op(step.index), step.decision.grant,
-                                          step.decision.grant.token));
+    executions.push_back(
+        InsertParameters(batch_.op(step.index), step.decision.grant, step.decision.grant.token));
   }
   Write(records_.statements().insert, steps, executions, [&time](Step& step) {
     const Uuid token = step.decision.grant.token;

@@ -159,7 +159,8 @@ absl::Status ReleaseEachRound(SingleRowRecords& records, ReleaseBatch& batch,
   for (const std::size_t index : pending) {
     const ReleaseOp& op = batch.op(index);
     PostgresParameters& parameters = executions.emplace_back(HolderParameters(op));
-    parameters.AddInt2(ToProto(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
+    parameters.AddInt2(
+        ToProto(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
     parameters.AddBool(op.outcome_unknown);
     parameters.AddBytes(StoredReason(op));
     parameters.Add(op.outcome_unknown ? time->now : time->now + op.pause);

@@ -13,12 +13,13 @@ namespace idempotency::internal {
 namespace {
 
 // Placeholders:
-//   {now}       the store's clock
-//   {read}      the columns of `read`, of row t, {confirmed} being one
-//   {guard}     t is the record $1 with token $2, attempt $3, state $4, lease $5 and end $6, as read
-//   {held}      t is the record of $1 to $6 (id, token, the four parts), and its token holds it
-//   {visit}     the columns of a visit, of row t
-//   {inspected} how many rows an inspection reads of each kind
+//   {confirmed}  whether what was read is on every node that commits must reach
+//   {guard}      t is as it was read: $1 id, $2 token, $3 attempt, $4 state, $5 the end of the
+//                lease, $6 expires_at
+//   {held}       t is the record of $1 to $6 (id, token, the four parts), held by that token
+//   {visit}      the columns of a visit, of row t
+//   {newest}     how many rows of each kind an inspection reads
+//   {unknown}    how many UNKNOWN records it counts
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
 // $1 id, $2 how many bytes a reply that is read may have. In the order of record_column, whose
@@ -176,8 +177,7 @@ WHERE t.id >= '80000000-0000-0000-0000-000000000000'
 ORDER BY t.created_at, t.id LIMIT $5::integer)sql";
 
 // $1-$6 as in {guard}. Returns created_at.
-constexpr std::string_view kRemove =
-    "DELETE FROM records t WHERE {guard} RETURNING t.created_at";
+constexpr std::string_view kRemove = "DELETE FROM records t WHERE {guard} RETURNING t.created_at";
 
 // $1-$6 as in {guard}; $7 created_at, $8 lease_until, $9 expires_at, $10 tombstone_until. Returns
 // id.
@@ -261,20 +261,23 @@ FROM records t )sql";
 // Each returns state, created_at, lease_until.
 constexpr std::string_view kOpenForLong = R"sql(
 SELECT t.state, t.created_at, t.lease_until FROM records t WHERE t.open_for_long
-ORDER BY t.created_at LIMIT {inspected}
+ORDER BY t.created_at LIMIT {newest}
 )sql";
 constexpr std::string_view kNewestOrdered = R"sql(
 SELECT t.state, t.created_at, t.lease_until FROM records t
-WHERE t.id < '80000000-0000-0000-0000-000000000000' ORDER BY t.id DESC LIMIT {inspected}
+WHERE t.id < '80000000-0000-0000-0000-000000000000' ORDER BY t.id DESC LIMIT {newest}
 )sql";
 constexpr std::string_view kNewestHashed = R"sql(
 SELECT t.state, t.created_at, t.lease_until FROM records t
 WHERE t.id >= '80000000-0000-0000-0000-000000000000'
-ORDER BY t.created_at DESC, t.id DESC LIMIT {inspected}
+ORDER BY t.created_at DESC, t.id DESC LIMIT {newest}
 )sql";
 constexpr std::string_view kCountUnknown = R"sql(
-SELECT t.state FROM records t WHERE t.watched ORDER BY t.created_at LIMIT {inspected}
+SELECT t.state FROM records t WHERE t.watched ORDER BY t.created_at LIMIT {unknown}
 )sql";
+
+// Every shard sends so many, every second, to every process.
+constexpr int kInspectedRows = 100;
 
 std::string ReadOf(std::string_view confirmed) {
   return absl::StrReplaceAll(AbslView(kRead), {{"{confirmed}", AbslView(confirmed)}});
@@ -285,7 +288,8 @@ std::string Fill(std::string_view sql) {
                              {{"{guard}", AbslView(kGuard)},
                               {"{held}", AbslView(kHeld)},
                               {"{visit}", AbslView(kVisit)},
-                              {"{inspected}", absl::StrCat(StoreGauges::kMaxCountedUnknown)}});
+                              {"{newest}", absl::StrCat(kInspectedRows)},
+                              {"{unknown}", absl::StrCat(StoreGauges::kMaxCountedUnknown)}});
 }
 
 std::string PlacesOf(std::string_view walk) {

@@ -38,9 +38,8 @@ absl::Time DueAt(const Record& record, const SweepView& view, bool open_for_long
     return std::min(forgotten, record.reply_expires_at.value_or(absl::InfiniteFuture()));
   }
   if (record.state != RecordState::kReserved) return forgotten;
-  absl::Time due = record.on_lease_expiry == LeaseExpiry::kRequireRecovery
-                       ? record.lease_expires_at
-                       : forgotten;
+  absl::Time due =
+      record.on_lease_expiry == LeaseExpiry::kRequireRecovery ? record.lease_expires_at : forgotten;
   if (record.lease_expires_at > now) {
     due = std::min(due, open_for_long ? record.lease_expires_at : record.created_at + kLongOpen);
   }
@@ -202,8 +201,8 @@ absl::Status SingleRowSweep::ChangeAll(SweepProgress& progress) {
     watched.emplace_back(GuardParameters(visited.stored)).AddBool(visited.open_for_long);
   }
   std::int64_t uncounted = 0;
-  status = Write(records_.statements().watch, watch_, watched, /*with_checkpoints=*/false,
-                 uncounted);
+  status =
+      Write(records_.statements().watch, watch_, watched, /*with_checkpoints=*/false, uncounted);
   if (!status.ok()) return status;
   return DropReplies(progress);
 }

@@ -271,7 +271,8 @@ TEST_F(PostgresSingleRowTest, OnlyTheHolderLeavesACheckpoint) {
 TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
   const ReserveOp op = OpFor("charge");
   ASSERT_TRUE(IsReserved(Reserve(op)));
-  Run(absl::StrCat("INSERT INTO checkpoints SELECT id, created_at - interval '1 second', 'old'"
+  Run(
+      absl::StrCat("INSERT INTO checkpoints SELECT id, created_at - interval '1 second', 'old'"
                    " FROM records"));
   schema_->Advance(op.lease);
   ReserveOp other = op;
@@ -345,13 +346,13 @@ TEST(SingleRowStatementsTest, EachNamesOneRecordAndNoClock) {
   for (const PostgresStatement* const statement : statements.OverTables()) {
     SCOPED_TRACE(statement->name);
     const std::string& sql = statement->sql;
-    for (const char* const refused :
-         {"WITH ", "unnest", "= ANY", ")[", "FOR UPDATE", "SKIP LOCKED", "now()", "clock_timestamp",
-          "advisory", "{", "}"}) {
+    for (const char* const refused : {"WITH ", "unnest", "= ANY", ")[", "FOR UPDATE", "SKIP LOCKED",
+                                      "now()", "clock_timestamp", "advisory", "{", "}"}) {
       EXPECT_THAT(sql, Not(HasSubstr(refused)));
     }
     int writes = 0;
-    for (const char* const verb : {"INSERT INTO", "UPDATE records", "UPDATE checkpoints", "DELETE"}) {
+    for (const char* const verb :
+         {"INSERT INTO", "UPDATE records", "UPDATE checkpoints", "DELETE"}) {
       for (std::size_t at = sql.find(verb); at != std::string::npos; at = sql.find(verb, at + 1)) {
         ++writes;
       }

@@ -226,7 +226,8 @@ void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
 }
 
 std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const CompleteOp> ops) {
-  std::vector<absl::StatusOr<Completion>> answers = OnConnection(ops, &CompleteRound, &CompleteEachRound);
+  std::vector<absl::StatusOr<Completion>> answers =
+      OnConnection(ops, &CompleteRound, &CompleteEachRound);
   NoteCommits(answers);
   return answers;
 }
@@ -263,7 +264,8 @@ std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops
 }
 
 std::vector<absl::StatusOr<Extension>> PostgresStore::Extend(absl::Span<const ExtendOp> ops) {
-  std::vector<absl::StatusOr<Extension>> answers = OnConnection(ops, &ExtendRound, &ExtendEachRound);
+  std::vector<absl::StatusOr<Extension>> answers =
+      OnConnection(ops, &ExtendRound, &ExtendEachRound);
   NoteCommits(answers);
   return answers;
 }

@@ -83,7 +83,8 @@ class PostgresStore final : public Store {
 
   explicit PostgresStore(const PostgresOptions& options);
 
-  // Answers a batch in rounds, on one connection; the second one in PostgresStatementMode::kSingleRow.
+  // Answers a batch in rounds, on one connection; the second one in
+  // PostgresStatementMode::kSingleRow.
   template <typename Op, typename Answer>
   std::vector<Answer> OnConnection(
       absl::Span<const Op> ops,
@@ -92,9 +93,7 @@ class PostgresStore final : public Store {
       absl::Status (*each_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
                                  const std::vector<std::size_t>&));
   std::vector<absl::StatusOr<Verdict>> ReserveEach(absl::Span<const ReserveOp> ops);
-  bool in_single_rows() const {
-    return options_.statements == PostgresStatementMode::kSingleRow;
-  }
+  bool in_single_rows() const { return options_.statements == PostgresStatementMode::kSingleRow; }
   SingleRowRecords RecordsOf(PostgresConnection& connection) const {
     return {connection, single_row_statements_, options_.clock_margin};
   }
