@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from .cluster import Cluster
+from .cluster import WAL_FILES, Cluster
 from .counts import SystemCalls, voluntary_switches
 from .floor import Floor
 from .process import Process, cpu_seconds
@@ -38,13 +38,14 @@ class Charges:
 class Bench:
     """One run of the comparison. close() ends every process that it started."""
 
-    def __init__(self, options, folder, binaries):
+    def __init__(self, options, folder, binaries, wal_files=WAL_FILES):
         self.options = options
         self.folder = pathlib.Path(folder)
         self._binaries = pathlib.Path(binaries)
         self._processes = []
         self._started = 0
         self._cluster = None
+        self._wal_files = wal_files
         # Whether a measure was selected, by its key.
         self.wants = lambda key: True
 
@@ -58,7 +59,7 @@ class Bench:
     def cluster(self):
         if self._cluster is None:
             self.tell("starting Postgres")
-            self._cluster = Cluster(self.folder / "postgres")
+            self._cluster = Cluster(self.folder / "postgres", self._wal_files)
         return self._cluster
 
     def tell(self, text):

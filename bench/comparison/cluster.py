@@ -53,7 +53,7 @@ class Cluster:
     # Of the server's command, for example `env` with variables.
     prefix = ()
 
-    def __init__(self, folder):
+    def __init__(self, folder, wal_files=WAL_FILES):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir()
         self._bin = _binaries()
@@ -66,7 +66,7 @@ class Cluster:
         self._databases = 0
         self._init()
         self._start()
-        self._fill_wal()
+        self._fill_wal(wal_files)
 
     def _init(self):
         command = [str(self._bin / "initdb"), "--pgdata", str(self.folder / "data"),
@@ -88,11 +88,11 @@ class Cluster:
             self.folder.parent / f"{self.folder.name}.log", self._user)
         self._server.wait_for_line("database system is ready to accept connections")
 
-    def _fill_wal(self):
+    def _fill_wal(self, files):
         """Makes the server reuse its WAL files, as one does that has run for a while: a new one
         requires 16 MiB of zeros to be written first, and every session waits for it."""
         self.sql("".join(f"SELECT pg_logical_emit_message(false, 'fill', '{i}');"
-                         "SELECT pg_switch_wal();" for i in range(WAL_FILES)) + "CHECKPOINT")
+                         "SELECT pg_switch_wal();" for i in range(files)) + "CHECKPOINT")
 
     def stop(self):
         if self._server is not None:
