@@ -112,7 +112,8 @@ class LinkFaults:
                             (self._system.postgres.primary, self._system.postgres.standby))
         return [name for name in self._links.names
                 if matches(name) and name not in self._broken_links
-                and not name.endswith(f"-pg{standby}") and name != f"replication{primary}"]
+                and not name.endswith(f"-pg{standby}") and name != f"replication{primary}"
+                and not self._system.records.is_idle(name)]
 
     def _servers(self, kind, name):
         server = self._classes[kind][1](*name.partition("-")[::2])

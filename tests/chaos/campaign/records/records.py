@@ -20,6 +20,11 @@ class Records:
         """Whether it leads daemons to the records."""
         return name in self.targets()
 
+    def is_idle(self, name):
+        """Whether a link of targets() carries nothing as long as the roles stay."""
+        del name
+        return False
+
     def start(self, links):
         """`links` lead to its targets. Returns once it can be used."""
 

@@ -53,6 +53,15 @@ class RedisClusterRecords(Records):
     def is_link(self, name):
         return name.startswith("redis")
 
+    def is_idle(self, name):
+        """Nobody replicates a replica."""
+        if not name.startswith("replication-redis"):
+            return False
+        try:
+            return self.role(self.nodes[int(name[-1])]) != "master"
+        except (RuntimeError, OSError):
+            return True
+
     @staticmethod
     def replication_link(number):
         """From the replica of the node of that number."""
