@@ -128,7 +128,7 @@ kill -9 "$(head -n1 "$folder/worker2/postmaster.pid")"
 echo "-- worker2 is killed"
 sleep "$((start_after - kill_after))"
 # The children of a killed server end by themselves, and let go of its files then.
-for _ in $(seq 50); do
+for _ in $(seq 100); do
   start worker2 2>>"$folder/start.log" && break
   sleep 0.2
 done

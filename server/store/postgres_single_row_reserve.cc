@@ -125,7 +125,9 @@ absl::Status SingleRowReserve::MakePlan(const Indices& pending, const SingleRowT
       batch_.Settle(step.index, BatchWeight::NextCall());
     } else {
       step.stored = std::move((*row)->stored);
-      step.decision = DecideReserve(op, time.judged, step.stored);
+      // The end of another state than RESERVED, such as the pause of a release, ends no lease.
+      const bool leased = step.stored.record.state == RecordState::kReserved;
+      step.decision = DecideReserve(op, leased ? time.judged : time.now, step.stored);
       Add(std::move(step), time, plan);
     }
   }

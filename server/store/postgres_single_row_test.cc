@@ -224,6 +224,32 @@ TEST_F(PostgresSingleRowTest, AnotherNodesClockMayBeBehind) {
   EXPECT_EQ(std::get<Reserved>(*verdict).lease_remaining, op.lease);
 }
 
+// Nobody holds a record that was released, or that is completed.
+TEST_F(PostgresSingleRowTest, TheMarginIsOfLeasesOnly) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  ReserveOp op = OpFor("charge");
+  op.retention = op.lease;
+  auto granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted));
+  ReleaseOp release;
+  release.key = op.key;
+  release.id = op.id;
+  release.token = std::get<Reserved>(*granted).token;
+  ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  op.request_token = Uuid::Random();
+  granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted)) << "at once";
+  EXPECT_EQ(std::get<Reserved>(*granted).attempt, 2u);
+  const CompleteOp completion = CompletionOf(op, granted);
+  ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+  schema_->Advance(op.retention);
+  op.request_token = Uuid::Random();
+  granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted)) << "the record is forgotten";
+  EXPECT_EQ(std::get<Reserved>(*granted).attempt, 1u);
+}
+
 // The same for the record: its holder may complete it, and nobody starts it afresh.
 TEST_F(PostgresSingleRowTest, ARecordIsRememberedForTheMarginToo) {
   options_.clock_margin = absl::Seconds(2);
@@ -299,6 +325,23 @@ TEST_F(PostgresSingleRowTest, TwoReplicasMaySweepAtOnce) {
     removed += pass->removed;
   }
   EXPECT_EQ(removed, 1);
+}
+
+// A node that is away fails what reads all of them, and the test commit is not on it.
+TEST_F(PostgresSingleRowTest, TheServiceIsHealthyWhileANodeIsAway) {
+  ReserveOp op = OpFor("charge");
+  op.lease = absl::Hours(1);
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  schema_->Advance(absl::Seconds(30));
+  ASSERT_EQ(store_->Inspect()->oldest_reserved_age, absl::Seconds(30));
+  Run("CREATE FUNCTION away() RETURNS boolean LANGUAGE plpgsql AS $$"
+      " BEGIN RAISE EXCEPTION 'no node' USING ERRCODE = '08006'; END $$;"
+      "ALTER TABLE records RENAME TO nodes;"
+      "CREATE VIEW records AS SELECT * FROM nodes WHERE away()");
+  EXPECT_FALSE(store_->Sweep({}).ok());
+  const auto inspected = store_->Inspect();
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_EQ(inspected->oldest_reserved_age, absl::Seconds(30)) << "as it was";
 }
 
 TEST_F(PostgresSingleRowTest, BothModesServeOneSchema) {

@@ -355,6 +355,14 @@ absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op)
   return step;
 }
 
+absl::StatusOr<StoreGauges> PostgresStore::InspectEach(PostgresConnection& connection) {
+  const absl::StatusOr<StoreGauges> read = SingleRowAdmin(RecordsOf(connection)).Inspect();
+  if (!read.ok() && connection.lost()) return read;
+  MutexLock lock(gauges_mutex_);
+  if (read.ok()) gauges_ = *read;
+  return gauges_;
+}
+
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
   if (!connection.ok()) {
@@ -368,7 +376,7 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
       !proved.ok()) {
     return ToCallerStatus(proved);
   }
-  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Inspect();
+  if (in_single_rows()) return InspectEach(**connection);
   const auto result = (*connection)->Execute(statements_.inspect, {});
   if (!result.ok()) return ToCallerStatus(result.status());
   // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.

@@ -9,12 +9,14 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "postgres/connection_pool.h"
 #include "postgres/socket_watchdog.h"
 
+#include "core/mutex.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_locked_rows.h"
@@ -111,6 +113,9 @@ class PostgresStore final : public Store {
   void NoteCommit();
   template <typename Answer>
   void NoteCommits(const std::vector<absl::StatusOr<Answer>>& answers);
+  // The gauges are spread over all nodes: while one is away they are those of before, since the
+  // others serve.
+  absl::StatusOr<StoreGauges> InspectEach(PostgresConnection& connection);
   bool ReadsFirst() const;
   // Keeps the running mean.
   void NoteKnown(std::size_t known, std::size_t of);
@@ -136,6 +141,9 @@ class PostgresStore final : public Store {
   std::optional<Maintenance> maintenance_;
   // By the monotonic clock, in nanoseconds.
   std::atomic<std::int64_t> committed_at_{std::numeric_limits<std::int64_t>::min() / 2};
+  // Of the last inspection that could read them, in PostgresStatementMode::kSingleRow.
+  Mutex gauges_mutex_;
+  StoreGauges gauges_ ABSL_GUARDED_BY(gauges_mutex_);
   // How many of the recent Reserve operations were on records that already
   // existed, in thousandths; a running mean. Decides whether to insert or to
   // read first.

@@ -1,7 +1,7 @@
 // A load of new keys on distributed records while scripts/distributed.sh kills a node and starts it
 // again. Operations that are not answered are repeated with the same tokens until they are. At the
 // end every acknowledged completion must be replayed with its reply, and every key must have been
-// granted once: else the exit status is 1.
+// granted once, and the store healthy all the time: else the exit status is 1.
 //
 //   worker_loss postgresql://... SECONDS [batched]
 //     prints a line a second: cycles, and operations that were not answered
@@ -9,11 +9,12 @@
 // `batched` measures the same load with the statements for one Postgres.
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kThreads = 4;
 constexpr std::size_t kBatch = 32;
-// More than a node is away: so long unanswered operations are repeated.
+// How long unanswered operations are repeated: for longer than a node is away.
 constexpr auto kPatience = std::chrono::minutes(2);
 
 [[noreturn]] void Fail(const std::string& why) {
@@ -60,13 +61,14 @@ class Load {
     std::vector<CompleteOp> completions;
     while (true) {
       const auto now = SteadyClock::now();
-      while (now < end && reservations.size() < kBatch && completions.size() < 8 * kBatch) {
-        reservations.push_back(NewReservation());
-      }
-      if (reservations.empty() && completions.empty()) return;
+      // The oldest of those that were not answered, beside as many new ones.
+      std::vector<ReserveOp> reserving = TakeBatch(reservations);
+      std::vector<CompleteOp> completing = TakeBatch(completions);
+      for (std::size_t i = 0; now < end && i < kBatch; ++i) reserving.push_back(NewReservation());
+      if (reserving.empty() && completing.empty()) return;
       if (now > end + kPatience) Fail("operations stay unanswered");
-      reservations = Reserve(std::move(reservations), completions);
-      completions = Complete(std::move(completions));
+      Append(Reserve(std::move(reserving), completing), reservations);
+      Append(Complete(std::move(completing)), completions);
     }
   }
 
@@ -92,6 +94,19 @@ class Load {
   }
 
  private:
+  template <typename Op>
+  static std::vector<Op> TakeBatch(std::vector<Op>& ops) {
+    const auto end = ops.begin() + static_cast<std::ptrdiff_t>(std::min(kBatch, ops.size()));
+    std::vector<Op> taken(std::make_move_iterator(ops.begin()), std::make_move_iterator(end));
+    ops.erase(ops.begin(), end);
+    return taken;
+  }
+  template <typename Op>
+  static void Append(std::vector<Op> more, std::vector<Op>& ops) {
+    ops.insert(ops.end(), std::make_move_iterator(more.begin()),
+               std::make_move_iterator(more.end()));
+  }
+
   static ReserveOp NewReservation() {
     ReserveOp op;
     op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge",
@@ -156,7 +171,7 @@ int Main(int argc, char** argv) {
   if (argc < 3) Fail("worker_loss postgresql://... SECONDS [batched]");
   PostgresOptions options;
   options.url = argv[1];
-  options.connections = kThreads;
+  options.connections = kThreads + 1;
   const bool batched = argc > 3 && std::string_view(argv[3]) == "batched";
   options.statements =
       batched ? PostgresStatementMode::kBatched : PostgresStatementMode::kSingleRow;
@@ -176,8 +191,11 @@ int Main(int argc, char** argv) {
   }
   std::int64_t cycles = 0;
   std::int64_t unanswered = 0;
+  int unhealthy = 0;
   for (int second = 1; running > 0; ++second) {
     std::this_thread::sleep_until(began + std::chrono::seconds(second));
+    // Health: the live nodes serve while one is away.
+    if (!(*store)->Inspect().ok()) ++unhealthy;
     std::printf("%3d s: %6lld cycles, %6lld not answered\n", second,
                 static_cast<long long>(load.cycles() - cycles),
                 static_cast<long long>(load.unanswered() - unanswered));
@@ -187,9 +205,9 @@ int Main(int argc, char** argv) {
   }
   for (std::thread& thread : threads) thread.join();
   const std::int64_t lost = load.CountLost();
-  std::printf("%lld cycles, %lld acknowledged completions lost\n",
-              static_cast<long long>(load.cycles()), static_cast<long long>(lost));
-  return lost == 0 && load.cycles() > 0 ? 0 : 1;
+  std::printf("%lld cycles, %lld acknowledged completions lost, %d inspections failed\n",
+              static_cast<long long>(load.cycles()), static_cast<long long>(lost), unhealthy);
+  return lost == 0 && unhealthy == 0 && load.cycles() > 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -12,5 +12,6 @@ class SingleRowSweepFaults(SweepFaults):
     text = "octet_length(t.fingerprints) = 0, t.open_for_long"
 
 
-PROFILE = Profile(daemon_flags=("--statements=single-row",),
+# One Postgres has one clock.
+PROFILE = Profile(daemon_flags=("--statements=single-row", "--clock_margin=0"),
                   faults=(PostgresFaults, SingleRowSweepFaults))
