@@ -56,7 +56,7 @@ class Stack(contextlib.ExitStack):
             folder = self.enter_context(tempfile.TemporaryDirectory())
             self.upstream = self.enter_context(Upstream())
             self.daemon = self.enter_context(Daemon(folder, METHODS))
-            self._config = envoy.configuration(
+            self._flags = (
                 f"--methods={CHARGE[1:]},{TAKEN_OVER[1:]}", f"--upstream={self.upstream.address}",
                 f"--processor={self.daemon.processor}", f"--envoy_version={envoy.minor(VERSION)}")
             self.restart_envoy()
@@ -66,7 +66,11 @@ class Stack(contextlib.ExitStack):
 
     def restart_envoy(self):
         """A new one, at another address."""
-        self.envoy = self.enter_context(envoy.Envoy(self._config, VERSION))
+        self.envoy = self.enter_context(self.another_envoy())
+
+    def another_envoy(self, *flags):
+        """One more in front of the same service."""
+        return envoy.Envoy(envoy.configuration(*self._flags, *flags), VERSION)
 
     def call(self, key, body=b"", method=CHARGE, **options):
         return call(self.envoy.address, method, key, body, **options)
@@ -232,6 +236,21 @@ class GuardTest(unittest.TestCase):
         self.upstream.release()
         self.stack.restart_envoy()
         self.assert_unknown()
+
+    def test_the_end_of_its_time_is_an_unknown_outcome(self):
+        with self.stack.another_envoy("--deadline=500ms") as short:
+            reply = call(short.address, CHARGE, self.key, b"hold", timeout=20)
+        self.assertIn(reply.code, ("DEADLINE_EXCEEDED", "UNAVAILABLE"), reply)
+        self.upstream.release()
+        self.assert_unknown()
+
+    def test_a_stuck_processor_does_not_hold_a_caller_for_longer(self):
+        self.stack.daemon.child.stop()
+        with self.stack.another_envoy("--deadline=500ms") as short:
+            reply = call(short.address, CHARGE, self.key, b"pay", timeout=20)
+        self.assertIn(reply.code, ("DEADLINE_EXCEEDED", "UNAVAILABLE"), reply)
+        self.stack.daemon.child.resume()
+        self.assertEqual(self.executions(), 0)
 
     def test_a_lost_attempt_is_taken_over_after_its_lease(self):
         running = self.started(method=TAKEN_OVER)
