@@ -9,10 +9,13 @@ import tempfile
 import unittest
 import uuid
 
+import grpc
+
 from . import envoy
 from .child import Child
 from .daemon import Daemon
 from .grpc_call import call, channel, reply_to, start
+from .raw_http import send
 
 VERSION = os.environ.get("IDEMPOTENCY_ENVOY", envoy.NEWEST)
 UPSTREAM = pathlib.Path(__file__).with_name("upstream.py")
@@ -141,6 +144,33 @@ class GuardTest(unittest.TestCase):
     def test_a_call_without_a_scope_never_runs(self):
         refused = self.stack.call(self.key, b"pay", metadata=())
         self.assertNotEqual(refused.code, "OK")
+        self.assertEqual(self.executions(), 0)
+
+    def test_a_path_with_a_query_never_runs(self):
+        refused = self.stack.call(self.key, b"pay", CHARGE + "?x=1")
+        self.assertNotEqual(refused.code, "OK")
+        self.assertEqual(self.executions(), 0)
+
+    def test_a_compressed_request_never_runs(self):
+        with channel(self.stack.envoy.address) as on:
+            refused = reply_to(on.unary_unary(CHARGE).future(
+                b"pay " + b"x" * 10_000, timeout=20, compression=grpc.Compression.Gzip,
+                metadata=(("x-tenant", "shop"), ("idempotency-key", self.key))))
+        self.assertNotEqual(refused.code, "OK")
+        self.assertIn(b"ErrorInfo", refused.details)
+        self.assertEqual(self.executions(), 0)
+
+    def test_two_keys_never_run(self):
+        refused = self.stack.call(self.key, b"pay", metadata=(
+            ("x-tenant", "shop"), ("idempotency-key", "another")))
+        self.assertTrue(refused.has_reason("KEY_INVALID"), refused)
+        self.assertEqual(self.upstream.count(lambda line: line.startswith("executed")), 0)
+
+    def test_a_request_that_is_no_grpc_never_runs(self):
+        status, _, _ = send(self.stack.envoy.address, "POST", CHARGE, [
+            ("content-type", "application/json"), ("idempotency-key", self.key),
+            ("x-tenant", "shop")], b"{}")
+        self.assertGreaterEqual(status, 400)
         self.assertEqual(self.executions(), 0)
 
     def test_scopes_are_apart(self):
