@@ -30,6 +30,8 @@ CONFIG = f"""external_processor {{
   scope {{ shared: "bench" }}
   grpc_methods {{ name: "{METHOD}" }}
 }}
+identities {{ name: "load" local: true }}
+rules {{ identity: "load" namespaces: "bench" permissions: [WRITE] }}
 """
 KEYS = 5_000
 # The load program checks that a first call is none of a replay, and the other way round.

@@ -23,12 +23,13 @@ class Daemon:
     after a restart."""
 
     def __init__(self, folder, methods, on_unknown_outcome="LEASE_EXPIRY_REQUIRE_RECOVERY",
-                 config=None, store=None):
+                 config=None, store=None, flags=()):
         self._folder = pathlib.Path(folder)
         self._held = (HeldPort(), HeldPort())
         self.address, self.processor = (one.address for one in self._held)
         (self._folder / "idempotencyd.textproto").write_text(
             config or CONFIG.format(methods=methods, on_unknown_outcome=on_unknown_outcome))
+        self._flags = flags
         self._store = store or f"sqlite:{self._folder}/records.db"
         self.child = None
         self.start()
@@ -43,7 +44,8 @@ class Daemon:
         return Child(
             [program, "serve", f"--listen={self.address}", "--metrics=127.0.0.1:0",
              f"--ext_proc={self.processor}", f"--store={self._store}",
-             f"--config={self._folder}/idempotencyd.textproto"], "serving on ", stderr=log)
+             f"--config={self._folder}/idempotencyd.textproto", *self._flags], "serving on ",
+            stderr=log)
 
     def log(self):
         return (self._folder / "idempotencyd.log").read_text()

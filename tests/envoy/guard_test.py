@@ -9,10 +9,13 @@ import tempfile
 import unittest
 import uuid
 
+import grpc
+
 from . import envoy
 from .child import Child
 from .daemon import Daemon
 from .grpc_call import call, channel, reply_to, start
+from .raw_http import send
 
 VERSION = os.environ.get("IDEMPOTENCY_ENVOY", envoy.NEWEST)
 UPSTREAM = pathlib.Path(__file__).with_name("upstream.py")
@@ -56,7 +59,7 @@ class Stack(contextlib.ExitStack):
             folder = self.enter_context(tempfile.TemporaryDirectory())
             self.upstream = self.enter_context(Upstream())
             self.daemon = self.enter_context(Daemon(folder, METHODS))
-            self._config = envoy.configuration(
+            self._flags = (
                 f"--methods={CHARGE[1:]},{TAKEN_OVER[1:]}", f"--upstream={self.upstream.address}",
                 f"--processor={self.daemon.processor}", f"--envoy_version={envoy.minor(VERSION)}")
             self.restart_envoy()
@@ -66,7 +69,11 @@ class Stack(contextlib.ExitStack):
 
     def restart_envoy(self):
         """A new one, at another address."""
-        self.envoy = self.enter_context(envoy.Envoy(self._config, VERSION))
+        self.envoy = self.enter_context(self.another_envoy())
+
+    def another_envoy(self, *flags):
+        """One more in front of the same service."""
+        return envoy.Envoy(envoy.configuration(*self._flags, *flags), VERSION)
 
     def call(self, key, body=b"", method=CHARGE, **options):
         return call(self.envoy.address, method, key, body, **options)
@@ -137,6 +144,33 @@ class GuardTest(unittest.TestCase):
     def test_a_call_without_a_scope_never_runs(self):
         refused = self.stack.call(self.key, b"pay", metadata=())
         self.assertNotEqual(refused.code, "OK")
+        self.assertEqual(self.executions(), 0)
+
+    def test_a_path_with_a_query_never_runs(self):
+        refused = self.stack.call(self.key, b"pay", CHARGE + "?x=1")
+        self.assertNotEqual(refused.code, "OK")
+        self.assertEqual(self.executions(), 0)
+
+    def test_a_compressed_request_never_runs(self):
+        with channel(self.stack.envoy.address) as on:
+            refused = reply_to(on.unary_unary(CHARGE).future(
+                b"pay " + b"x" * 10_000, timeout=20, compression=grpc.Compression.Gzip,
+                metadata=(("x-tenant", "shop"), ("idempotency-key", self.key))))
+        self.assertNotEqual(refused.code, "OK")
+        self.assertIn(b"ErrorInfo", refused.details)
+        self.assertEqual(self.executions(), 0)
+
+    def test_two_keys_never_run(self):
+        refused = self.stack.call(self.key, b"pay", metadata=(
+            ("x-tenant", "shop"), ("idempotency-key", "another")))
+        self.assertTrue(refused.has_reason("KEY_INVALID"), refused)
+        self.assertEqual(self.upstream.count(lambda line: line.startswith("executed")), 0)
+
+    def test_a_request_that_is_no_grpc_never_runs(self):
+        status, _, _ = send(self.stack.envoy.address, "POST", CHARGE, [
+            ("content-type", "application/json"), ("idempotency-key", self.key),
+            ("x-tenant", "shop")], b"{}")
+        self.assertGreaterEqual(status, 400)
         self.assertEqual(self.executions(), 0)
 
     def test_scopes_are_apart(self):
@@ -232,6 +266,21 @@ class GuardTest(unittest.TestCase):
         self.upstream.release()
         self.stack.restart_envoy()
         self.assert_unknown()
+
+    def test_the_end_of_its_time_is_an_unknown_outcome(self):
+        with self.stack.another_envoy("--deadline=500ms") as short:
+            reply = call(short.address, CHARGE, self.key, b"hold", timeout=20)
+        self.assertIn(reply.code, ("DEADLINE_EXCEEDED", "UNAVAILABLE"), reply)
+        self.upstream.release()
+        self.assert_unknown()
+
+    def test_a_stuck_processor_does_not_hold_a_caller_for_longer(self):
+        self.stack.daemon.child.stop()
+        with self.stack.another_envoy("--deadline=500ms") as short:
+            reply = call(short.address, CHARGE, self.key, b"pay", timeout=20)
+        self.assertIn(reply.code, ("DEADLINE_EXCEEDED", "UNAVAILABLE"), reply)
+        self.stack.daemon.child.resume()
+        self.assertEqual(self.executions(), 0)
 
     def test_a_lost_attempt_is_taken_over_after_its_lease(self):
         running = self.started(method=TAKEN_OVER)
