@@ -56,6 +56,9 @@ ProcessorConfig ProbeConfig(bool described) {
   ProcessorConfig config;
   config.name_space = "probe";
   config.scope = SharedScopeName{"everyone"};
+  // A recording that fails has failed soon.
+  config.recording_timeout = absl::Milliseconds(200);
+  config.closing_timeout = absl::Milliseconds(200);
   config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   if (described) {
     google::protobuf::FileDescriptorSet set;
@@ -353,6 +356,21 @@ TEST_F(ExternalProcessorTest, EnvoysOwnReplyIsNoOutcome) {
   envoy.SendReply("", "upstream_response_timeout", "5");
   EXPECT_TRUE(envoy.Next()->has_response_headers());
   EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_UNKNOWN);
+  envoy.HalfClose();
+}
+
+TEST_F(ExternalProcessorTest, AReplyThatCannotBeRecordedIsNotReleased) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(Framed(Asking()));
+  envoy.AwaitForwarded();
+  // The store is gone.
+  service_.reset();
+  envoy.SendReply(Framed(Answering(7)), kUpstream);
+  const auto answer = envoy.Next();
+  ASSERT_TRUE(answer.has_value());
+  ASSERT_TRUE(answer->has_immediate_response()) << answer->ShortDebugString();
+  EXPECT_EQ(HeaderOf(*answer, "grpc-status"), "14");
   envoy.HalfClose();
 }
 
