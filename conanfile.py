@@ -38,7 +38,7 @@ class GrpcIdempotencyConan(ConanFile):
     implements = ["auto_shared_fpic"]
     exports = "VERSION"
     exports_sources = ("CMakeLists.txt", "VERSION", "LICENSE", "bench/CMakeLists.txt", "client/*",
-                       "cmake/*", "command_line/*", "core/*", "ctl/*", "embedded/*",
+                       "cmake/*", "command_line/*", "core/*", "ctl/*", "embedded/*", "idempotencyd/*",
                        "explanation/*", "include/*", "interceptors/*", "migrations/*", "postgres/*",
                        "proto/*", "server/*", "tracing/*")
     test_package_folder = "tests/install/conan"

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "embedded/direct_connection.h"
+#include "idempotencyd/processor_metrics.h"
+#include "idempotencyd/processor_settings_from.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
-#include "idempotencyd/processor_metrics.h"
-#include "idempotencyd/processor_settings_from.h"
 #include "interceptors/ext_proc/service/external_processor.h"
 #include "server/observability/log.h"
 
@@ -63,12 +63,11 @@ class ExternalProcessorService final : public FurtherService {
       : exposed_(parts.exposed),
         metrics_(parts.registry),
         proxies_(parts.access),
-        processor_(std::move(settings),
-                   std::make_unique<DirectConnection>(nullptr, parts.operations),
-                   LimitsOf(parts.config), [this](const grpc::ServerContextBase& context) {
-                     return proxies_.Admit(context);
-                   },
-                   metrics_, std::make_shared<GuardLog>(WriteLine)) {
+        processor_(
+            std::move(settings), std::make_unique<DirectConnection>(nullptr, parts.operations),
+            LimitsOf(parts.config),
+            [this](const grpc::ServerContextBase& context) { return proxies_.Admit(context); },
+            metrics_, std::make_shared<GuardLog>(WriteLine)) {
     proxies_.Replace(NamesOf(parts.config));
   }
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-
 #include "idempotencyd/external_processor_service.h"
+
 #include "server/config/config_file.h"
 #include "server/observability/log.h"
 #include "server/process/command_line.h"

@@ -32,8 +32,9 @@ const char* NameOf(ExchangeResult result) {
 prometheus::Counter& MisconfiguredCounter(prometheus::Registry& registry) {
   return prometheus::BuildCounter()
       .Name("idempotency_ext_proc_misconfigured_total")
-      .Help("Streams and requests that were refused since a proxy, or the configuration of the "
-            "external processor, must be corrected.")
+      .Help(
+          "Streams and requests that were refused since a proxy, or the configuration of the "
+          "external processor, must be corrected.")
       .Register(registry)
       .Add({});
 }

@@ -48,9 +48,9 @@ absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
       if (scope.metadata().filter().empty() || scope.metadata().path().empty()) {
         return absl::InvalidArgumentError("scope: metadata needs filter and path");
       }
-      return ScopeSource(ScopeMetadata{scope.metadata().filter(),
-                                       {scope.metadata().path().begin(),
-                                        scope.metadata().path().end()}});
+      return ScopeSource(
+          ScopeMetadata{scope.metadata().filter(),
+                        {scope.metadata().path().begin(), scope.metadata().path().end()}});
     case ScopeOfCall::kShared:
       if (scope.shared().empty() || scope.shared().size() > limits::kMaxScopeBytes) {
         return absl::InvalidArgumentError(
@@ -104,8 +104,8 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
     made.policy = PolicyOf(route);
   }
   if (section.max_request_bytes() > limits::kMaxConfiguredRequestBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("max_request_bytes must be at most ",
-                                                   limits::kMaxConfiguredRequestBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_request_bytes must be at most ", limits::kMaxConfiguredRequestBytes));
   }
   if (section.max_request_bytes() > 0) config.max_request_bytes = section.max_request_bytes();
   config.streams_replays = !section.no_streamed_replays();
@@ -124,8 +124,7 @@ absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettingsFrom(
     if (settings.ok()) return settings;
     fault = settings.status();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("external_processor: ", fault.message()));
+  return absl::InvalidArgumentError(absl::StrCat("external_processor: ", fault.message()));
 }
 
 }  // namespace idempotency::internal

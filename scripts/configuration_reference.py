@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROTOS = ROOT / "server/config/protos"
+IMPORTS = ROOT / "proto"
 PROTO = "idempotency/config/v1/config.proto"
 PAGE = ROOT / "docs/configuration.md"
 BEGIN = "<!-- The rest is made by scripts/configuration_reference.py --write -->\n"
@@ -28,7 +29,7 @@ _TYPES = {_FIELD.TYPE_STRING: "text", _FIELD.TYPE_BOOL: "true or false",
 def described():
     """The file's descriptor, and its comments by the path of what they belong to."""
     with tempfile.NamedTemporaryFile() as file:
-        subprocess.run(["protoc", f"-I{PROTOS}", "--include_source_info",
+        subprocess.run(["protoc", f"-I{PROTOS}", f"-I{IMPORTS}", "--include_source_info",
                         f"--descriptor_set_out={file.name}", PROTO], check=True)
         proto = descriptor_pb2.FileDescriptorSet.FromString(file.read()).file[0]
     comments = {tuple(location.path): location.leading_comments
@@ -44,7 +45,9 @@ def type_of(field):
     if field.type in (_FIELD.TYPE_MESSAGE, _FIELD.TYPE_ENUM):
         name = field.type_name.rsplit(".", 1)[-1]
         kind = "block" if field.type == _FIELD.TYPE_MESSAGE else "one"
-        text = f"[{name}](#{name.lower()})" if kind == "block" else f"a {name}"
+        of_proto = field.type_name.startswith(".idempotency.v1.")
+        page = "policies.md" if of_proto and kind == "block" else f"#{name.lower()}"
+        text = f"[{name}]({page})" if kind == "block" else f"a {name}"
     else:
         text = _TYPES[field.type]
     return f"{text}, repeated" if field.label == _FIELD.LABEL_REPEATED else text

@@ -71,7 +71,7 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
        "--metrics=", "--store_connections", "64", "--sweep_interval=500ms", "--drain_timeout=0",
        "--log_level=debug", "--log_format=json", "--tls_cert=c.pem", "--tls_key", "k.pem",
        "--tls_client_ca=ca.pem", "--config=c.textproto", "--allow_plaintext",
-       "--console=localhost:7412"});
+       "--console=localhost:7412", "--ext_proc=localhost:7413"});
   EXPECT_EQ(options.store.kind, StoreAddress::Kind::kPostgres);
   EXPECT_EQ(options.listen.unix_path, "/run/d.sock");
   EXPECT_FALSE(options.metrics.has_value());
@@ -86,6 +86,7 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   EXPECT_EQ(options.config, "c.textproto");
   EXPECT_TRUE(options.allow_plaintext);
   EXPECT_EQ(options.console->ToString(), "localhost:7412");
+  EXPECT_EQ(options.ext_proc->ToString(), "localhost:7413");
 }
 
 // Beyond this machine: rules, and TLS unless the operator forgoes it.
@@ -109,6 +110,18 @@ TEST(CommandLineTest, AnAddressThatOthersReachNeedsRulesAndTls) {
   for (const char* listen : {"--listen=127.0.0.1:1", "--listen=[::1]:1", "--listen=unix:/run/d"}) {
     EXPECT_TRUE(Parse({all[0], all[1], listen}).ok()) << listen;
   }
+}
+
+TEST(CommandLineTest, AnExternalProcessorNeedsAConfiguration) {
+  EXPECT_THAT(
+      std::string(
+          Parse({"serve", "--store=sqlite:r.db", "--ext_proc=127.0.0.1:1"}).status().message()),
+      HasSubstr("--ext_proc needs --config"));
+  EXPECT_THAT(std::string(Parse({"serve", "--store=sqlite:r.db", "--ext_proc=0.0.0.0:1",
+                                 "--config=c.textproto"})
+                              .status()
+                              .message()),
+              HasSubstr("--ext_proc is reached by other machines"));
 }
 
 TEST(CommandLineTest, CheckConfigTakesAFile) {
@@ -221,7 +234,7 @@ TEST(CommandLineTest, HelpNamesEveryFlagWithItsDefaultAndLimits) {
         "--metrics=ADDRESS  (default 127.0.0.1:9464)", "--store_connections=N  (default ",
         "1 to 64", "--sweep_interval=DURATION  (default 1m)", "100ms to 24h",
         "--drain_timeout=DURATION  (default 25s)", "0 to 10m", "--tls_cert=FILE", "--tls_key=FILE",
-        "--tls_client_ca=FILE", "--config=FILE", "--allow_plaintext",
+        "--tls_client_ca=FILE", "--config=FILE", "--allow_plaintext", "--ext_proc=ADDRESS",
         "--log_level=LEVEL  (default info)"}) {
     EXPECT_THAT(serve, HasSubstr(text));
   }

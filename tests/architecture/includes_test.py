@@ -22,7 +22,9 @@ PARTS = {
     "ctl": {"client", "command_line", "core", "explanation", "server"},
     "embedded": {"client", "core", "server", "server/store"},
     "explanation": {"core"},
+    "idempotencyd": {"core", "embedded", "interceptors/ext_proc", "server"},
     "interceptors/client": {"client", "core"},
+    "interceptors/ext_proc": {"client", "core", "interceptors/server", "interceptors/server/log"},
     "interceptors/server": {"client", "core", "interceptors/server/ledger",
                             "interceptors/server/log", "tracing"},
     "interceptors/server/ledger": {"core", "interceptors/server/log", "postgres"},
@@ -41,6 +43,7 @@ ORDERS = {
         ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",), ("connection",),
         ("policy",), ("request",), ("wire", "threads"), ("ledger", "otlp"), ("log",),
     ],
+    "interceptors/ext_proc/": [("service",), ("policy",), ("front", "request"), ("exchange",)],
     "server/": [
         ("process",), ("config",), ("service", "worlds"), ("rpc", "console"), ("operation",), ("access", "tenants"),
         ("queue",),

@@ -19,6 +19,8 @@ PROTOS = {
     "idempotency.v1": ("proto", "idempotency/v1/idempotency_service.proto"),
     "idempotency.wire": ("proto", "idempotency/wire/rpc_status.proto"),
     "idempotency.testdata": ("core", "testdata/shapes.proto"),
+    "envoy.service.ext_proc.v3": ("interceptors/ext_proc/protos",
+                                  "envoy/service/ext_proc/v3/external_processor.proto"),
 }
 OPTIONS = ("proto", "idempotency/v1/options.proto")
 
@@ -51,6 +53,28 @@ def write(target, name, data):
     folder = CORPUS / target
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def proxy_messages():
+    def message(text):
+        return b"\0" + block(encode("envoy.service.ext_proc.v3.ProcessingRequest", text))
+
+    def headers(*pairs):
+        return " ".join(f'headers {{ key: "{key}" raw_value: "{value}" }}' for key, value in pairs)
+
+    asking = message("request_headers { headers { %s } }" % headers(
+        (":method", "POST"), (":path", "/payments.v1.Payments/Charge"),
+        ("content-type", "application/grpc"), ("idempotency-key", "key-1")))
+    body = message(r'request_body { body: "\000\000\000\000\001x" end_of_stream: true }')
+    reply = b"\x02" + block(encode("idempotency.v1.Reply", 'body: "done"',
+                                   ("proto", "idempotency/v1/record.proto")))
+    write("external_processor", "replayed", asking + body + reply + b"\x05")
+    write("external_processor", "refused", asking + body + b"\x02" + block(b"\xff") + b"\x05")
+    write("external_processor", "proxy_replies", asking + body + message(
+        "response_headers { headers { %s } end_of_stream: true }" % headers((":status", "504"))))
+    write("external_processor", "http", message("request_headers { headers { %s } }" % headers(
+        (":method", "POST"), (":path", "/pay"), ("idempotency-key", '\\"key-1\\"'))) + body + reply)
+    write("external_processor", "no_room", asking + b"\x03" + body + b"\x04")
 
 
 def texts():
@@ -347,6 +371,7 @@ def calls():
 
 
 def main():
+    proxy_messages()
     texts()
     requests()
     sessions()

@@ -25,6 +25,7 @@ void Addresses(std::string_view input);
 void ClientSession(std::string_view input);
 void CommandLineArguments(std::string_view input);
 void ErrorDetailsOnWire(std::string_view input);
+void ExternalProcessorMessages(std::string_view input);
 void FingerprintedRequest(std::string_view input);
 void GuardedCalls(std::string_view input);
 void KeyMetadata(std::string_view input);

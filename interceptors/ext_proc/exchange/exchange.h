@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "envoy/service/ext_proc/v3/external_processor.pb.h"
+
 #include "interceptors/ext_proc/exchange/http_message.h"
 #include "interceptors/ext_proc/exchange/proxy_context.h"
 

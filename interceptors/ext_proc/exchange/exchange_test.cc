@@ -292,9 +292,8 @@ TEST(ExchangeTest, AnUnguardedExchangePasses) {
   EXPECT_FALSE(exchange.passed());
   exchange.OnMessage(ReplyTrailers());
   EXPECT_TRUE(exchange.passed());
-  EXPECT_THAT(Taken(exchange),
-              ElementsAre("request headers", "request body:a", "reply headers", "reply body:b",
-                          "request body:c$", "reply trailers"));
+  EXPECT_THAT(Taken(exchange), ElementsAre("request headers", "request body:a", "reply headers",
+                                           "reply body:b", "request body:c$", "reply trailers"));
 }
 
 TEST(ExchangeTest, AWrongOrderIsAViolation) {

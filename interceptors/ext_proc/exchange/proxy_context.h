@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "google/protobuf/struct.pb.h"
-
 #include "envoy/service/ext_proc/v3/external_processor.pb.h"
+#include "google/protobuf/struct.pb.h"
 
 namespace idempotency::internal {
 

@@ -83,8 +83,7 @@ ProcessingResponse ReplyTrailersResponse(const std::vector<std::string>& remove,
 ProcessingResponse BodyResponseOf(bool of_reply, std::string body, bool end_of_stream) {
   ProcessingResponse response;
   auto& part = of_reply ? *response.mutable_response_body() : *response.mutable_request_body();
-  auto& streamed =
-      *part.mutable_response()->mutable_body_mutation()->mutable_streamed_response();
+  auto& streamed = *part.mutable_response()->mutable_body_mutation()->mutable_streamed_response();
   streamed.set_body(std::move(body));
   streamed.set_end_of_stream(end_of_stream);
   return response;

@@ -28,11 +28,20 @@ constexpr int kUnknown = 2;
 
 // Of HTTP, gRPC or Envoy; no handler sets them.
 bool IsOfTransport(std::string_view name) {
-  static constexpr std::array<std::string_view, 14> kNames = {
-      "content-type",     "content-length", "grpc-encoding",     "grpc-accept-encoding",
-      "accept-encoding",  "grpc-status",    "grpc-message",      "grpc-status-details-bin",
-      "connection",       "date",           "server",            "trailer",
-      "transfer-encoding", "te"};
+  static constexpr std::array<std::string_view, 14> kNames = {"content-type",
+                                                              "content-length",
+                                                              "grpc-encoding",
+                                                              "grpc-accept-encoding",
+                                                              "accept-encoding",
+                                                              "grpc-status",
+                                                              "grpc-message",
+                                                              "grpc-status-details-bin",
+                                                              "connection",
+                                                              "date",
+                                                              "server",
+                                                              "trailer",
+                                                              "transfer-encoding",
+                                                              "te"};
   if (name.empty() || name[0] == ':' || absl::StartsWith(AbslView(name), "x-envoy-")) return true;
   for (const std::string_view known : kNames) {
     if (name == known) return true;
@@ -42,8 +51,8 @@ bool IsOfTransport(std::string_view name) {
 
 bool IsMetadataName(std::string_view name) {
   for (const char c : name) {
-    const bool valid = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-                       c == '.';
+    const bool valid =
+        (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
     if (!valid) return false;
   }
   return !name.empty();

@@ -65,8 +65,7 @@ TEST(GrpcFrontTest, AnErrorIsTrailersOnly) {
   EXPECT_EQ(reply.details(), "\x08\x09\x12\x03no!");
   const HttpMessage restored = GrpcFront().Restore(reply);
   EXPECT_TRUE(restored.headers_only);
-  EXPECT_EQ(restored.headers.OnlyValueOf("grpc-message"),
-            "100%25 kein Geld%0A %E2%82%AC");
+  EXPECT_EQ(restored.headers.OnlyValueOf("grpc-message"), "100%25 kein Geld%0A %E2%82%AC");
   EXPECT_EQ(restored.headers.OnlyValueOf("grpc-status-details-bin"), "CAkSA25vIQ");
 }
 
@@ -89,8 +88,7 @@ TEST(GrpcFrontTest, AReplyWithoutAStatusIsUnknown) {
 TEST(GrpcFrontTest, OfACompressedOrCutReplyOnlyTheStatusIsKept) {
   std::string compressed = Framed("hello");
   compressed[0] = 1;
-  EXPECT_EQ(GrpcFront().Capture(Reply(compressed), true).content(),
-            v1::REPLY_CONTENT_STATUS_ONLY);
+  EXPECT_EQ(GrpcFront().Capture(Reply(compressed), true).content(), v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_EQ(GrpcFront().Capture(Reply(""), /*whole=*/false).content(),
             v1::REPLY_CONTENT_STATUS_ONLY);
 }
@@ -130,7 +128,8 @@ TEST(GrpcWireTest, TimeoutsAndContentTypes) {
   }
   EXPECT_TRUE(IsGrpcContentType("application/grpc"));
   EXPECT_TRUE(IsGrpcContentType("Application/grpc+proto; a=b"));
-  for (const char* other : {"", "application/json", "application/grpc-web", "application/grpc+json"}) {
+  for (const char* other :
+       {"", "application/json", "application/grpc-web", "application/grpc+json"}) {
     EXPECT_FALSE(IsGrpcContentType(other)) << other;
   }
 }

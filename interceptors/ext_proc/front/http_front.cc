@@ -38,8 +38,9 @@ constexpr int kInternalError = 500;
 
 bool IsOfConnection(std::string_view name) {
   static constexpr std::array<std::string_view, 10> kNames = {
-      "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade",
-      "te",         "trailer",    "content-length",   "date",              "server"};
+      "connection", "keep-alive", "proxy-connection", "transfer-encoding",
+      "upgrade",    "te",         "trailer",          "content-length",
+      "date",       "server"};
   return name.empty() || name[0] == ':' || name[0] == '.' ||
          absl::StartsWith(AbslView(name), "x-envoy-") || IsRecordMetadata(name) ||
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
@@ -83,10 +84,12 @@ void Add(const v1::MetadataEntry& entry, HeaderList& headers) {
   headers.Add(entry.value().substr(0, colon), entry.value().substr(colon + 2));
 }
 
+// 0 unless it is a final status.
 int StatusOf(const HeaderList& headers) {
   int status = 0;
   const std::string_view text = headers.OnlyValueOf(":status").value_or("");
-  return absl::SimpleAtoi(AbslView(text), &status) ? status : 0;
+  const bool valid = absl::SimpleAtoi(AbslView(text), &status) && status >= 200 && status <= 599;
+  return valid ? status : 0;
 }
 
 grpc::StatusCode CodeFor(int status) {

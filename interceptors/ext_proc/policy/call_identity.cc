@@ -95,8 +95,7 @@ absl::StatusOr<std::vector<Fingerprint>> GrpcFingerprints(const GuardedRoute& ro
   if (call.message == nullptr) {
     return std::vector<Fingerprint>{Exact({operation, call.bytes}, named)};
   }
-  const FieldPath key_field =
-      route.key_field.has_value() ? route.key_field->path() : FieldPath();
+  const FieldPath key_field = route.key_field.has_value() ? route.key_field->path() : FieldPath();
   std::vector<Fingerprint> fingerprints = {
       FingerprintV1({operation, *call.message, key_field, named.entries})};
   if (fingerprints[0].digest.empty()) return InvalidField("request", "is nested too deeply");

@@ -25,9 +25,7 @@ class DescribedMethods {
   absl::Status Add(std::string_view descriptor_set);
 
   // Of all services that were added.
-  const std::vector<const google::protobuf::MethodDescriptor*>& methods() const {
-    return methods_;
-  }
+  const std::vector<const google::protobuf::MethodDescriptor*>& methods() const { return methods_; }
   // An empty message of the type.
   const google::protobuf::Message& Prototype(const google::protobuf::Descriptor& type);
 

@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+
 #include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "idempotency/v1/options.pb.h"
 #include "interceptors/ext_proc/request/scope_source.h"
@@ -41,6 +44,9 @@ struct ProcessorConfig {
   std::vector<GrpcMethods> grpc_methods;
   std::vector<HttpRoute> http_routes;
   std::size_t max_request_bytes = limits::kMaxExchangeRequestBytes;
+  // As in GuardOptions.
+  absl::Duration recording_timeout = GuardOptions().recording_timeout;
+  absl::Duration closing_timeout = GuardOptions().closing_timeout;
   // The proxies can stream a response in place of the upstream's: Envoy 1.37 or newer.
   bool streams_replays = true;
 };

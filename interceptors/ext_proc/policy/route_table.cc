@@ -99,8 +99,8 @@ class RouteTable::Builder {
     }
     pattern_policies_.push_back({*pattern, methods.policy});
     if (IsDescribed(*pattern)) return;
-    GuardedRoute route = RouteWithoutDescriptor(absl::StrCat("grpc_methods ", methods.name),
-                                                methods.policy);
+    GuardedRoute route =
+        RouteWithoutDescriptor(absl::StrCat("grpc_methods ", methods.name), methods.policy);
     table_->patterns_.emplace_back(*std::move(pattern), std::move(route));
   }
 
@@ -172,11 +172,10 @@ class RouteTable::Builder {
     if (!pattern.ok()) return Fault(place, pattern.status().message());
     if (configured.methods.empty()) return Fault(place, "methods must name one at least");
     GuardedRoute route = RouteWithoutDescriptor(place, configured.policy);
-    route.operation =
-        absl::StrCat(absl::StrJoin(std::set<std::string>(configured.methods.begin(),
-                                                         configured.methods.end()),
-                                   "|"),
-                     " ", configured.path);
+    route.operation = absl::StrCat(
+        absl::StrJoin(std::set<std::string>(configured.methods.begin(), configured.methods.end()),
+                      "|"),
+        " ", configured.path);
     if (!ValidateRecordKey({"namespace", "scope", route.operation, "key"}).ok()) {
       Fault(place, "is too long for the operation of a record");
     }
@@ -219,8 +218,9 @@ absl::StatusOr<const GuardedRoute*> RouteTable::ForGrpc(std::string_view path) c
   for (const auto& [pattern, route] : patterns_) {
     if (pattern.Matches(path)) return &route;
   }
-  return InvalidField(":path", "matches no method of the processor's configuration: add it there, "
-                               "or leave it out by a route of the proxy");
+  return InvalidField(":path",
+                      "matches no method of the processor's configuration: add it there, "
+                      "or leave it out by a route of the proxy");
 }
 
 absl::StatusOr<const GuardedRoute*> RouteTable::ForHttp(std::string_view method,
@@ -231,8 +231,9 @@ absl::StatusOr<const GuardedRoute*> RouteTable::ForHttp(std::string_view method,
       return &entry.route;
     }
   }
-  return InvalidField(":path", "matches no route of the processor's configuration: add it there, "
-                               "or leave it out by a route of the proxy");
+  return InvalidField(":path",
+                      "matches no route of the processor's configuration: add it there, "
+                      "or leave it out by a route of the proxy");
 }
 
 }  // namespace idempotency::internal

@@ -25,10 +25,10 @@ class RouteTable {
   // processor cannot keep, each with its method or path.
   static absl::StatusOr<std::unique_ptr<const RouteTable>> Make(const ProcessorConfig& config);
 
-  // The route of a gRPC call. `path` as in `:path`. A method with a descriptor has the policy of the
-  // first pattern that matches it, or else the one that its proto declares; any other method the
-  // policy of the first pattern that matches. INVALID_ARGUMENT / REQUEST_INVALID if there is none,
-  // or if the method streams: nothing passes that no policy covers.
+  // The route of a gRPC call. `path` as in `:path`. A method with a descriptor has the policy of
+  // the first pattern that matches it, or else the one that its proto declares; any other method
+  // the policy of the first pattern that matches. INVALID_ARGUMENT / REQUEST_INVALID if there is
+  // none, or if the method streams: nothing passes that no policy covers.
   absl::StatusOr<const GuardedRoute*> ForGrpc(std::string_view path) const;
   // The route of a request of HTTP: the first that matches. `path` may have a query.
   absl::StatusOr<const GuardedRoute*> ForHttp(std::string_view method, std::string_view path) const;

@@ -36,8 +36,10 @@ FileDescriptorProto ShopFile() {
     method.set_input_type("Request");
     method.set_output_type("Request");
   }
-  service.mutable_method(0)->mutable_options()->MutableExtension(v1::policy)->set_key_field(
-      "request_id");
+  service.mutable_method(0)
+      ->mutable_options()
+      ->MutableExtension(v1::policy)
+      ->set_key_field("request_id");
   service.mutable_method(1)->mutable_options()->set_idempotency_level(
       google::protobuf::MethodOptions::NO_SIDE_EFFECTS);
   service.mutable_method(2)->set_server_streaming(true);
@@ -116,9 +118,9 @@ TEST(RouteTableTest, EveryFaultIsReported) {
   config.http_routes.push_back({{}, "no-slash", std::nullopt});
   config.descriptor_sets.push_back({"garbage.binpb", "garbage"});
   const absl::Status faults = RouteTable::Make(config).status();
-  for (const char* part :
-       {"namespace", "fail_open", "REFERENCE", "cancel_when_lost", "the key field", "grpc_methods bad",
-        "no-slash", "garbage.binpb", "/shop.v1.Shop/Order: the handling of an unknown outcome"}) {
+  for (const char* part : {"namespace", "fail_open", "REFERENCE", "cancel_when_lost",
+                           "the key field", "grpc_methods bad", "no-slash", "garbage.binpb",
+                           "/shop.v1.Shop/Order: the handling of an unknown outcome"}) {
     EXPECT_THAT(std::string(faults.message()), HasSubstr(part));
   }
 }

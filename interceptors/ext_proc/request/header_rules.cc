@@ -14,10 +14,12 @@ namespace idempotency::internal {
 namespace {
 
 // https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
-constexpr std::array<std::string_view, 6> kRepeating = {
-    "x-envoy-retry-on",           "x-envoy-retry-grpc-on",
-    "x-envoy-max-retries",        "x-envoy-hedge-on-per-try-timeout",
-    "x-envoy-retriable-status-codes", "x-envoy-upstream-rq-per-try-timeout-ms"};
+constexpr std::array<std::string_view, 6> kRepeating = {"x-envoy-retry-on",
+                                                        "x-envoy-retry-grpc-on",
+                                                        "x-envoy-max-retries",
+                                                        "x-envoy-hedge-on-per-try-timeout",
+                                                        "x-envoy-retriable-status-codes",
+                                                        "x-envoy-upstream-rq-per-try-timeout-ms"};
 
 }  // namespace
 

@@ -13,8 +13,7 @@ using testing::HasSubstr;
 
 ProxyContext With(const std::map<std::string, std::string>& attributes) {
   envoy::service::ext_proc::v3::ProcessingRequest message;
-  auto& fields =
-      *(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
+  auto& fields = *(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
   for (const auto& [name, value] : attributes) {
     if (value == "true" || value == "false") {
       fields[name].set_bool_value(value == "true");
@@ -28,9 +27,8 @@ ProxyContext With(const std::map<std::string, std::string>& attributes) {
 }
 
 TEST(ScopeSourceTest, ThePeersNameIsTheGuardsScope) {
-  const ProxyContext context =
-      With({{"connection.mtls", "true"},
-            {"connection.uri_san_peer_certificate", "spiffe://shop/a,b"}});
+  const ProxyContext context = With(
+      {{"connection.mtls", "true"}, {"connection.uri_san_peer_certificate", "spiffe://shop/a,b"}});
   EXPECT_EQ(ScopeFrom(PeerName::kUri, context, {}).value(), "spiffe://shop/a\\,b");
   EXPECT_TRUE(absl::IsUnauthenticated(ScopeFrom(PeerName::kDns, context, {}).status()));
 }
@@ -70,8 +68,7 @@ TEST(ScopeSourceTest, AHeaderMustOccurOnce) {
 
 TEST(ScopeSourceTest, AClaimIsText) {
   envoy::service::ext_proc::v3::ProcessingRequest message;
-  auto& payload = *(*(*message.mutable_metadata_context()
-                           ->mutable_filter_metadata())["jwt"]
+  auto& payload = *(*(*message.mutable_metadata_context()->mutable_filter_metadata())["jwt"]
                          .mutable_fields())["payload"]
                        .mutable_struct_value()
                        ->mutable_fields();

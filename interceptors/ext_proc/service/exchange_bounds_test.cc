@@ -50,8 +50,8 @@ TEST(MisconfiguredProxiesTest, AreRefusedForAWhile) {
   for (std::size_t i = 0; i < 2 * MisconfiguredProxies::kMaxConnections; ++i) {
     proxies.Add("proxy " + std::to_string(i), now);
   }
-  EXPECT_FALSE(proxies.Has(
-      "proxy " + std::to_string(2 * MisconfiguredProxies::kMaxConnections - 1), now));
+  EXPECT_FALSE(
+      proxies.Has("proxy " + std::to_string(2 * MisconfiguredProxies::kMaxConnections - 1), now));
   // Room is made when their time is over.
   proxies.Add("later", now + 2 * MisconfiguredProxies::kRefusal);
   EXPECT_TRUE(proxies.Has("later", now + 2 * MisconfiguredProxies::kRefusal));

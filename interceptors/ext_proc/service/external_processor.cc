@@ -23,8 +23,7 @@ absl::Status Closing() {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(1);
   return MakeError(Reason::kStoreUnavailable,
-                   "the idempotency service is being stopped; nothing was run",
-                   std::move(details));
+                   "the idempotency service is being stopped; nothing was run", std::move(details));
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
 
 #include "core/mutex.h"
-#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
 #include "interceptors/ext_proc/service/exchange_bounds.h"
 #include "interceptors/ext_proc/service/exchange_guard.h"
 #include "interceptors/ext_proc/service/misconfigured_proxies.h"
@@ -28,8 +28,7 @@ class ExternalProcessor final
   // `events` outlives it.
   ExternalProcessor(std::shared_ptr<const ProcessorSettings> settings,
                     std::unique_ptr<Connection> connection, const ExchangeBounds::Limits& limits,
-                    AdmitProxy admit_proxy, ProcessorEvents& events,
-                    std::shared_ptr<GuardLog> log);
+                    AdmitProxy admit_proxy, ProcessorEvents& events, std::shared_ptr<GuardLog> log);
   // After the gRPC server that it was registered with has ended. Waits for outstanding recordings.
   ~ExternalProcessor() override = default;
 

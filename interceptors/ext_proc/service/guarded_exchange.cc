@@ -56,8 +56,8 @@ absl::Status NotRecorded(absl::string_view what) {
 // So that no two spellings of one method have two records.
 bool IsPlainMethodPath(std::string_view path) {
   for (const char c : path) {
-    const bool plain = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' ||
-                       c == '/';
+    const bool plain =
+        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/';
     if (!plain) return false;
   }
   return true;
@@ -295,8 +295,7 @@ void GuardedExchange::SendReply(absl::Time expires_at) {
 
 void GuardedExchange::Replay(const v1::Reply& reply) {
   const HttpMessage response = front_->Restore(reply);
-  const bool must_stream =
-      response.trailers.has_value() || (is_grpc_ && !response.headers_only);
+  const bool must_stream = response.trailers.has_value() || (is_grpc_ && !response.headers_only);
   const bool streamed = must_stream || response.body.size() > kMaxImmediateBytes;
   if (must_stream && !settings_->config.streams_replays) {
     return Reject(ReplyNotKept(reply.code()));
@@ -306,8 +305,7 @@ void GuardedExchange::Replay(const v1::Reply& reply) {
 }
 
 void GuardedExchange::Reject(const absl::Status& why, const std::string& record_id) {
-  if (front_ == nullptr || exchange_.over() || exchange_.passes_on() ||
-      exchange_.ReplyHasBegun()) {
+  if (front_ == nullptr || exchange_.over() || exchange_.passes_on() || exchange_.ReplyHasBegun()) {
     return Break(why);
   }
   Count(ExchangeResult::kRefused);

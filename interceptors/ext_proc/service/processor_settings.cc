@@ -12,6 +12,8 @@ absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettings::Make
   settings->routes = *std::move(routes);
   settings->guard.name_space = config.name_space;
   settings->guard.on_unknown_outcome = config.on_unknown_outcome;
+  settings->guard.recording_timeout = config.recording_timeout;
+  settings->guard.closing_timeout = config.closing_timeout;
   // The routes have what they need of them.
   config.descriptor_sets.clear();
   settings->config = std::move(config);

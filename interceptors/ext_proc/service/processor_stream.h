@@ -17,9 +17,8 @@ namespace idempotency::internal {
 
 // One stream of gRPC that carries one exchange. Owns itself until gRPC is done with it, and until
 // the guard has answered. Thread-safe.
-class ProcessorStream final
-    : public grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>,
-      public std::enable_shared_from_this<ProcessorStream> {
+class ProcessorStream final : public grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>,
+                              public std::enable_shared_from_this<ProcessorStream> {
  public:
   struct Callbacks {
     // The proxy of this stream is misconfigured; may be called several times.

@@ -9,8 +9,7 @@ namespace {
 
 ProxyContext Stating(const std::string& details, double attempts) {
   envoy::service::ext_proc::v3::ProcessingRequest message;
-  auto& fields =
-      *(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
+  auto& fields = *(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
   if (!details.empty()) fields["response.code_details"].set_string_value(details);
   if (attempts >= 0) fields["upstream.request_attempt_count"].set_number_value(attempts);
   ProxyContext context;

@@ -159,7 +159,8 @@ bool RedactDetails(const Message* like, std::string& details) {
       continue;
     }
     Any any;
-    if (!any.ParseFromString(std::string(field.length_delimited())) || !Redactor(like).Redact(any)) {
+    if (!any.ParseFromString(std::string(field.length_delimited())) ||
+        !Redactor(like).Redact(any)) {
       continue;
     }
     found = true;
@@ -195,8 +196,7 @@ std::unique_ptr<Message> ReplyType::New() const {
 
 void ReplyType::Redact(v1::Reply& reply) const {
   if (unmarked_) return;
-  bool found =
-      !reply.details().empty() && RedactDetails(prototype_, *reply.mutable_details());
+  bool found = !reply.details().empty() && RedactDetails(prototype_, *reply.mutable_details());
   bool readable = true;
   if (may_hold_secrets_) {
     if (reply.has_body()) readable = RedactBytes(*this, *reply.mutable_body(), found);

@@ -19,9 +19,9 @@ std::string IdentityScope(std::vector<absl::string_view> names) {
   });
   if (scope.size() <= limits::kMaxScopeBytes) return scope;
   const Sha256Digest digest = Sha256(scope);
-  return absl::StrCat("sha256:",
-                      absl::BytesToHexString(
-                          {reinterpret_cast<const char*>(digest.data()), digest.size()}));
+  return absl::StrCat(
+      "sha256:",
+      absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}));
 }
 
 }  // namespace idempotency::internal

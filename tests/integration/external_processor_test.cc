@@ -1,0 +1,504 @@
+// The external processor over a real service, driven as Envoy does: what it forwards and releases,
+// what it leaves behind, and that its records are the guard's.
+#include "interceptors/ext_proc/service/external_processor.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "gtest/gtest.h"
+
+#include "grpc_idempotency/embedded/embedded_service.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "interceptors/ext_proc/front/grpc_wire.h"
+#include "tests/support/guarded_server.h"
+#include "tests/support/probe_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal::testing {
+namespace {
+
+using Request = Exchange::Request;
+using Response = Exchange::Response;
+using ::testing::HasSubstr;
+
+constexpr char kAct[] = "/idempotency.testing.Probe/Act";
+constexpr char kUpstream[] = "via_upstream";
+
+class Events final : public ProcessorEvents {
+ public:
+  void Ended(ExchangeResult /*result*/) override {}
+  void Misconfigured(absl::string_view /*what*/) override {}
+  void Holds(std::size_t /*exchanges*/, std::size_t /*bytes*/) override {}
+};
+
+void AddWithImports(const google::protobuf::FileDescriptor& file,
+                    google::protobuf::FileDescriptorSet& set) {
+  for (int i = 0; i < file.dependency_count(); ++i) AddWithImports(*file.dependency(i), set);
+  for (const auto& known : set.file()) {
+    if (known.name() == file.name()) return;
+  }
+  file.CopyTo(set.add_file());
+}
+
+ProcessorConfig ProbeConfig(bool described) {
+  ProcessorConfig config;
+  config.name_space = "probe";
+  config.scope = SharedScopeName{"everyone"};
+  // A recording that fails has failed soon.
+  config.recording_timeout = absl::Milliseconds(200);
+  config.closing_timeout = absl::Milliseconds(200);
+  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  if (described) {
+    google::protobuf::FileDescriptorSet set;
+    AddWithImports(*ActRequest::descriptor()->file(), set);
+    config.descriptor_sets.push_back({"probe.binpb", set.SerializeAsString()});
+  } else {
+    config.grpc_methods.push_back({"idempotency.testing.Probe/Act", std::nullopt});
+  }
+  return config;
+}
+
+std::string Framed(const google::protobuf::Message& message) {
+  std::string body;
+  AppendGrpcMessage(message.SerializeAsString(), body);
+  return body;
+}
+
+ActRequest Asking(std::int64_t amount = 1) {
+  ActRequest request;
+  request.set_account("alice");
+  request.set_amount(amount);
+  return request;
+}
+
+ActReply Answering(std::int64_t total) {
+  ActReply reply;
+  reply.set_effect("charged");
+  reply.set_total(total);
+  return reply;
+}
+
+void Set(const std::string& key, const std::string& value,
+         envoy::config::core::v3::HeaderMap& headers) {
+  auto& header = *headers.add_headers();
+  header.set_key(key);
+  header.set_raw_value(value);
+}
+
+// One stream, as Envoy opens it.
+class FakeEnvoy {
+ public:
+  explicit FakeEnvoy(const std::shared_ptr<grpc::Channel>& channel)
+      : stub_(envoy::service::ext_proc::v3::ExternalProcessor::NewStub(channel)),
+        stream_(stub_->Process(&context_)) {
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  }
+
+  void SendHeaders(const std::string& key,
+                   const std::vector<std::pair<std::string, std::string>>& more = {}) {
+    Request message;
+    auto& headers = *message.mutable_request_headers()->mutable_headers();
+    Set(":method", "POST", headers);
+    Set(":path", kAct, headers);
+    Set("content-type", "application/grpc", headers);
+    if (!key.empty()) Set("idempotency-key", key, headers);
+    for (const auto& [name, value] : more) Set(name, value, headers);
+    stream_->Write(message);
+  }
+
+  void SendBody(const std::string& body) {
+    Request message;
+    message.mutable_request_body()->set_body(body);
+    message.mutable_request_body()->set_end_of_stream(true);
+    stream_->Write(message);
+  }
+
+  // The upstream's reply, or one of Envoy's own.
+  void SendReply(const std::string& body, const std::string& code_details,
+                 const std::string& grpc_status = "0") {
+    SendReplyHeaders(code_details);
+    Request part;
+    part.mutable_response_body()->set_body(body);
+    stream_->Write(part);
+    Request trailers;
+    Set("grpc-status", grpc_status, *trailers.mutable_response_trailers()->mutable_trailers());
+    stream_->Write(trailers);
+  }
+
+  void SendReplyHeaders(const std::string& code_details) {
+    Request message;
+    auto& headers = *message.mutable_response_headers()->mutable_headers();
+    Set(":status", "200", headers);
+    Set("content-type", "application/grpc", headers);
+    if (!code_details.empty()) {
+      auto& fields =
+          *(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
+      fields["response.code_details"].set_string_value(code_details);
+      fields["upstream.request_attempt_count"].set_number_value(1);
+    }
+    stream_->Write(message);
+  }
+
+  void HalfClose() { stream_->WritesDone(); }
+  void Cancel() { context_.TryCancel(); }
+
+  // nullopt at the end of the stream.
+  std::optional<Response> Next() {
+    Response response;
+    if (!stream_->Read(&response)) return std::nullopt;
+    return response;
+  }
+
+  // The request's headers and body have left for the upstream.
+  void AwaitForwarded() {
+    const auto headers = Next();
+    ASSERT_TRUE(headers.has_value());
+    ASSERT_TRUE(headers->has_request_headers()) << headers->ShortDebugString();
+    const auto body = Next();
+    ASSERT_TRUE(body.has_value() && body->has_request_body());
+  }
+
+  grpc::Status Finish() { return stream_->Finish(); }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<envoy::service::ext_proc::v3::ExternalProcessor::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<Request, Response>> stream_;
+};
+
+std::string HeaderOf(const Response& response, const std::string& name) {
+  for (const auto& option : response.immediate_response().headers().set_headers()) {
+    if (option.header().key() == name) return option.header().raw_value();
+  }
+  return "";
+}
+
+class ExternalProcessorTest : public ::testing::Test {
+ protected:
+  explicit ExternalProcessorTest(bool described = false) {
+    EmbeddedOptions options;
+    options.migrate = true;
+    service_ = EmbeddedService::Open("sqlite:" + folder_.File("records.db"), options).value();
+    processor_ = std::make_unique<ExternalProcessor>(
+        ProcessorSettings::Make(ProbeConfig(described)).value(), service_->MakeConnection(),
+        limits_, [](const grpc::ServerContextBase&) { return absl::OkStatus(); }, events_,
+        GuardLog::Default());
+    Serve();
+  }
+
+  ~ExternalProcessorTest() override { StopServer(std::chrono::seconds(5)); }
+
+  void Serve() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(processor_.get());
+    server_ = builder.BuildAndStart();
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                   grpc::InsecureChannelCredentials());
+  }
+
+  void StopServer(std::chrono::milliseconds drain) {
+    if (server_ == nullptr) return;
+    server_->Shutdown(std::chrono::system_clock::now() + drain);
+    server_->Wait();
+    server_.reset();
+    processor_.reset();
+  }
+
+  // A first call, whose reply is released.
+  void Run(const std::string& key, std::int64_t amount, const ActReply& reply) {
+    FakeEnvoy envoy(channel_);
+    envoy.SendHeaders(key);
+    envoy.SendBody(Framed(Asking(amount)));
+    envoy.AwaitForwarded();
+    envoy.SendReply(Framed(reply), kUpstream);
+    EXPECT_TRUE(envoy.Next()->has_response_headers());
+    EXPECT_TRUE(envoy.Next()->has_response_body());
+    EXPECT_TRUE(envoy.Next()->has_response_trailers());
+    envoy.HalfClose();
+    EXPECT_FALSE(envoy.Next().has_value());
+    const grpc::Status status = envoy.Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+
+  // What a call with this key gets at once.
+  Response AnswerTo(const std::string& key, std::int64_t amount = 1) {
+    FakeEnvoy envoy(channel_);
+    envoy.SendHeaders(key);
+    envoy.SendBody(Framed(Asking(amount)));
+    const auto answer = envoy.Next();
+    envoy.HalfClose();
+    while (envoy.Next().has_value()) {
+    }
+    EXPECT_TRUE(envoy.Finish().ok());
+    return answer.value_or(Response());
+  }
+
+  // The body of a streamed replay; "" for anything else.
+  std::string ReplayOf(const std::string& key) {
+    FakeEnvoy envoy(channel_);
+    envoy.SendHeaders(key);
+    envoy.SendBody(Framed(Asking()));
+    std::string body;
+    for (bool ended = false; !ended;) {
+      const auto part = envoy.Next();
+      if (!part.has_value() || !part->has_streamed_immediate_response()) break;
+      body += part->streamed_immediate_response().body_response().body();
+      ended = part->streamed_immediate_response().has_trailers_response();
+    }
+    envoy.HalfClose();
+    while (envoy.Next().has_value()) {
+    }
+    envoy.Finish();
+    return body;
+  }
+
+  v1::RecordState StateOf(const std::string& key) {
+    const auto stub = v1::IdempotencyService::NewStub(service_->channel());
+    grpc::ClientContext context;
+    v1::GetRequest request;
+    auto& record_key = *request.mutable_record_key();
+    record_key.set_namespace_("probe");
+    record_key.set_scope("everyone");
+    record_key.set_operation(kAct);
+    record_key.set_key(key);
+    v1::GetResponse response;
+    const grpc::Status status = stub->Get(&context, request, &response);
+    return status.ok() ? response.record().state() : v1::RECORD_STATE_UNSPECIFIED;
+  }
+
+  // After the end of a stream its settlement may still be on its way.
+  v1::RecordState AwaitState(const std::string& key, v1::RecordState state) {
+    for (int i = 0; i < 1000 && StateOf(key) != state; ++i) std::this_thread::yield();
+    return StateOf(key);
+  }
+
+  TempFolder folder_;
+  Events events_;
+  ExchangeBounds::Limits limits_;
+  std::unique_ptr<EmbeddedService> service_;
+  std::unique_ptr<ExternalProcessor> processor_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(ExternalProcessorTest, ARecordedReplyIsReplayed) {
+  Run("key-1", 1, Answering(7));
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_COMPLETED);
+  EXPECT_EQ(ReplayOf("key-1"), Framed(Answering(7)));
+  EXPECT_EQ(HeaderOf(AnswerTo("key-1", 2), "grpc-status"), "9");
+}
+
+TEST_F(ExternalProcessorTest, AReplyIsReleasedOnlyWhenItIsRecorded) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(Framed(Asking()));
+  envoy.AwaitForwarded();
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_RESERVED);
+  envoy.SendReply(Framed(Answering(7)), kUpstream);
+  ASSERT_TRUE(envoy.Next()->has_response_headers());
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_COMPLETED);
+  envoy.HalfClose();
+}
+
+TEST_F(ExternalProcessorTest, OfAnEndBeforeTheReplyTheOutcomeIsUnknown) {
+  for (const bool cancelled : {false, true}) {
+    const std::string key = cancelled ? "cancelled" : "half-closed";
+    FakeEnvoy envoy(channel_);
+    envoy.SendHeaders(key);
+    envoy.SendBody(Framed(Asking()));
+    envoy.AwaitForwarded();
+    envoy.SendReplyHeaders(kUpstream);
+    if (cancelled) {
+      envoy.Cancel();
+    } else {
+      envoy.HalfClose();
+    }
+    EXPECT_FALSE(envoy.Next().has_value());
+    // Envoy takes a clean end for permission.
+    EXPECT_FALSE(envoy.Finish().ok());
+    EXPECT_EQ(AwaitState(key, v1::RECORD_STATE_UNKNOWN), v1::RECORD_STATE_UNKNOWN);
+    EXPECT_EQ(HeaderOf(AnswerTo(key), "grpc-status"), "9");
+  }
+}
+
+TEST_F(ExternalProcessorTest, AHeldReplyIsRecordedAlthoughItsCallerHasLeft) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(Framed(Asking()));
+  envoy.AwaitForwarded();
+  envoy.SendReply(Framed(Answering(7)), kUpstream);
+  ASSERT_TRUE(envoy.Next().has_value());
+  envoy.Cancel();
+  envoy.Finish();
+  EXPECT_EQ(AwaitState("key-1", v1::RECORD_STATE_COMPLETED), v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(ExternalProcessorTest, EnvoysOwnReplyIsNoOutcome) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(Framed(Asking()));
+  envoy.AwaitForwarded();
+  // A status that would be recorded if it were the upstream's.
+  envoy.SendReply("", "upstream_response_timeout", "5");
+  EXPECT_TRUE(envoy.Next()->has_response_headers());
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_UNKNOWN);
+  envoy.HalfClose();
+}
+
+TEST_F(ExternalProcessorTest, AReplyThatCannotBeRecordedIsNotReleased) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(Framed(Asking()));
+  envoy.AwaitForwarded();
+  // The store is gone.
+  service_.reset();
+  envoy.SendReply(Framed(Answering(7)), kUpstream);
+  const auto answer = envoy.Next();
+  ASSERT_TRUE(answer.has_value());
+  ASSERT_TRUE(answer->has_immediate_response()) << answer->ShortDebugString();
+  EXPECT_EQ(HeaderOf(*answer, "grpc-status"), "14");
+  envoy.HalfClose();
+}
+
+TEST_F(ExternalProcessorTest, ARefusedConnectionRunsAgain) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(Framed(Asking()));
+  envoy.AwaitForwarded();
+  envoy.SendReply("", "upstream_reset_before_response_started{remote_connection_failure|refused}",
+                  "14");
+  EXPECT_TRUE(envoy.Next()->has_response_headers());
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_RELEASED);
+  envoy.HalfClose();
+  Run("key-1", 1, Answering(8));
+}
+
+TEST_F(ExternalProcessorTest, AProxyThatDoesNotStateWhoAnsweredIsRefused) {
+  {
+    FakeEnvoy envoy(channel_);
+    envoy.SendHeaders("key-1");
+    envoy.SendBody(Framed(Asking()));
+    envoy.AwaitForwarded();
+    envoy.SendReply(Framed(Answering(7)), /*code_details=*/"");
+    const auto answer = envoy.Next();
+    ASSERT_TRUE(answer.has_value() && answer->has_immediate_response());
+    EXPECT_EQ(HeaderOf(*answer, "grpc-status"), "14");
+    EXPECT_THAT(HeaderOf(*answer, "grpc-message"), HasSubstr("does not state who answered"));
+    EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_UNKNOWN);
+    envoy.HalfClose();
+    envoy.Finish();
+  }
+  // The next call does not run.
+  FakeEnvoy next(channel_);
+  next.SendHeaders("key-2");
+  next.SendBody(Framed(Asking()));
+  EXPECT_FALSE(next.Next().has_value());
+  const grpc::Status status = next.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("response.code_details"));
+  EXPECT_EQ(StateOf("key-2"), v1::RECORD_STATE_UNSPECIFIED);
+}
+
+TEST_F(ExternalProcessorTest, ShutdownEndsWithAnErrorAndAnUnknownOutcome) {
+  FakeEnvoy waiting(channel_);
+  waiting.SendHeaders("waiting");
+  FakeEnvoy running(channel_);
+  running.SendHeaders("running");
+  running.SendBody(Framed(Asking()));
+  running.AwaitForwarded();
+  processor_->Close();
+  // Refused: its request has not left.
+  const auto refused = waiting.Next();
+  ASSERT_TRUE(refused.has_value() && refused->has_immediate_response());
+  EXPECT_EQ(HeaderOf(*refused, "grpc-status"), "14");
+  waiting.HalfClose();
+  StopServer(std::chrono::milliseconds(0));
+  EXPECT_FALSE(running.Next().has_value());
+  EXPECT_FALSE(running.Finish().ok());
+  EXPECT_EQ(StateOf("running"), v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(ExternalProcessorTest, HostileRequestsNeverLeave) {
+  const std::vector<std::vector<std::pair<std::string, std::string>>> hostile = {
+      {{"idempotency-key", "another"}},
+      {{"idempotency-key", "key-1"}},
+      {{"x-envoy-retry-on", "5xx"}},
+      {{"x-envoy-max-retries", "9"}},
+      {{":path", "/idempotency.testing.Probe/Look"}},
+      {{"content-type", "application/json"}},
+  };
+  for (const auto& headers : hostile) {
+    FakeEnvoy envoy(channel_);
+    envoy.SendHeaders("key-1", headers);
+    const auto answer = envoy.Next();
+    ASSERT_TRUE(answer.has_value() && answer->has_immediate_response()) << headers[0].first;
+    envoy.HalfClose();
+    envoy.Finish();
+  }
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_UNSPECIFIED);
+}
+
+TEST_F(ExternalProcessorTest, AViolationOfTheOrderEndsWithAnError) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendReplyHeaders(kUpstream);
+  EXPECT_FALSE(envoy.Next().has_value());
+  EXPECT_FALSE(envoy.Finish().ok());
+}
+
+class DescribedProcessorTest : public ExternalProcessorTest {
+ protected:
+  DescribedProcessorTest() : ExternalProcessorTest(/*described=*/true) {
+    GuardedServer::Options options;
+    options.connect = [this] { return service_->MakeConnection(); };
+    options.handler = [this](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+      ++runs_;
+      reply = Answering(5);
+      reply.set_secret("1234");
+      return grpc::Status::OK;
+    };
+    options.guard.scope = SharedScope("everyone");
+    options.guard.name_space = "probe";
+    guarded_ = std::make_unique<GuardedServer>(std::move(options));
+  }
+
+  std::atomic<int> runs_{0};
+  std::unique_ptr<GuardedServer> guarded_;
+};
+
+TEST_F(DescribedProcessorTest, AGuardReplaysWhatTheProcessorHasRecorded) {
+  ActReply reply = Answering(7);
+  reply.set_secret("1234");
+  Run("key-1", 1, reply);
+  const Outcome replay = ProbeClient(guarded_->address()).Act("key-1", 1);
+  EXPECT_TRUE(replay.replayed()) << replay.status.error_message();
+  EXPECT_EQ(replay.reply().total(), 7);
+  // By the option of its field.
+  EXPECT_EQ(replay.reply().secret(), "");
+  EXPECT_EQ(replay.Trailer("idempotency-content"), "redacted");
+  EXPECT_EQ(runs_, 0);
+  EXPECT_EQ(ProbeClient(guarded_->address()).Act("key-1", 2).reason(), Reason::kKeyReused);
+}
+
+TEST_F(DescribedProcessorTest, TheProcessorReplaysWhatAGuardHasRecorded) {
+  EXPECT_TRUE(ProbeClient(guarded_->address()).Act("key-1", 1).status.ok());
+  EXPECT_EQ(runs_, 1);
+  EXPECT_EQ(ReplayOf("key-1"), Framed(Answering(5)));
+  EXPECT_EQ(HeaderOf(AnswerTo("key-1", 2), "grpc-status"), "9");
+}
+
+}  // namespace
+}  // namespace idempotency::internal::testing
