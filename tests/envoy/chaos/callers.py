@@ -23,7 +23,8 @@ REASONS = {b"IN_FLIGHT": "in_flight", b"KEY_REUSED": "mismatch", b"OUTCOME_UNKNO
            b"KEY_EXPIRED": "expired", b"KEY_MISSING": "key_missing", b"KEY_INVALID": "key_invalid",
            b"REQUEST_INVALID": "invalid", b"OVERLOADED": "overloaded", b"RESERVATION_LOST": "lost",
            b"STORE_UNAVAILABLE": "unavailable"}
-SETTLED = ("reserved", "replay", "outcome_unknown")
+COMPLETED = ("reserved", "replay")
+SETTLED = (*COMPLETED, "outcome_unknown")
 # Codes of the service that are recorded.
 RECORDED = ("OK", "FAILED_PRECONDITION")
 
@@ -79,7 +80,7 @@ class Callers:
                                    "other" if other else "one", stay)
                 with self._lock:
                     self._keys.add(key)
-                    if answer in SETTLED:
+                    if answer in COMPLETED:
                         self._certain.add(key)
                     self.done += 1
                 if answer == "none":
