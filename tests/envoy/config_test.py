@@ -244,6 +244,19 @@ class ConfigTest(unittest.TestCase):
         (policy,) = [one for one in objects if one["kind"] == "EnvoyExtensionPolicy"]
         self.assertEqual(len(policy["spec"]["targetRefs"]), 2)
 
+    def test_no_text_ends_its_scalar(self):
+        nasty = 'a"b\\c\n  d: e\t# \x7f \u00fc: {x}'
+        flags = ("--methods=a.B/C", "--upstream=127.0.0.1:1", "--processor=127.0.0.1:2")
+        listener = yaml.safe_load(envoy.ctl_text(*flags, f"--tls_cert={nasty}", "--tls_key=k"))[
+            "static_resources"]["listeners"][0]
+        tls = listener["filter_chains"][0]["transport_socket"]["typed_config"]["common_tls_context"]
+        self.assertEqual(tls["tls_certificates"][0]["certificate_chain"]["filename"], nasty)
+        istio = yaml.safe_load(envoy.ctl_text(*flags, "--format=istio", f"--workload=app={nasty}"))
+        self.assertEqual(istio["spec"]["workloadSelector"]["labels"], {"app": nasty})
+        objects = yaml.safe_load_all(envoy.ctl_text(*flags, "--format=envoy-gateway",
+                                                    f"--gateway={nasty}"))
+        self.assertEqual(next(objects)["spec"]["parentRefs"], [{"name": nasty}])
+
     def test_wrong_flags_are_refused(self):
         addresses = ("--upstream=127.0.0.1:1", "--processor=127.0.0.1:2")
         file = str(golden.descriptors(self.folder))

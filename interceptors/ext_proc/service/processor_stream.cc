@@ -24,35 +24,35 @@ ProcessorStream::~ProcessorStream() { bounds_.Leave(held_); }
 
 void ProcessorStream::Start() {
   self_ = shared_from_this();
-  Apply([](GuardedExchange&) {});
+  Apply([](GuardedExchange&, Transfers&) {});
 }
 
 void ProcessorStream::Refuse(const absl::Status& why) {
-  Apply([&](GuardedExchange& exchange) { exchange.Refuse(why); });
+  Apply([&](GuardedExchange& exchange, Transfers&) { exchange.Refuse(why); });
 }
 
 void ProcessorStream::OnReadDone(bool ok) {
-  Apply([&](GuardedExchange& exchange) {
-    reading_ = false;
+  Apply([&](GuardedExchange& exchange, Transfers& transfers) {
+    transfers.reading = false;
     if (ok) {
       exchange.OnMessage(std::move(read_));
       read_.Clear();
     } else {
-      half_closed_ = true;
+      transfers.half_closed = true;
       exchange.OnEndOfStream();
     }
   });
 }
 
 void ProcessorStream::OnWriteDone(bool ok) {
-  Apply([&](GuardedExchange& exchange) {
-    writing_ = false;
+  Apply([&](GuardedExchange& exchange, Transfers& transfers) {
+    transfers.writing = false;
     if (!ok) exchange.OnEndOfStream();
   });
 }
 
 void ProcessorStream::OnCancel() {
-  Apply([](GuardedExchange& exchange) { exchange.OnEndOfStream(); });
+  Apply([](GuardedExchange& exchange, Transfers&) { exchange.OnEndOfStream(); });
 }
 
 void ProcessorStream::OnDone() {
@@ -67,7 +67,7 @@ void ProcessorStream::Apply(const Change& change) {
   Next next;
   {
     MutexLock lock(mutex_);
-    change(exchange_);
+    change(exchange_, transfers_);
     next = Step();
   }
   Do(std::move(next));
@@ -94,19 +94,19 @@ ProcessorStream::Next ProcessorStream::Step() {
   if (finished_) return next;
   const std::optional<absl::Status>& end = exchange_.end();
   const bool broken = end.has_value() && !end->ok();
-  if (!writing_ && !broken) {
+  if (!transfers_.writing && !broken) {
     if (std::optional<Exchange::Response> response = exchange_.TakeResponse()) {
       write_ = *std::move(response);
-      writing_ = true;
+      transfers_.writing = true;
       next.write = true;
     }
   }
-  if (!reading_ && !half_closed_ && !end.has_value() &&
+  if (!transfers_.reading && !transfers_.half_closed && !end.has_value() &&
       exchange_.response_bytes() <= kMaxUnwrittenBytes) {
-    reading_ = true;
+    transfers_.reading = true;
     next.read = true;
   }
-  if (end.has_value() && !writing_ && starting_ == 0 && !next.read) {
+  if (end.has_value() && !transfers_.writing && starting_ == 0 && !next.read) {
     finished_ = true;
     finish_with_ = *end;
     next.finish = true;
@@ -149,12 +149,13 @@ void ProcessorStream::Perform(GuardedExchange::Task task) {
       settings = exchange_.shared_settings();
     }
     guard_.Perform(settings, std::move(*admit), [self](Admission::Decision decision) {
-      self->Apply([&](GuardedExchange& exchange) { exchange.OnDecision(std::move(decision)); });
+      self->Apply(
+          [&](GuardedExchange& exchange, Transfers&) { exchange.OnDecision(std::move(decision)); });
     });
     return;
   }
   const auto settled = [self](const Settlement::Outcome& outcome) {
-    self->Apply([&](GuardedExchange& exchange) { exchange.OnSettled(outcome); });
+    self->Apply([&](GuardedExchange& exchange, Transfers&) { exchange.OnSettled(outcome); });
   };
   if (auto* settle = std::get_if<GuardedExchange::Settle>(&task)) {
     ExchangeGuard::Perform(std::move(*settle), settled);

@@ -42,6 +42,13 @@ class ProcessorStream final : public grpc::ServerBidiReactor<Exchange::Request, 
   void OnDone() override;
 
  private:
+  // What gRPC is doing.
+  struct Transfers {
+    bool reading = false;
+    bool writing = false;
+    // The proxy sends nothing more.
+    bool half_closed = false;
+  };
   // Actions for after the lock is released.
   struct Next {
     bool read = false;
@@ -63,15 +70,13 @@ class ProcessorStream final : public grpc::ServerBidiReactor<Exchange::Request, 
   const Callbacks callbacks_;
   std::shared_ptr<ProcessorStream> self_;
 
-  // Owned by gRPC while reading_ and writing_ are set.
+  // Owned by gRPC while it reads and writes.
   Exchange::Request read_;
   Exchange::Response write_;
 
   Mutex mutex_;
   GuardedExchange exchange_ ABSL_GUARDED_BY(mutex_);
-  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  Transfers transfers_ ABSL_GUARDED_BY(mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   // Threads that are about to start a read or a write.
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;

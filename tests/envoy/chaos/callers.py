@@ -4,6 +4,7 @@ sometimes with another request, and sometimes leave."""
 import itertools
 import random
 import threading
+from concurrent import futures
 
 from ..grpc_call import channel, reply_to, start
 from .history import digest, record_of
@@ -22,7 +23,8 @@ REASONS = {b"IN_FLIGHT": "in_flight", b"KEY_REUSED": "mismatch", b"OUTCOME_UNKNO
            b"KEY_EXPIRED": "expired", b"KEY_MISSING": "key_missing", b"KEY_INVALID": "key_invalid",
            b"REQUEST_INVALID": "invalid", b"OVERLOADED": "overloaded", b"RESERVATION_LOST": "lost",
            b"STORE_UNAVAILABLE": "unavailable"}
-SETTLED = ("reserved", "replay", "outcome_unknown")
+COMPLETED = ("reserved", "replay")
+SETTLED = (*COMPLETED, "outcome_unknown")
 # Codes of the service that are recorded.
 RECORDED = ("OK", "FAILED_PRECONDITION")
 
@@ -48,7 +50,7 @@ class Callers:
         self._address, self._history, self._seed = address, history, seed
         self._calls = calls
         self._next = itertools.count()
-        self._keys = set()
+        self._keys, self._certain = set(), set()
         self._lock = threading.Lock()
         self._paused = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(n,), name=f"caller-{n}")
@@ -78,6 +80,8 @@ class Callers:
                                    "other" if other else "one", stay)
                 with self._lock:
                     self._keys.add(key)
+                    if answer in COMPLETED:
+                        self._certain.add(key)
                     self.done += 1
                 if answer == "none":
                     self._paused.wait(AWAY_S)  # Envoy or the service is away
@@ -96,16 +100,30 @@ class Callers:
         self._history.write(event, id=name, **fields)
         return fields["verdict"]
 
-    def settle(self, tries=400):
-        """Calls each key until its outcome is certain; the keys without a certain outcome."""
-        open_keys = sorted(self._keys)
-        with channel(self._address) as on:
-            for turn in range(tries):
-                # Another caller may have been the first one with a key, with the other request.
-                open_keys = [key for key in open_keys if not any(
-                    self.call(on, "settler", f"settle-{turn}-{key}-{request}", key, request) in SETTLED
-                    for request in ("one", "other"))]
-                if not open_keys:
-                    break
-                self._paused.wait(0.1)
-        return open_keys
+    def settle(self, within_s=120):
+        """Calls each key whose outcome is not certain until it is; the keys without a certain
+        outcome in this time. As many at a time as before: the checker gives the system ten seconds."""
+        end = threading.Event()
+        timer = threading.Timer(within_s, end.set)
+        timer.start()
+        try:
+            with channel(self._address) as on, futures.ThreadPoolExecutor(
+                    len(self._threads), "settler") as pool:
+                keys = sorted(self._keys - self._certain)
+                return [key for key, settled in
+                        zip(keys, pool.map(lambda key: self._settle(on, key, end), keys))
+                        if not settled]
+        finally:
+            timer.cancel()
+
+    def _settle(self, on, key, end):
+        turn = 0
+        while not end.is_set():
+            # Another caller may have been the first one with a key, with the other request.
+            for request in ("one", "other"):
+                name = f"settle-{turn}-{key}-{request}"
+                if self.call(on, "settler", name, key, request) in SETTLED:
+                    return True
+            turn += 1
+            end.wait(0.1)
+        return False
