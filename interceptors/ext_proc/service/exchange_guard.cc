@@ -41,8 +41,8 @@ void ExchangeGuard::Perform(const std::shared_ptr<const ProcessorSettings>& sett
   auto held = std::make_shared<const OperationWithSettings>(
       OperationWithSettings{settings, std::move(operation)});
   const GuardedOperation* const shared = &held->operation;
-  Admission::Admit(std::shared_ptr<const GuardedOperation>(held, shared),
-                   std::move(admit.request), After(now, longest), std::move(done));
+  Admission::Admit(std::shared_ptr<const GuardedOperation>(held, shared), std::move(admit.request),
+                   After(now, longest), std::move(done));
 }
 
 void ExchangeGuard::Perform(GuardedExchange::Settle settle, Settlement::Done done) {
