@@ -35,6 +35,8 @@ POLICY = f"""grpc_methods {{
       lease {{ seconds: {LEASE_MS // 1000} }}
     }}
   }}"""
+# Of each kind, also in a short run: not every fault meets a call.
+MIN_OF_EACH_KIND = 4
 # Between two faults, and the time for which a process is frozen.
 MAX_QUIET_S = 3.0
 FREEZE_S = (0.2, 3.0)
@@ -108,8 +110,8 @@ class Faults:
         self._system.service.kill()
         self._system.start_service()
 
-    def run(self, is_running):
-        """Each kind in turn, in an order that the seed draws."""
+    def run(self, is_running, enough):
+        """Each kind in turn, in an order that the seed draws; sets `enough`."""
         while is_running():
             kinds = list(self.kinds)
             self._draw.shuffle(kinds)
@@ -120,6 +122,8 @@ class Faults:
                 since = time.monotonic_ns()
                 self.kinds[kind]()
                 self.counts[kind] = self.counts.get(kind, 0) + 1
+                if min(self.counts.get(one, 0) for one in self.kinds) >= MIN_OF_EACH_KIND:
+                    enough.set()
                 self._history.write("fault", kind=kind, target=kind.partition("_")[2],
                                     **{"t": since, "until": time.monotonic_ns()})
 
@@ -136,7 +140,7 @@ def campaign(folder, arguments):
         faults = Faults(system, history, arguments.seed)
         began = time.monotonic()
         callers.start()
-        faults.run(callers.is_running)
+        faults.run(callers.is_running, callers.enough_faults)
         callers.join()
         history.write("phase", phase="faults_ended")
         print(f"{callers.done} calls and {sum(faults.counts.values())} faults "

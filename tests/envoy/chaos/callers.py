@@ -44,7 +44,7 @@ def answer_of(reply, key):
 
 
 class Callers:
-    """`calls` calls of `threads` threads, then a call for each key until its outcome is certain."""
+    """At least `calls` calls of `threads` threads, then a call for each key until its outcome is certain."""
 
     def __init__(self, address, history, seed, calls, threads=24):
         self._address, self._history, self._seed = address, history, seed
@@ -53,6 +53,8 @@ class Callers:
         self._keys, self._certain = set(), set()
         self._lock = threading.Lock()
         self._paused = threading.Event()
+        # Set once there have been enough faults: a short run goes on until then.
+        self.enough_faults = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(n,), name=f"caller-{n}")
                          for n in range(threads)]
         self.done = 0
@@ -71,7 +73,8 @@ class Callers:
     def _run(self, number):
         draw = random.Random(f"{self._seed} {number}")
         with channel(self._address) as on:
-            while (index := next(self._next)) < self._calls:
+            while ((index := next(self._next)) < self._calls
+                   or not self.enough_faults.is_set()):
                 # Each key is drawn about four times, while it is in the window.
                 key = f"key-{self._seed}-{index // 4 + draw.randrange(WINDOW)}"
                 other = draw.random() < SHARE_OTHER_REQUEST
