@@ -41,61 +41,37 @@ class HealthService::CheckCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { std::unique_ptr<CheckCall>(this).reset(); }
 };
 
-// Deletes itself when gRPC is done with it. Its state belongs to the service's lock, under which
-// its functions are called; none of gRPC's calls back from them.
+// Deletes itself when gRPC is done with it.
 class HealthService::WatchCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
+  // Guarded by the service's lock.
+  struct State {
+    Status status = HealthCheckResponse::UNKNOWN;
+    std::optional<Status> sent;
+    bool writing = false;
+    // The caller has gone.
+    bool over = false;
+    bool finished = false;
+    // Owned by gRPC while `writing` is set.
+    grpc::ByteBuffer message;
+  };
+
   WatchCall(HealthService& service, std::string name) : service_(service), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
+  State& state() { return state_; }
 
-  void Publish(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(service_.mutex_) {
-    status_ = status;
-    Step();
-  }
-
-  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(service_.mutex_) {
-    MutexLock lock(service_.mutex_);
-    writing_ = false;
-    if (!ok) over_ = true;
-    Step();
-  }
-  void OnCancel() override ABSL_LOCKS_EXCLUDED(service_.mutex_) {
-    MutexLock lock(service_.mutex_);
-    over_ = true;
-    Step();
-  }
-  void OnDone() override ABSL_LOCKS_EXCLUDED(service_.mutex_) {
-    {
-      MutexLock lock(service_.mutex_);
-      service_.watches_.erase(this);
-    }
+  void OnWriteDone(bool ok) override { service_.OnWritten(*this, ok); }
+  void OnCancel() override { service_.OnGone(*this); }
+  void OnDone() override {
+    service_.Remove(*this);
     std::unique_ptr<WatchCall>(this).reset();
   }
 
  private:
-  void Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(service_.mutex_) {
-    if (writing_ || finished_) return;
-    if (over_) {
-      finished_ = true;
-      Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the caller has gone"));
-    } else if (sent_ != status_) {
-      sent_ = status_;
-      writing_ = true;
-      Serialise(status_, &message_);
-      StartWrite(&message_);
-    }
-  }
-
   HealthService& service_;
   const std::string name_;
-  Status status_ = HealthCheckResponse::UNKNOWN;
-  std::optional<Status> sent_;
-  bool writing_ = false;
-  bool over_ = false;
-  bool finished_ = false;
-  // Owned by gRPC while writing_ is set.
-  grpc::ByteBuffer message_;
+  State state_;
 };
 
 void HealthService::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
@@ -146,13 +122,15 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::BeginWatch(grpc::Byte
   std::optional<std::string> name = NameIn(request);
   // It deletes itself in OnDone.
   auto* const watch = std::make_unique<WatchCall>(*this, name.value_or(std::string())).release();
+  MutexLock lock(mutex_);
   if (!name) {
+    // Its caller may go before it has received this.
+    watch->state().finished = true;
     watch->Finish(Unreadable());
     return watch;
   }
-  MutexLock lock(mutex_);
   watches_.insert(watch);
-  watch->Publish(StatusOf(*name));
+  Publish(*watch, StatusOf(*name));
   return watch;
 }
 
@@ -165,8 +143,46 @@ void HealthService::Set(const std::string& name, Status status) {
   if (shut_down_) return;
   statuses_[name] = status;
   for (WatchCall* const watch : watches_) {
-    if (watch->name() == name) watch->Publish(status);
+    if (watch->name() == name) Publish(*watch, status);
   }
+}
+
+void HealthService::Publish(WatchCall& watch, Status status) {
+  watch.state().status = status;
+  Step(watch);
+}
+
+// gRPC calls back from neither of the two.
+void HealthService::Step(WatchCall& watch) {
+  WatchCall::State& state = watch.state();
+  if (state.writing || state.finished) return;
+  if (state.over) {
+    state.finished = true;
+    watch.Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the caller has gone"));
+  } else if (state.sent != state.status) {
+    state.sent = state.status;
+    state.writing = true;
+    Serialise(state.status, &state.message);
+    watch.StartWrite(&state.message);
+  }
+}
+
+void HealthService::OnWritten(WatchCall& watch, bool ok) {
+  MutexLock lock(mutex_);
+  watch.state().writing = false;
+  if (!ok) watch.state().over = true;
+  Step(watch);
+}
+
+void HealthService::OnGone(WatchCall& watch) {
+  MutexLock lock(mutex_);
+  watch.state().over = true;
+  Step(watch);
+}
+
+void HealthService::Remove(WatchCall& watch) {
+  MutexLock lock(mutex_);
+  watches_.erase(&watch);
 }
 
 }  // namespace idempotency::internal

@@ -56,6 +56,13 @@ class HealthService final : public grpc::HealthCheckServiceInterface {
   Status StatusOf(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Set(const std::string& name, Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void Publish(WatchCall& watch, Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends what the watch has not sent yet, or ends it.
+  void Step(WatchCall& watch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnWritten(WatchCall& watch, bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnGone(WatchCall& watch) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Remove(WatchCall& watch) ABSL_LOCKS_EXCLUDED(mutex_);
+
   Methods rpc_;
   Mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
