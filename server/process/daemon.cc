@@ -201,7 +201,10 @@ absl::Status Daemon::StartExtProc(const MakeFurtherService& make) {
   bounded.connection_grace = limits::kDefaultMaxLease;
   auto listener = GrpcListener::Start(
       *options_.ext_proc, credentials_->credentials(), bounded,
-      [this](grpc::ServerBuilder& builder) { ext_proc_->Register(builder); }, metrics_,
+      [this](grpc::ServerBuilder& builder, QueuedMethods& /*methods*/) {
+        ext_proc_->Register(builder);
+      },
+      metrics_,
       [this](const absl::Status& why) { stop_->Ask(why); });
   if (!listener.ok()) return listener.status();
   ext_proc_listener_ = *std::move(listener);
