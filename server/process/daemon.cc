@@ -204,8 +204,7 @@ absl::Status Daemon::StartExtProc(const MakeFurtherService& make) {
       [this](grpc::ServerBuilder& builder, QueuedMethods& /*methods*/) {
         ext_proc_->Register(builder);
       },
-      metrics_,
-      [this](const absl::Status& why) { stop_->Ask(why); });
+      metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
   if (!listener.ok()) return listener.status();
   ext_proc_listener_ = *std::move(listener);
   return absl::OkStatus();
