@@ -29,9 +29,6 @@ ABSL_FLAG(std::string, embedded_store, "",
 ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's receipt.");
 ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
           "Size of the guard's replay cache; 0 queries idempotencyd each time.");
-ABSL_FLAG(bool, single_polling_thread, false,
-          "Whether one thread of gRPC's callback API serves the process, as "
-          "GuardThreads::single_polling_thread.");
 
 namespace idempotency::internal::bench {
 namespace {
@@ -64,7 +61,6 @@ class Serving {
     options.name_space = "bench";
     options.scope = SharedScope("everybody");
     options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
-    options.threads.single_polling_thread = absl::GetFlag(FLAGS_single_polling_thread);
     options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
     auto guard = CreateGuard(std::move(options));
     OrExit(guard.status());

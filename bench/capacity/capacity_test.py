@@ -248,7 +248,7 @@ class Report(unittest.TestCase):
     def test_what_was_not_measured_has_no_number(self):
         text, _ = report.page(FIGURES)
         self.assertIn("| one Redis | not measured |", text)
-        self.assertIn("| distributed Postgres | not measured", text)
+        self.assertIn("| Redis Cluster | not measured", text)
 
     def test_figures_of_a_busy_machine_say_so(self):
         document = copy.deepcopy(DOCUMENT)

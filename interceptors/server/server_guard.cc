@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/any.pb.h"
 
-#include "core/application_log.h"
 #include "core/clock.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/client/connection_factory.h"
@@ -33,7 +32,6 @@
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/reservation/reservation_client.h"
 #include "interceptors/server/threads/awaited.h"
-#include "interceptors/server/threads/single_polling_thread.h"
 
 namespace idempotency {
 namespace internal {
@@ -70,18 +68,6 @@ ServerGuard::Begun Contained(std::shared_ptr<GuardLog> log, const std::string& o
   };
 }
 
-std::shared_ptr<SinglePollingThread> PollingThread(const GuardThreads& threads,
-                                                   const LogSink& log) {
-  if (!threads.single_polling_thread) return nullptr;
-  std::shared_ptr<SinglePollingThread> single = SinglePollingThread::Share();
-  if (single == nullptr) {
-    ApplicationLog(log).Write(LogSeverity::kWarning,
-                              "GuardThreads.single_polling_thread has no effect: the threads of "
-                              "gRPC's callback API are not free; check for reactions that block");
-  }
-  return single;
-}
-
 class Guard final : public ServerGuard {
  public:
   // `cache` is nullptr while it is off.
@@ -90,7 +76,6 @@ class Guard final : public ServerGuard {
       : options_(std::move(options)),
         cache_(std::move(cache)),
         log_(std::make_shared<GuardLog>(options_.log)),
-        polling_thread_(PollingThread(options_.threads, options_.log)),
         pools_(options_.threads),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout,
                       cache_, std::make_unique<TimerThread>(), ReserveLimits(), log_) {
@@ -158,8 +143,6 @@ class Guard final : public ServerGuard {
   const GuardOptions options_;
   const std::shared_ptr<ReplayCache> cache_;
   const std::shared_ptr<GuardLog> log_;
-  // nullptr unless the option is on.
-  const std::shared_ptr<SinglePollingThread> polling_thread_;
   // Before the reservations, whose timers give it tasks until they end.
   WorkerPools pools_;
   ReservationClient reservations_;

@@ -36,18 +36,6 @@ struct GuardThreads {
   // Run reply loaders ("guard-load-1", ...). Over the limit: OVERLOADED. 8: under
   // REPLY_REFERENCE each replay reads from the application's database.
   int loaders = 8;
-
-  // While the guard exists, one thread of gRPC's callback API runs all reactions of the process,
-  // and the others are held. A lone guarded call then makes a third of the switches of threads in
-  // this process: all of gRPC's threads poll one queue, and one that leaves it to run a reaction
-  // wakes another. For services with few calls at a time: with 64 in flight one thread may carry
-  // a third fewer calls per second (docs/adr/0048-fewer-hand-overs.md). And only for processes none
-  // of whose reactions, callbacks and unguarded callback handlers block, as gRPC requires: one that
-  // blocks stops every call of the process until it returns. The code of the kinds above, the
-  // handlers of guarded callback methods and those of the sync API may block. Guards of a process
-  // share it. If gRPC does not release its threads within 5 s, the guard logs a warning and they
-  // stay as they are. false: the application may have such code.
-  bool single_polling_thread = false;
 };
 
 }  // namespace idempotency
