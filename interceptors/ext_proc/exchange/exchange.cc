@@ -119,16 +119,14 @@ Exchange::Event Exchange::OnReplyPart(Request& message) {
     reply_.trailers = HeaderList(message.response_trailers().trailers());
     return ReplyComplete();
   }
-  const bool ends = message.response_body().end_of_stream();
-  if (reply_begun_ && !reply_.body.empty()) {
-    // The last part is held until the next one shows that it was not the end.
-    SendBody(/*of_reply=*/true, std::move(reply_.body), /*end_of_stream=*/false);
-    reply_.body.clear();
-  }
   reply_.body += message.response_body().body();
   reply_.has_body = true;
-  if (ends) return ReplyComplete();
-  if (reply_.bytes() > bounds_.max_reply_bytes) StopHoldingReply();
+  if (message.response_body().end_of_stream()) return ReplyComplete();
+  if (reply_begun_) {
+    SendAllButLastByte();
+  } else if (reply_.bytes() > bounds_.max_reply_bytes) {
+    StopHoldingReply();
+  }
   return Event::kNone;
 }
 
@@ -136,8 +134,18 @@ void Exchange::StopHoldingReply() {
   if (phase_ != Phase::kHoldingReply || reply_begun_) return;
   reply_begun_ = true;
   Send(ReplyHeadersResponse({}, {}));
+  SendAllButLastByte();
+}
+
+// The end of the stream may arrive alone, after the last byte. With a content-length, a client that
+// has that byte has the whole reply.
+void Exchange::SendAllButLastByte() {
+  // Envoy resets a stream that gets a body which it has not sent.
+  if (reply_.body.size() < 2) return;
+  std::string last(1, reply_.body.back());
+  reply_.body.pop_back();
   SendBody(/*of_reply=*/true, std::move(reply_.body), /*end_of_stream=*/false);
-  reply_.body.clear();
+  reply_.body = std::move(last);
 }
 
 Exchange::Event Exchange::ReplyComplete() {

@@ -73,7 +73,8 @@ class Exchange {
   bool MayStream() const { return phase_ < Phase::kForwarded; }
   // A part of the reply has left, and no other response can take its place.
   bool ReplyHasBegun() const { return reply_begun_; }
-  // Passes on what is held of an incomplete reply, to free its memory, and then all but its end.
+  // Passes on what is held of an incomplete reply, to free its memory, and then all but its last
+  // byte and its end.
   void StopHoldingReply();
 
   const HttpMessage& request() const { return request_; }
@@ -121,6 +122,7 @@ class Exchange {
   Event OnPassing(Request& message);
   Event RequestComplete();
   Event ReplyComplete();
+  void SendAllButLastByte();
 
   void SendBody(bool of_reply, std::string body, bool end_of_stream);
   void Send(Response response);
