@@ -440,6 +440,7 @@ TEST_F(ExternalProcessorTest, HostileRequestsNeverLeave) {
       {{"x-envoy-max-retries", "9"}},
       {{":path", "/idempotency.testing.Probe/Look"}},
       {{"content-type", "application/json"}},
+      {{":authority", "a.example"}, {":authority", "b.example"}},
   };
   for (const auto& headers : hostile) {
     FakeEnvoy envoy(channel_);

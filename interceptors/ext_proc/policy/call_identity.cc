@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -59,6 +61,20 @@ Fingerprint Exact(std::vector<std::string_view> parts, const NamedMetadata& name
   return ExactFingerprint(parts);
 }
 
+std::string_view DefaultPortOf(std::string_view scheme) {
+  if (scheme == "https") return ":443";
+  return scheme == "http" ? ":80" : "";
+}
+
+// Spellings of one host are one host.
+std::string HostOf(const HeaderList& headers) {
+  std::string host =
+      absl::AsciiStrToLower(AbslView(headers.OnlyValueOf(":authority").value_or("")));
+  const std::string_view port = DefaultPortOf(headers.OnlyValueOf(":scheme").value_or(""));
+  if (absl::EndsWith(host, AbslView(port))) host.resize(host.size() - port.size());
+  return host;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> KeyOf(const GuardedRoute& route, const HeaderList& headers,
@@ -106,7 +122,8 @@ std::vector<Fingerprint> HttpFingerprints(const GuardedRoute& route, const HttpM
   const auto value = [&](std::string_view name) {
     return request.headers.OnlyValueOf(name).value_or("");
   };
-  return {Exact({value(":method"), value(":path"), value("content-type"), request.body},
+  const std::string host = HostOf(request.headers);
+  return {Exact({value(":method"), host, value(":path"), value("content-type"), request.body},
                 MetadataOf(route, request.headers))};
 }
 
