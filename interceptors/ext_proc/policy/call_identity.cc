@@ -12,6 +12,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/idempotency_key.h"
+#include "interceptors/ext_proc/exchange/content_coding.h"
 #include "interceptors/ext_proc/front/grpc_front.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "interceptors/ext_proc/request/exact_fingerprint.h"
@@ -123,8 +124,10 @@ std::vector<Fingerprint> HttpFingerprints(const GuardedRoute& route, const HttpM
     return request.headers.OnlyValueOf(name).value_or("");
   };
   const std::string host = HostOf(request.headers);
-  return {Exact({value(":method"), host, value(":path"), value("content-type"), request.body},
-                MetadataOf(route, request.headers))};
+  const std::string codings = ContentCodings(request.headers);
+  return {
+      Exact({value(":method"), host, value(":path"), value("content-type"), codings, request.body},
+            MetadataOf(route, request.headers))};
 }
 
 }  // namespace idempotency::internal

@@ -41,5 +41,17 @@ TEST(CallIdentityTest, SpellingsOfOneHostAreOneRequest) {
   EXPECT_NE(DigestAt("http", "a.example"), DigestAt("http", "a.example:443"));
 }
 
+TEST(CallIdentityTest, AnotherContentEncodingIsAnotherRequestOfHttp) {
+  const std::string plain = DigestOf({});
+  const std::string gzip = DigestOf({{"content-encoding", "gzip"}});
+  EXPECT_NE(gzip, plain);
+  EXPECT_NE(gzip, DigestOf({{"content-encoding", "br"}}));
+  EXPECT_NE(gzip, DigestOf({{"content-encoding", "gzip"}, {"content-encoding", "br"}}));
+  EXPECT_EQ(gzip, DigestOf({{"content-encoding", "GZip"}}));
+  EXPECT_EQ(plain, DigestOf({{"content-encoding", "identity"}}));
+  EXPECT_EQ(DigestOf({{"content-encoding", "gzip, br"}}),
+            DigestOf({{"content-encoding", "gzip"}, {"content-encoding", "br"}}));
+}
+
 }  // namespace
 }  // namespace idempotency::internal
