@@ -27,7 +27,7 @@ struct NamedMetadata {
   FingerprintInput::Metadata entries;
 };
 
-NamedMetadata MetadataOf(const GuardedRoute& route, const HeaderList& headers) {
+absl::StatusOr<NamedMetadata> MetadataOf(const GuardedRoute& route, const HeaderList& headers) {
   NamedMetadata named;
   for (const std::string& name : route.policy.fingerprint_metadata) {
     for (const std::string_view value : headers.ValuesOf(name)) {
@@ -38,10 +38,21 @@ NamedMetadata MetadataOf(const GuardedRoute& route, const HeaderList& headers) {
       }
       for (const absl::string_view part : absl::StrSplit(AbslView(value), ',')) {
         std::optional<std::string> bytes = DecodeBinaryHeader({part.data(), part.size()});
-        named.decoded.push_back(std::make_unique<std::string>(std::move(bytes).value_or("")));
+        if (!bytes.has_value()) return InvalidField(name, "is not base64");
+        named.decoded.push_back(std::make_unique<std::string>(*std::move(bytes)));
         values.emplace_back(*named.decoded.back());
       }
     }
+  }
+  return named;
+}
+
+// The same of HTTP, which has no binary values.
+NamedMetadata HeadersOf(const GuardedRoute& route, const HeaderList& headers) {
+  NamedMetadata named;
+  for (const std::string& name : route.policy.fingerprint_metadata) {
+    std::vector<std::string_view> values = headers.ValuesOf(name);
+    if (!values.empty()) named.entries[name] = std::move(values);
   }
   return named;
 }
@@ -108,13 +119,14 @@ absl::StatusOr<std::vector<Fingerprint>> GrpcFingerprints(const GuardedRoute& ro
                                                           std::string_view operation,
                                                           const HeaderList& headers,
                                                           const GrpcCall& call) {
-  const NamedMetadata named = MetadataOf(route, headers);
+  const absl::StatusOr<NamedMetadata> named = MetadataOf(route, headers);
+  if (!named.ok()) return named.status();
   if (call.message == nullptr) {
-    return std::vector<Fingerprint>{Exact({operation, call.bytes}, named)};
+    return std::vector<Fingerprint>{Exact({operation, call.bytes}, *named)};
   }
   const FieldPath key_field = route.key_field.has_value() ? route.key_field->path() : FieldPath();
   std::vector<Fingerprint> fingerprints = {
-      FingerprintV1({operation, *call.message, key_field, named.entries})};
+      FingerprintV1({operation, *call.message, key_field, named->entries})};
   if (fingerprints[0].digest.empty()) return InvalidField("request", "is nested too deeply");
   return fingerprints;
 }
@@ -127,7 +139,7 @@ std::vector<Fingerprint> HttpFingerprints(const GuardedRoute& route, const HttpM
   const std::string codings = ContentCodings(request.headers);
   return {
       Exact({value(":method"), host, value(":path"), value("content-type"), codings, request.body},
-            MetadataOf(route, request.headers))};
+            HeadersOf(route, request.headers))};
 }
 
 }  // namespace idempotency::internal

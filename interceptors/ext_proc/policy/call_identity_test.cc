@@ -53,5 +53,18 @@ TEST(CallIdentityTest, AnotherContentEncodingIsAnotherRequestOfHttp) {
             DigestOf({{"content-encoding", "gzip"}, {"content-encoding", "br"}}));
 }
 
+TEST(CallIdentityTest, AMalformedBinaryEntryIsRefused) {
+  GuardedRoute route;
+  route.policy.fingerprint_metadata = {"x-tenant-bin"};
+  const GrpcCall call;
+  const auto fingerprints = [&](const std::string& value) {
+    return GrpcFingerprints(route, "/p.S/M", HeaderList({{"x-tenant-bin", value}}), call);
+  };
+  ASSERT_TRUE(fingerprints("").ok());
+  ASSERT_TRUE(fingerprints("AAH/").ok());
+  EXPECT_NE((*fingerprints("AAH/"))[0].digest, (*fingerprints(""))[0].digest);
+  EXPECT_EQ(ReasonOf(fingerprints("AAH/,%").status()), Reason::kRequestInvalid);
+}
+
 }  // namespace
 }  // namespace idempotency::internal
