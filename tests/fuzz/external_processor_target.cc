@@ -55,7 +55,7 @@ void Drain(GuardedExchange& exchange, int& admissions) {
             "nothing is forwarded without a reservation");
   }
   Require(admissions <= 1, "a request is admitted once");
-  Require(exchange.held_bytes() <= 4 * kMaxRequestBytes + (1 << 17), "what is held is bounded");
+  Require(exchange.held().bytes <= 4 * kMaxRequestBytes + (1 << 17), "what is held is bounded");
 }
 
 void Decide(Input& input, GuardedExchange& exchange, int& admissions) {
