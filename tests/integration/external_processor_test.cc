@@ -117,9 +117,7 @@ class FakeEnvoy {
  public:
   explicit FakeEnvoy(const std::shared_ptr<grpc::Channel>& channel)
       : stub_(envoy::service::ext_proc::v3::ExternalProcessor::NewStub(channel)),
-        stream_(stub_->Process(&context_)) {
-    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  }
+        stream_(stub_->Process(WithDeadline(context_))) {}
 
   void SendHeaders(const std::string& key,
                    const std::vector<std::pair<std::string, std::string>>& more = {}) {
@@ -188,6 +186,11 @@ class FakeEnvoy {
   grpc::Status Finish() { return stream_->Finish(); }
 
  private:
+  static grpc::ClientContext* WithDeadline(grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    return &context;
+  }
+
   grpc::ClientContext context_;
   std::unique_ptr<envoy::service::ext_proc::v3::ExternalProcessor::Stub> stub_;
   std::unique_ptr<grpc::ClientReaderWriter<Request, Response>> stream_;
@@ -509,6 +512,8 @@ TEST_F(ScopedProcessorTest, AScopeThatFillsItsShareLeavesRoomForAnother) {
   FakeEnvoy one_more(channel_);
   one_more.SendHeaders("key-4", {{"x-tenant", "a"}});
   one_more.SendBody(std::string(kPart, 'x'), /*end_of_stream=*/false);
+  // With room it would be refused for its content.
+  one_more.SendBody("");
   const auto refused = one_more.Next();
   ASSERT_TRUE(refused.has_value() && refused->has_immediate_response());
   EXPECT_THAT(HeaderOf(*refused, "grpc-message"), HasSubstr("holds too many requests"));
