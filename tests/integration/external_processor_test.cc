@@ -19,6 +19,7 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 
+#include "core/mutex.h"
 #include "grpc_idempotency/embedded/embedded_service.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
@@ -40,7 +41,21 @@ class Events final : public ProcessorEvents {
  public:
   void Ended(ExchangeResult /*result*/) override {}
   void Misconfigured(absl::string_view /*what*/) override {}
-  void Holds(std::size_t /*exchanges*/, std::size_t /*bytes*/) override {}
+  void Holds(std::size_t /*exchanges*/, std::size_t bytes) override {
+    MutexLock lock(mutex_);
+    bytes_ = bytes;
+    changed_.NotifyAll();
+  }
+
+  void AwaitHeld(std::size_t bytes) {
+    MutexLock lock(mutex_);
+    while (bytes_ < bytes) changed_.Wait(lock);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 void AddWithImports(const google::protobuf::FileDescriptor& file,
@@ -102,9 +117,7 @@ class FakeEnvoy {
  public:
   explicit FakeEnvoy(const std::shared_ptr<grpc::Channel>& channel)
       : stub_(envoy::service::ext_proc::v3::ExternalProcessor::NewStub(channel)),
-        stream_(stub_->Process(&context_)) {
-    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  }
+        stream_(stub_->Process(WithDeadline(context_))) {}
 
   void SendHeaders(const std::string& key,
                    const std::vector<std::pair<std::string, std::string>>& more = {}) {
@@ -118,10 +131,10 @@ class FakeEnvoy {
     stream_->Write(message);
   }
 
-  void SendBody(const std::string& body) {
+  void SendBody(const std::string& body, bool end_of_stream = true) {
     Request message;
     message.mutable_request_body()->set_body(body);
-    message.mutable_request_body()->set_end_of_stream(true);
+    message.mutable_request_body()->set_end_of_stream(end_of_stream);
     stream_->Write(message);
   }
 
@@ -173,6 +186,11 @@ class FakeEnvoy {
   grpc::Status Finish() { return stream_->Finish(); }
 
  private:
+  static grpc::ClientContext* WithDeadline(grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    return &context;
+  }
+
   grpc::ClientContext context_;
   std::unique_ptr<envoy::service::ext_proc::v3::ExternalProcessor::Stub> stub_;
   std::unique_ptr<grpc::ClientReaderWriter<Request, Response>> stream_;
@@ -187,13 +205,16 @@ std::string HeaderOf(const Response& response, const std::string& name) {
 
 class ExternalProcessorTest : public ::testing::Test {
  protected:
-  explicit ExternalProcessorTest(bool described = false) {
+  explicit ExternalProcessorTest(bool described = false)
+      : ExternalProcessorTest(ProbeConfig(described), ExchangeBounds::Limits()) {}
+
+  ExternalProcessorTest(ProcessorConfig config, const ExchangeBounds::Limits& limits) {
     EmbeddedOptions options;
     options.migrate = true;
     service_ = EmbeddedService::Open("sqlite:" + folder_.File("records.db"), options).value();
     processor_ = std::make_unique<ExternalProcessor>(
-        ProcessorSettings::Make(ProbeConfig(described)).value(), service_->MakeConnection(),
-        limits_, [](const grpc::ServerContextBase&) { return absl::OkStatus(); }, events_,
+        ProcessorSettings::Make(std::move(config)).value(), service_->MakeConnection(), limits,
+        [](const grpc::ServerContextBase&) { return absl::OkStatus(); }, events_,
         GuardLog::Default());
     Serve();
   }
@@ -288,7 +309,6 @@ class ExternalProcessorTest : public ::testing::Test {
 
   TempFolder folder_;
   Events events_;
-  ExchangeBounds::Limits limits_;
   std::unique_ptr<EmbeddedService> service_;
   std::unique_ptr<ExternalProcessor> processor_;
   std::unique_ptr<grpc::Server> server_;
@@ -440,6 +460,7 @@ TEST_F(ExternalProcessorTest, HostileRequestsNeverLeave) {
       {{"x-envoy-max-retries", "9"}},
       {{":path", "/idempotency.testing.Probe/Look"}},
       {{"content-type", "application/json"}},
+      {{":authority", "a.example"}, {":authority", "b.example"}},
   };
   for (const auto& headers : hostile) {
     FakeEnvoy envoy(channel_);
@@ -457,6 +478,53 @@ TEST_F(ExternalProcessorTest, AViolationOfTheOrderEndsWithAnError) {
   envoy.SendReplyHeaders(kUpstream);
   EXPECT_FALSE(envoy.Next().has_value());
   EXPECT_FALSE(envoy.Finish().ok());
+}
+
+constexpr std::size_t kRoomForRequests = 64 * 1024;
+
+// With little room, and a scope by a header of the proxy.
+class ScopedProcessorTest : public ExternalProcessorTest {
+ protected:
+  ScopedProcessorTest() : ExternalProcessorTest(Config(), Limits()) {}
+
+  static ProcessorConfig Config() {
+    ProcessorConfig config = ProbeConfig(/*described=*/false);
+    config.scope = ScopeHeader{"x-tenant"};
+    return config;
+  }
+  static ExchangeBounds::Limits Limits() {
+    ExchangeBounds::Limits limits;
+    limits.bytes = 2 * kRoomForRequests;
+    return limits;
+  }
+};
+
+TEST_F(ScopedProcessorTest, AScopeThatFillsItsShareLeavesRoomForAnother) {
+  constexpr std::size_t kPart = kRoomForRequests / 8;
+  // Requests without an end.
+  std::vector<std::unique_ptr<FakeEnvoy>> unfinished;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    FakeEnvoy& envoy = *unfinished.emplace_back(std::make_unique<FakeEnvoy>(channel_));
+    envoy.SendHeaders("key-" + std::to_string(i), {{"x-tenant", "a"}});
+    envoy.SendBody(std::string(kPart, 'x'), /*end_of_stream=*/false);
+    events_.AwaitHeld(i * kPart);
+  }
+  FakeEnvoy one_more(channel_);
+  one_more.SendHeaders("key-4", {{"x-tenant", "a"}});
+  one_more.SendBody(std::string(kPart, 'x'), /*end_of_stream=*/false);
+  // With room it would be refused for its content.
+  one_more.SendBody("");
+  const auto refused = one_more.Next();
+  ASSERT_TRUE(refused.has_value() && refused->has_immediate_response());
+  EXPECT_THAT(HeaderOf(*refused, "grpc-message"), HasSubstr("holds too many requests"));
+
+  FakeEnvoy of_another(channel_);
+  of_another.SendHeaders("key-1", {{"x-tenant", "b"}});
+  ActRequest request = Asking();
+  request.set_account(std::string(kPart, 'b'));
+  of_another.SendBody(Framed(request));
+  of_another.AwaitForwarded();
+  for (const auto& envoy : unfinished) envoy->Cancel();
 }
 
 class DescribedProcessorTest : public ExternalProcessorTest {

@@ -48,7 +48,9 @@ Exchange::Event Exchange::OnRequestHeaders(Request& message) {
 Exchange::Event Exchange::Hold() {
   if (phase_ != Phase::kDeciding) return Event::kViolation;
   phase_ = Phase::kHoldingRequest;
-  if (request_.bytes() > bounds_.max_request_bytes) return Event::kRequestTooLarge;
+  const std::size_t bytes = request_.bytes() + request_context_.bytes();
+  request_context_ = {};
+  if (bytes > bounds_.max_request_bytes) return Event::kRequestTooLarge;
   return request_.headers_only ? RequestComplete() : Event::kNone;
 }
 
@@ -167,6 +169,7 @@ void Exchange::Release(const std::vector<std::string>& remove,
   }
   if (in_trailers) Send(ReplyTrailersResponse(remove, add));
   reply_ = {};
+  reply_context_ = {};
 }
 
 void Exchange::PassOn(const std::vector<std::string>& remove_headers) {
@@ -174,6 +177,7 @@ void Exchange::PassOn(const std::vector<std::string>& remove_headers) {
   phase_ = Phase::kPassing;
   Send(RequestHeadersResponse(remove_headers));
   request_ = {};
+  request_context_ = {};
 }
 
 Exchange::Event Exchange::OnPassing(Request& message) {
@@ -210,7 +214,9 @@ void Exchange::Answer(const HttpMessage& response, bool streamed) {
   if (streamed && in_place_of_reply) return;
   phase_ = Phase::kAnswered;
   request_ = {};
+  request_context_ = {};
   reply_ = {};
+  reply_context_ = {};
   if (!streamed) {
     Send(ImmediateResponseOf(response));
     return;
@@ -249,7 +255,8 @@ std::optional<Exchange::Response> Exchange::TakeResponse() {
 }
 
 std::size_t Exchange::held_bytes() const {
-  return request_.bytes() + reply_.bytes() + response_bytes_;
+  return request_.bytes() + request_context_.bytes() + reply_.bytes() + reply_context_.bytes() +
+         response_bytes_;
 }
 
 }  // namespace idempotency::internal

@@ -29,7 +29,8 @@ class Exchange {
   using Response = envoy::service::ext_proc::v3::ProcessingResponse;
 
   struct Bounds {
-    // Of a request's headers, body and trailers together, as they are held.
+    // Of a request's headers, body and trailers together, as they are held. Its headers must fit
+    // with the attributes and metadata of the proxy too.
     std::size_t max_request_bytes = 0;
     // Of a reply. A larger one is passed on as it arrives, except for its end.
     std::size_t max_reply_bytes = 0;
@@ -78,9 +79,11 @@ class Exchange {
   void StopHoldingReply();
 
   const HttpMessage& request() const { return request_; }
+  // Until Hold(), PassOn() or Answer().
   const ProxyContext& request_context() const { return request_context_; }
   // Without the part that has left.
   const HttpMessage& reply() const { return reply_; }
+  // Until Release() or Answer().
   const ProxyContext& reply_context() const { return reply_context_; }
 
   // The request has been forwarded, so that the upstream may have acted on it.
@@ -95,7 +98,9 @@ class Exchange {
 
   // The next message for Envoy, in order; nullopt: none for now.
   std::optional<Response> TakeResponse();
-  // Messages that are held, and those for Envoy.
+  // What is held is the request, or the request on its way to Envoy.
+  bool holds_request() const { return phase_ <= Phase::kForwarded; }
+  // Messages that are held, with what the proxy states about them, and those for Envoy.
   std::size_t held_bytes() const;
   // The latter alone.
   std::size_t response_bytes() const { return response_bytes_; }

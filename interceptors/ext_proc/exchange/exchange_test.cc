@@ -293,6 +293,65 @@ TEST(ExchangeTest, ARequestOverTheBoundIsNotHeld) {
   EXPECT_EQ(exchange.held_bytes(), 0U);
 }
 
+// As a filter of the proxy that turns a caller's token into metadata.
+Request RequestHeadersWithMetadata(std::size_t bytes) {
+  Request message = RequestHeaders();
+  google::protobuf::Struct& of_filter =
+      (*message.mutable_metadata_context()->mutable_filter_metadata())["jwt"];
+  (*of_filter.mutable_fields())["claim"].set_string_value(std::string(bytes, 'a'));
+  return message;
+}
+
+TEST(ExchangeTest, AttributesAndMetadataCountAsTheRequest) {
+  Exchange metadata(kBounds);
+  metadata.OnMessage(RequestHeadersWithMetadata(2000));
+  EXPECT_GE(metadata.held_bytes(), 2000U);
+  EXPECT_EQ(metadata.Hold(), Event::kRequestTooLarge);
+
+  Exchange attributes(kBounds);
+  Request message = RequestHeaders();
+  auto& fields = *(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
+  fields["a"].set_string_value(std::string(2000, 'a'));
+  attributes.OnMessage(message);
+  EXPECT_GE(attributes.held_bytes(), 2000U);
+  EXPECT_EQ(attributes.Hold(), Event::kRequestTooLarge);
+}
+
+TEST(ExchangeTest, AttributesAndMetadataAreNotKeptOnceTheRequestIsHeldOrPasses) {
+  constexpr std::size_t kMetadata = 400;
+  Exchange held(kBounds);
+  held.OnMessage(RequestHeadersWithMetadata(kMetadata));
+  EXPECT_EQ(held.Hold(), Event::kNone);
+  EXPECT_LT(held.held_bytes(), kMetadata);
+  EXPECT_FALSE(held.request_context().Metadata("jwt", {"claim"}).has_value());
+
+  Exchange passing(kBounds);
+  passing.OnMessage(RequestHeadersWithMetadata(kMetadata));
+  passing.PassOn({});
+  Taken(passing);
+  EXPECT_EQ(passing.held_bytes(), 0U);
+  EXPECT_FALSE(passing.request_context().Metadata("jwt", {"claim"}).has_value());
+
+  Exchange answered(kBounds);
+  answered.OnMessage(RequestHeadersWithMetadata(kMetadata));
+  answered.Answer(Answered(false), /*streamed=*/false);
+  Taken(answered);
+  EXPECT_EQ(answered.held_bytes(), 0U);
+}
+
+TEST(ExchangeTest, AttributesOfTheReplyCountUntilItIsReleased) {
+  Exchange exchange(kBounds);
+  Forwarded(exchange);
+  Request message = ReplyHeaders(/*end_of_stream=*/true);
+  auto& fields = *(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
+  fields["a"].set_string_value(std::string(2000, 'a'));
+  exchange.OnMessage(message);
+  EXPECT_GE(exchange.held_bytes(), 2000U);
+  exchange.Release({}, {});
+  Taken(exchange);
+  EXPECT_EQ(exchange.held_bytes(), 0U);
+}
+
 TEST(ExchangeTest, EnvoysOwnAnswerBeforeTheRequestLeftPasses) {
   Exchange exchange(kBounds);
   exchange.OnMessage(RequestHeaders());

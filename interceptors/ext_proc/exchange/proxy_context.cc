@@ -24,6 +24,8 @@ void ProxyContext::Add(const envoy::service::ext_proc::v3::ProcessingRequest& me
   for (const auto& [filter, values] : message.metadata_context().filter_metadata()) {
     metadata_[filter] = values;
   }
+  bytes_ = attributes_.fields().empty() ? 0 : attributes_.SpaceUsedLong();
+  for (const auto& [filter, values] : metadata_) bytes_ += filter.size() + values.SpaceUsedLong();
 }
 
 std::optional<std::string> ProxyContext::Attribute(std::string_view name) const {

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_EXCHANGE_PROXY_CONTEXT_H_
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_EXCHANGE_PROXY_CONTEXT_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ class ProxyContext {
   // Adds those of one message.
   void Add(const envoy::service::ext_proc::v3::ProcessingRequest& message);
 
+  // As memory is counted.
+  std::size_t bytes() const { return bytes_; }
+
   // False if Envoy states that it sends bodies in another way than FULL_DUPLEX_STREAMED.
   bool full_duplex() const { return full_duplex_; }
 
@@ -31,6 +35,7 @@ class ProxyContext {
 
  private:
   bool full_duplex_ = true;
+  std::size_t bytes_ = 0;
   google::protobuf::Struct attributes_;
   google::protobuf::Map<std::string, google::protobuf::Struct> metadata_;
 };

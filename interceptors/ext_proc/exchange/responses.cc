@@ -2,13 +2,17 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace idempotency::internal {
 namespace {
 
 using envoy::config::core::v3::HeaderMap;
+using envoy::config::core::v3::HeaderValue;
 using envoy::config::core::v3::HeaderValueOption;
 using envoy::service::ext_proc::v3::HeaderMutation;
 
@@ -32,19 +36,18 @@ void Change(const std::vector<std::string>& remove, const std::vector<HeaderList
 }
 
 void Join(const HeaderList& headers, HeaderMap& map) {
+  // Elements of a repeated message field do not move.
+  absl::flat_hash_map<absl::string_view, HeaderValue*> joined;
   for (const auto& [key, value] : headers.all()) {
-    auto* found = static_cast<envoy::config::core::v3::HeaderValue*>(nullptr);
-    for (auto& header : *map.mutable_headers()) {
-      if (header.key() == key) found = &header;
-    }
-    if (found == nullptr) {
-      auto& header = *map.add_headers();
-      header.set_key(key);
-      header.set_raw_value(value);
+    HeaderValue*& header = joined[key];
+    if (header == nullptr) {
+      header = map.add_headers();
+      header->set_key(key);
+      header->set_raw_value(value);
     } else if (key == "set-cookie" || key == kStatus) {
-      found->set_raw_value(value);
+      header->set_raw_value(value);
     } else {
-      found->set_raw_value(found->raw_value() + "," + value);
+      absl::StrAppend(header->mutable_raw_value(), ",", value);
     }
   }
 }
@@ -92,22 +95,20 @@ ProcessingResponse BodyResponseOf(bool of_reply, std::string body, bool end_of_s
 ProcessingResponse ImmediateResponseOf(const HttpMessage& answer) {
   ProcessingResponse response;
   auto& immediate = *response.mutable_immediate_response();
-  std::vector<std::string> seen;
+  absl::flat_hash_set<absl::string_view> seen;
   for (const HeaderList::Header& header : answer.headers.all()) {
     if (header.first == kStatus) {
       int code = 0;
       if (absl::SimpleAtoi(header.second, &code)) immediate.mutable_status()->set_code(code);
       continue;
     }
-    bool repeated = false;
-    for (const std::string& name : seen) repeated |= name == header.first;
+    const bool repeated = !seen.insert(header.first).second;
     Set(header, *immediate.mutable_headers());
     if (repeated) {
       auto& option = *immediate.mutable_headers()->mutable_set_headers()->rbegin();
       option.clear_append_action();
       option.mutable_append()->set_value(true);
     }
-    seen.push_back(header.first);
   }
   immediate.set_body(answer.body);
   immediate.set_details("idempotency");

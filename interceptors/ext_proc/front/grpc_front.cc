@@ -148,14 +148,18 @@ absl::StatusOr<std::string_view> UnaryMessage(std::string_view body) {
 
 v1::Reply GrpcFront::Capture(const HttpMessage& response, bool whole) const {
   v1::Reply reply;
-  if (response.headers_only || !response.trailers.has_value()) {
+  if (response.headers_only) {
     CaptureStatus(response.headers, reply);
     CaptureMetadata(response.headers, *reply.mutable_trailing_metadata());
   } else {
     CaptureMetadata(response.headers, *reply.mutable_initial_metadata());
-    CaptureStatus(*response.trailers, reply);
-    CaptureMetadata(*response.trailers, *reply.mutable_trailing_metadata());
+    // A status in headers that are not the end is none: the trailers were lost.
+    const HeaderList trailers = response.trailers.value_or(HeaderList());
+    CaptureStatus(trailers, reply);
+    CaptureMetadata(trailers, *reply.mutable_trailing_metadata());
   }
+  // Every reply of gRPC has 200: another one is of something in between.
+  if (response.headers.OnlyValueOf(":status") != "200") reply.set_code(kUnknown);
   if (!whole) return WithoutContent(reply);
   const std::optional<GrpcMessages> read = ReadGrpcMessages(response.body);
   if (!read.has_value()) {

@@ -85,6 +85,28 @@ TEST(GrpcFrontTest, AReplyWithoutAStatusIsUnknown) {
   EXPECT_EQ(GrpcFront().Capture(html, true).code(), 2);
 }
 
+// As of a server that was lost between its last message and its trailers.
+TEST(GrpcFrontTest, AStatusBeforeTheEndIsUnknown) {
+  HttpMessage response = Reply(Framed("hello"));
+  response.headers.Add("grpc-status", "0");
+  response.trailers.reset();
+  EXPECT_EQ(GrpcFront().Capture(response, true).code(), 2);
+  EXPECT_EQ(GrpcFront().Capture(response, /*whole=*/false).code(), 2);
+}
+
+TEST(GrpcFrontTest, AStatusOfHttpOtherThan200IsUnknown) {
+  for (const char* grpc_status : {"0", "9"}) {
+    HttpMessage response = Reply(Framed("hello"));
+    response.headers = HeaderList({{":status", "503"}, {"content-type", "application/grpc"}});
+    response.trailers = HeaderList({{"grpc-status", grpc_status}});
+    EXPECT_EQ(GrpcFront().Capture(response, true).code(), 2);
+    HttpMessage only_headers;
+    only_headers.headers_only = true;
+    only_headers.headers = HeaderList({{":status", "503"}, {"grpc-status", grpc_status}});
+    EXPECT_EQ(GrpcFront().Capture(only_headers, true).code(), 2);
+  }
+}
+
 TEST(GrpcFrontTest, OfACompressedOrCutReplyOnlyTheStatusIsKept) {
   std::string compressed = Framed("hello");
   compressed[0] = 1;

@@ -23,6 +23,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/reply.h"
+#include "interceptors/ext_proc/exchange/content_coding.h"
 #include "interceptors/server/wire/record_metadata.h"
 
 namespace idempotency::internal {
@@ -224,7 +225,8 @@ v1::Reply HttpFront::Capture(const HttpMessage& response, bool whole) const {
   const int status = StatusOf(response.headers);
   reply.set_code(static_cast<int>(CodeFor(status)));
   reply.set_message(absl::StrCat(kMessagePrefix, status));
-  if (!whole) return WithoutContent(reply);
+  // What the client of a replay accepts is not known.
+  if (!whole || !ContentCodings(response.headers).empty()) return WithoutContent(reply);
   AddEntry(kStatusEntry, absl::StrCat(status), *reply.mutable_initial_metadata());
   Store(response.headers, *reply.mutable_initial_metadata());
   if (response.trailers.has_value()) {

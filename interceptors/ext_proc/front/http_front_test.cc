@@ -95,6 +95,20 @@ TEST(HttpFrontTest, RetryAfterIsRoundedUp) {
             "2");
 }
 
+// What the client of a replay accepts is not known.
+TEST(HttpFrontTest, OfACompressedReplyOnlyTheStatusIsKept) {
+  for (const char* coding : {"gzip", "identity, br"}) {
+    HttpMessage response = Response("201");
+    response.headers.Add("content-encoding", coding);
+    const v1::Reply reply = HttpFront().Capture(response, true);
+    EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
+    EXPECT_EQ(HttpFront().Restore(reply).headers.OnlyValueOf(":status"), "201");
+  }
+  HttpMessage identity = Response("201");
+  identity.headers.Add("content-encoding", "Identity");
+  EXPECT_EQ(HttpFront().Capture(identity, true).body(), "{}");
+}
+
 TEST(HttpFrontTest, WithoutItsContentTheStatusIsLeft) {
   const v1::Reply reply = HttpFront().Capture(Response("404"), /*whole=*/false);
   EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);

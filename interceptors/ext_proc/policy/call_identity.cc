@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -10,6 +12,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/idempotency_key.h"
+#include "interceptors/ext_proc/exchange/content_coding.h"
 #include "interceptors/ext_proc/front/grpc_front.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "interceptors/ext_proc/request/exact_fingerprint.h"
@@ -24,7 +27,7 @@ struct NamedMetadata {
   FingerprintInput::Metadata entries;
 };
 
-NamedMetadata MetadataOf(const GuardedRoute& route, const HeaderList& headers) {
+absl::StatusOr<NamedMetadata> MetadataOf(const GuardedRoute& route, const HeaderList& headers) {
   NamedMetadata named;
   for (const std::string& name : route.policy.fingerprint_metadata) {
     for (const std::string_view value : headers.ValuesOf(name)) {
@@ -35,10 +38,21 @@ NamedMetadata MetadataOf(const GuardedRoute& route, const HeaderList& headers) {
       }
       for (const absl::string_view part : absl::StrSplit(AbslView(value), ',')) {
         std::optional<std::string> bytes = DecodeBinaryHeader({part.data(), part.size()});
-        named.decoded.push_back(std::make_unique<std::string>(std::move(bytes).value_or("")));
+        if (!bytes.has_value()) return InvalidField(name, "is not base64");
+        named.decoded.push_back(std::make_unique<std::string>(*std::move(bytes)));
         values.emplace_back(*named.decoded.back());
       }
     }
+  }
+  return named;
+}
+
+// The same of HTTP, which has no binary values.
+NamedMetadata HeadersOf(const GuardedRoute& route, const HeaderList& headers) {
+  NamedMetadata named;
+  for (const std::string& name : route.policy.fingerprint_metadata) {
+    std::vector<std::string_view> values = headers.ValuesOf(name);
+    if (!values.empty()) named.entries[name] = std::move(values);
   }
   return named;
 }
@@ -57,6 +71,20 @@ Fingerprint Exact(std::vector<std::string_view> parts, const NamedMetadata& name
   std::vector<std::unique_ptr<std::string>> counts;
   AppendParts(named, parts, counts);
   return ExactFingerprint(parts);
+}
+
+std::string_view DefaultPortOf(std::string_view scheme) {
+  if (scheme == "https") return ":443";
+  return scheme == "http" ? ":80" : "";
+}
+
+// Spellings of one host are one host.
+std::string HostOf(const HeaderList& headers) {
+  std::string host =
+      absl::AsciiStrToLower(AbslView(headers.OnlyValueOf(":authority").value_or("")));
+  const std::string_view port = DefaultPortOf(headers.OnlyValueOf(":scheme").value_or(""));
+  if (absl::EndsWith(host, AbslView(port))) host.resize(host.size() - port.size());
+  return host;
 }
 
 }  // namespace
@@ -91,13 +119,14 @@ absl::StatusOr<std::vector<Fingerprint>> GrpcFingerprints(const GuardedRoute& ro
                                                           std::string_view operation,
                                                           const HeaderList& headers,
                                                           const GrpcCall& call) {
-  const NamedMetadata named = MetadataOf(route, headers);
+  const absl::StatusOr<NamedMetadata> named = MetadataOf(route, headers);
+  if (!named.ok()) return named.status();
   if (call.message == nullptr) {
-    return std::vector<Fingerprint>{Exact({operation, call.bytes}, named)};
+    return std::vector<Fingerprint>{Exact({operation, call.bytes}, *named)};
   }
   const FieldPath key_field = route.key_field.has_value() ? route.key_field->path() : FieldPath();
   std::vector<Fingerprint> fingerprints = {
-      FingerprintV1({operation, *call.message, key_field, named.entries})};
+      FingerprintV1({operation, *call.message, key_field, named->entries})};
   if (fingerprints[0].digest.empty()) return InvalidField("request", "is nested too deeply");
   return fingerprints;
 }
@@ -106,8 +135,11 @@ std::vector<Fingerprint> HttpFingerprints(const GuardedRoute& route, const HttpM
   const auto value = [&](std::string_view name) {
     return request.headers.OnlyValueOf(name).value_or("");
   };
-  return {Exact({value(":method"), value(":path"), value("content-type"), request.body},
-                MetadataOf(route, request.headers))};
+  const std::string host = HostOf(request.headers);
+  const std::string codings = ContentCodings(request.headers);
+  return {
+      Exact({value(":method"), host, value(":path"), value("content-type"), codings, request.body},
+            HeadersOf(route, request.headers))};
 }
 
 }  // namespace idempotency::internal

@@ -36,7 +36,8 @@ absl::StatusOr<std::vector<Fingerprint>> GrpcFingerprints(const GuardedRoute& ro
                                                           std::string_view operation,
                                                           const HeaderList& headers,
                                                           const GrpcCall& call);
-// Version 2, over method, path with query, content type, body, and the policy's headers.
+// Version 2, over method, host, path with query, content type and codings, body, and the policy's
+// headers.
 std::vector<Fingerprint> HttpFingerprints(const GuardedRoute& route, const HttpMessage& request);
 
 }  // namespace idempotency::internal

@@ -33,8 +33,8 @@ absl::Status CheckRequestHeaders(const HeaderList& headers) {
   for (const std::string_view name : {":method", ":path"}) {
     if (!headers.OnlyValueOf(name).has_value()) return InvalidField(name, "must occur once");
   }
-  if (headers.ValuesOf("content-type").size() > 1) {
-    return InvalidField("content-type", "must not occur twice");
+  for (const std::string_view name : {":authority", "content-type"}) {
+    if (headers.ValuesOf(name).size() > 1) return InvalidField(name, "must not occur twice");
   }
   return absl::OkStatus();
 }

@@ -1,28 +1,57 @@
 #include "interceptors/ext_proc/service/exchange_bounds.h"
 
+#include <algorithm>
+
 namespace idempotency::internal {
 
 bool ExchangeBounds::Enter() {
   MutexLock lock(mutex_);
   if (exchanges_ >= limits_.exchanges) return false;
   ++exchanges_;
-  events_.Holds(exchanges_, bytes_);
+  events_.Holds(exchanges_, requests_.bytes + replies_.bytes);
   return true;
 }
 
-bool ExchangeBounds::Hold(std::size_t before, std::size_t now) {
+bool ExchangeBounds::Hold(const Held& before, const Held& now) {
   MutexLock lock(mutex_);
-  bytes_ += now;
-  bytes_ -= before;
-  events_.Holds(exchanges_, bytes_);
-  return now <= before || bytes_ <= limits_.bytes;
+  Remove(before);
+  const bool is_less = now.kind == before.kind && now.bytes <= before.bytes;
+  const bool fits = is_less || MayTake(now);
+  Add(now);
+  events_.Holds(exchanges_, requests_.bytes + replies_.bytes);
+  return fits;
 }
 
-void ExchangeBounds::Leave(std::size_t held) {
+void ExchangeBounds::Leave(const Held& held) {
   MutexLock lock(mutex_);
   --exchanges_;
-  bytes_ -= held;
-  events_.Holds(exchanges_, bytes_);
+  Remove(held);
+  events_.Holds(exchanges_, requests_.bytes + replies_.bytes);
+}
+
+bool ExchangeBounds::MayTake(const Held& held) {
+  const Half& half = HalfOf(held);
+  const std::size_t max = limits_.bytes / 2;
+  const std::size_t left = max - std::min(half.bytes, max);
+  if (held.bytes > left) return false;
+  const auto other = half.of_scope.find(held.scope);
+  return other == half.of_scope.end() || other->second + held.bytes <= left - held.bytes;
+}
+
+void ExchangeBounds::Add(const Held& held) {
+  if (held.bytes == 0) return;
+  Half& half = HalfOf(held);
+  half.bytes += held.bytes;
+  half.of_scope[held.scope] += held.bytes;
+}
+
+void ExchangeBounds::Remove(const Held& held) {
+  if (held.bytes == 0) return;
+  Half& half = HalfOf(held);
+  half.bytes -= held.bytes;
+  const auto of_scope = half.of_scope.find(held.scope);
+  of_scope->second -= held.bytes;
+  if (of_scope->second == 0) half.of_scope.erase(of_scope);
 }
 
 }  // namespace idempotency::internal

@@ -2,6 +2,9 @@
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_EXCHANGE_BOUNDS_H_
 
 #include <cstddef>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/limits.h"
@@ -9,12 +12,29 @@
 
 namespace idempotency::internal {
 
-// The limits of all exchanges together: their number, and the bytes that they hold. Thread-safe.
+// The limits of all exchanges together: their number, and the bytes that they hold.
+//
+// Requests have one half of the bytes and replies the other, so that a flood of requests does not
+// cost the record of a reply. Of each half, a scope takes no more than it leaves to the others:
+// alone up to half of it, two up to a third each, and so on. So there is room for one more scope,
+// regardless of their number and behaviour.
+//
+// Thread-safe.
 class ExchangeBounds {
  public:
   struct Limits {
     std::size_t exchanges = limits::kMaxExchanges;
     std::size_t bytes = limits::kMaxExchangeBytes;
+  };
+
+  // What one exchange holds. A value type.
+  struct Held {
+    enum class Kind { kRequest, kReply };
+
+    // "": no scope is known, or the exchange is not guarded.
+    std::string scope;
+    Kind kind = Kind::kRequest;
+    std::size_t bytes = 0;
   };
 
   // `events` outlives it.
@@ -23,17 +43,32 @@ class ExchangeBounds {
 
   // One more exchange; false: there is no place, and nothing is counted.
   bool Enter();
-  // Changes what one exchange holds from `before` to `now` bytes. False if all of them then hold
-  // too much: the exchange must hold less, and is counted in any case.
-  bool Hold(std::size_t before, std::size_t now);
-  void Leave(std::size_t held);
+  // Changes what one exchange holds from `before` to `now`. False if its scope, or all of them,
+  // then hold too much: the exchange must hold less, and is counted in any case. A scope that holds
+  // nothing else may take all that is left, since a large message cannot be split.
+  bool Hold(const Held& before, const Held& now);
+  void Leave(const Held& held);
 
  private:
+  // One half.
+  struct Half {
+    absl::flat_hash_map<std::string, std::size_t> of_scope;
+    std::size_t bytes = 0;
+  };
+
+  Half& HalfOf(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return held.kind == Held::Kind::kRequest ? requests_ : replies_;
+  }
+  bool MayTake(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remove(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Limits limits_;
   ProcessorEvents& events_;
   Mutex mutex_;
   std::size_t exchanges_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  Half requests_ ABSL_GUARDED_BY(mutex_);
+  Half replies_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

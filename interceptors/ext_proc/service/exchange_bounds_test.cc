@@ -23,21 +23,63 @@ class NoEvents final : public ProcessorEvents {
   std::size_t bytes_ = 0;
 };
 
+using Held = ExchangeBounds::Held;
+
+Held Request(const std::string& scope, std::size_t bytes) {
+  return {scope, Held::Kind::kRequest, bytes};
+}
+Held Reply(const std::string& scope, std::size_t bytes) {
+  return {scope, Held::Kind::kReply, bytes};
+}
+
 TEST(ExchangeBoundsTest, BoundsNumberAndBytes) {
   NoEvents events;
-  ExchangeBounds bounds({/*exchanges=*/2, /*bytes=*/100}, events);
+  ExchangeBounds bounds({/*exchanges=*/2, /*bytes=*/200}, events);
   EXPECT_TRUE(bounds.Enter());
   EXPECT_TRUE(bounds.Enter());
   EXPECT_FALSE(bounds.Enter());
-  EXPECT_TRUE(bounds.Hold(0, 100));
-  EXPECT_FALSE(bounds.Hold(0, 1));
+  EXPECT_TRUE(bounds.Hold({}, Request("a", 100)));
+  EXPECT_FALSE(bounds.Hold({}, Request("b", 1)));
+  EXPECT_EQ(events.bytes_, 101U);
   // Less is always accepted.
-  EXPECT_TRUE(bounds.Hold(100, 99));
-  bounds.Leave(99);
-  bounds.Leave(1);
+  EXPECT_TRUE(bounds.Hold(Request("a", 100), Request("a", 99)));
+  bounds.Leave(Request("a", 99));
+  bounds.Leave(Request("b", 1));
   EXPECT_EQ(events.exchanges_, 0U);
   EXPECT_EQ(events.bytes_, 0U);
   EXPECT_TRUE(bounds.Enter());
+}
+
+TEST(ExchangeBoundsTest, AScopeTakesNoMoreThanItLeavesToOthers) {
+  for (const Held::Kind kind : {Held::Kind::kRequest, Held::Kind::kReply}) {
+    NoEvents events;
+    ExchangeBounds bounds({/*exchanges=*/10, /*bytes=*/200}, events);
+    EXPECT_TRUE(bounds.Hold({}, {"a", kind, 25}));
+    EXPECT_TRUE(bounds.Hold({}, {"a", kind, 25}));
+    EXPECT_FALSE(bounds.Hold({}, {"a", kind, 1}));
+    bounds.Hold({"a", kind, 1}, {"a", kind, 0});
+    // Nor by an exchange that grows.
+    EXPECT_FALSE(bounds.Hold({"a", kind, 25}, {"a", kind, 26}));
+    bounds.Hold({"a", kind, 26}, {"a", kind, 25});
+    EXPECT_TRUE(bounds.Hold({}, {"b", kind, 25}));
+    EXPECT_FALSE(bounds.Hold({}, {"b", kind, 1}));
+    bounds.Hold({"b", kind, 1}, {"b", kind, 0});
+    EXPECT_TRUE(bounds.Hold({}, {"c", kind, 25}));
+    // What one gives back, another may take.
+    bounds.Hold({"a", kind, 25}, {});
+    bounds.Hold({"a", kind, 25}, {});
+    EXPECT_TRUE(bounds.Hold({}, {"d", kind, 50}));
+  }
+}
+
+TEST(ExchangeBoundsTest, RequestsLeaveRepliesTheirHalf) {
+  NoEvents events;
+  ExchangeBounds bounds({/*exchanges=*/10, /*bytes=*/200}, events);
+  EXPECT_TRUE(bounds.Hold({}, Request("a", 100)));
+  EXPECT_FALSE(bounds.Hold({}, Request("b", 100)));
+  EXPECT_TRUE(bounds.Hold({}, Reply("c", 100)));
+  // One that becomes a reply must fit there.
+  EXPECT_FALSE(bounds.Hold(Request("a", 100), Reply("a", 1)));
 }
 
 TEST(MisconfiguredProxiesTest, AreRefusedForAWhile) {

@@ -358,6 +358,12 @@ void GuardedExchange::OnNoRoom() {
                    std::move(details)));
 }
 
+ExchangeBounds::Held GuardedExchange::held() const {
+  using Kind = ExchangeBounds::Held::Kind;
+  return {scope_, exchange_.holds_request() ? Kind::kRequest : Kind::kReply,
+          exchange_.held_bytes()};
+}
+
 std::optional<GuardedExchange::Task> GuardedExchange::TakeTask() {
   if (tasks_.empty()) return std::nullopt;
   Task task = std::move(tasks_.front());

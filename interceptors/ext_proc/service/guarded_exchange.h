@@ -13,6 +13,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/ext_proc/exchange/exchange.h"
 #include "interceptors/ext_proc/front/front.h"
+#include "interceptors/ext_proc/service/exchange_bounds.h"
 #include "interceptors/ext_proc/service/processor_events.h"
 #include "interceptors/ext_proc/service/processor_settings.h"
 #include "interceptors/server/admission/admission.h"
@@ -67,7 +68,7 @@ class GuardedExchange {
   std::optional<Exchange::Response> TakeResponse() { return exchange_.TakeResponse(); }
   // How the stream ends, once every response is sent. nullopt: it goes on.
   const std::optional<absl::Status>& end() const { return end_; }
-  std::size_t held_bytes() const { return exchange_.held_bytes(); }
+  ExchangeBounds::Held held() const;
   std::size_t response_bytes() const { return exchange_.response_bytes(); }
   const ProcessorSettings& settings() const { return *settings_; }
   const std::shared_ptr<const ProcessorSettings>& shared_settings() const { return settings_; }

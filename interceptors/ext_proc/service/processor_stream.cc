@@ -74,14 +74,14 @@ void ProcessorStream::Apply(const Change& change) {
 }
 
 void ProcessorStream::Account() {
-  const std::size_t now = exchange_.held_bytes();
+  ExchangeBounds::Held now = exchange_.held();
   const bool fits = bounds_.Hold(held_, now);
-  held_ = now;
+  held_ = std::move(now);
   if (fits) return;
   exchange_.OnNoRoom();
-  const std::size_t after = exchange_.held_bytes();
+  ExchangeBounds::Held after = exchange_.held();
   bounds_.Hold(held_, after);
-  held_ = after;
+  held_ = std::move(after);
 }
 
 ProcessorStream::Next ProcessorStream::Step() {

@@ -82,7 +82,7 @@ class ProcessorStream final : public grpc::ServerBidiReactor<Exchange::Request, 
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status finish_with_ ABSL_GUARDED_BY(mutex_);
   // As counted in bounds_.
-  std::size_t held_ ABSL_GUARDED_BY(mutex_) = 0;
+  ExchangeBounds::Held held_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
