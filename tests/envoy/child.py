@@ -1,5 +1,7 @@
 """A process of a test, and the lines that it prints."""
 
+import os
+import select
 import signal
 import subprocess
 import threading
@@ -10,9 +12,12 @@ class Child:
 
     def __init__(self, command, ready, ready_within_s=60, **options):
         self.lines = []
+        self._rest = b""  # of a line
         self._changed = threading.Condition()
         self.process = subprocess.Popen([str(one) for one in command], stdout=subprocess.PIPE,
-                                        text=True, **options)
+                                        **options)
+        self._output = self.process.stdout.fileno()
+        os.set_blocking(self._output, False)
         self._reader = threading.Thread(target=self._read, name="child-output")
         self._reader.start()
         try:
@@ -22,12 +27,26 @@ class Child:
             raise
 
     def _read(self):
-        for line in self.process.stdout:
+        while not self._ended():
+            select.select([self._output], [], [])
             with self._changed:
-                self.lines.append(line.rstrip("\n"))
-                self._changed.notify_all()
+                self._take()
+
+    def _ended(self):
         with self._changed:
-            self.lines.append(None)  # its output has ended
+            return self.lines[-1:] == [None]
+
+    def _take(self):
+        """Reads what it has printed so far. The caller holds the lock."""
+        while self.lines[-1:] != [None]:
+            try:
+                read = os.read(self._output, 1 << 16)
+            except BlockingIOError:
+                return
+            *lines, self._rest = (self._rest + read).split(b"\n")
+            self.lines += [line.decode(errors="replace") for line in lines]
+            if not read:
+                self.lines.append(None)  # its output has ended
             self._changed.notify_all()
 
     def wait_for(self, matches, within_s=20):
@@ -43,8 +62,10 @@ class Child:
         return line
 
     def count(self, matches):
-        """The lines that `matches`, so far."""
+        """The lines that `matches`, of all that it has printed so far: a line that it prints
+        before its reply is counted once the reply is here."""
         with self._changed:
+            self._take()
             return sum(1 for line in self.lines if line is not None and matches(line))
 
     def kill(self):

@@ -75,25 +75,27 @@ grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>* ExternalProcesso
     events_.Ended(ExchangeResult::kBroken);
     return std::make_unique<RefusedStream>(admitted).release();
   }
+  ProcessorStream::Callbacks callbacks{[this, peer = context->peer()] {
+                                         misconfigured_.Add(peer, std::chrono::steady_clock::now());
+                                       },
+                                       [this](const ProcessorStream* done) { Forget(done); }};
   std::shared_ptr<ProcessorStream> stream;
   bool closed = false;
   {
     MutexLock lock(mutex_);
     closed = closed_;
-    stream = std::make_shared<ProcessorStream>(
-        settings_, guard_, bounds_, events_,
-        ProcessorStream::Callbacks{[this, peer = context->peer()] {
-                                     misconfigured_.Add(peer, std::chrono::steady_clock::now());
-                                   },
-                                   [this](const ProcessorStream* done) {
-                                     MutexLock lock(mutex_);
-                                     streams_.erase(done);
-                                   }});
+    stream = std::make_shared<ProcessorStream>(settings_, guard_, bounds_, events_,
+                                               std::move(callbacks));
     if (!closed) streams_.emplace(stream.get(), stream);
   }
   stream->Start();
   if (closed) stream->Refuse(Closing());
   return stream.get();
+}
+
+void ExternalProcessor::Forget(const ProcessorStream* stream) {
+  MutexLock lock(mutex_);
+  streams_.erase(stream);
 }
 
 }  // namespace idempotency::internal

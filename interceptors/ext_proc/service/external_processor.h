@@ -43,6 +43,7 @@ class ExternalProcessor final
 
  private:
   absl::Status Admit(const grpc::CallbackServerContext& context);
+  void Forget(const ProcessorStream* stream);
 
   const AdmitProxy admit_proxy_;
   ProcessorEvents& events_;
