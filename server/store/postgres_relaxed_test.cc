@@ -5,7 +5,10 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -56,12 +59,29 @@ class PostgresRelaxedTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
   }
+  // Where it waits for something to do: it holds no lock there that a commit needs.
   void StopWalWriter() {
-    wal_writer_ = std::atoi(
-        schema_->Value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
-            .c_str());
+    wal_writer_ = std::atoi(WalWriter("pid").c_str());
     ASSERT_GT(wal_writer_, 0);
-    ASSERT_EQ(kill(wal_writer_, SIGSTOP), 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    do {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      ASSERT_EQ(kill(wal_writer_, SIGCONT), 0);
+      while (WalWriter("wait_event") != "WalWriterMain") std::this_thread::yield();
+      ASSERT_EQ(kill(wal_writer_, SIGSTOP), 0);
+      while (StateOf(wal_writer_) != 'T') std::this_thread::yield();
+    } while (WalWriter("wait_event") != "WalWriterMain");
+  }
+  std::string WalWriter(const std::string& column) {
+    return schema_->Value("SELECT coalesce(" + column + "::text, '') FROM pg_stat_activity " +
+                          "WHERE backend_type = 'walwriter'");
+  }
+  // As in /proc/PID/stat, whose second field is the name in parentheses.
+  static char StateOf(pid_t process) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t name_end = line.rfind(')');
+    return name_end == std::string::npos ? '?' : line.at(name_end + 2);
   }
   // The server loses what it has only in memory, and recovers from its log.
   void Crash() {
