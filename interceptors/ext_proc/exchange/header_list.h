@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_EXCHANGE_HEADER_LIST_H_
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ class HeaderList {
   using Header = std::pair<std::string, std::string>;
 
   HeaderList() = default;
-  explicit HeaderList(std::vector<Header> headers) : headers_(std::move(headers)) {}
+  HeaderList(std::initializer_list<Header> headers) : headers_(headers) {}
   // Names become lower case.
   explicit HeaderList(const envoy::config::core::v3::HeaderMap& wire);
 

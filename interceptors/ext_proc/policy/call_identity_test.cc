@@ -1,7 +1,6 @@
 #include "interceptors/ext_proc/policy/call_identity.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -13,11 +12,10 @@ namespace {
 
 using Header = HeaderList::Header;
 
-std::string DigestOf(std::vector<Header> more) {
+std::string DigestOf(const std::vector<Header>& more) {
   HttpMessage request;
-  std::vector<Header> headers = {{":method", "POST"}, {":path", "/v1/payments"}};
-  headers.insert(headers.end(), more.begin(), more.end());
-  request.headers = HeaderList(std::move(headers));
+  request.headers = HeaderList({{":method", "POST"}, {":path", "/v1/payments"}});
+  for (const auto& [name, value] : more) request.headers.Add(name, value);
   request.body = "{}";
   return HttpFingerprints(GuardedRoute(), request)[0].digest;
 }
