@@ -9,7 +9,11 @@ from concurrent import futures
 from ..grpc_call import channel, reply_to, start
 from .history import digest, record_of
 
-METHOD = "/payments.v1.Payments/Charge"
+# By what an unknown outcome leads to: nothing runs again, or the next call does once the lease is
+# over.
+RECOVERED = "/payments.v1.Payments/Charge"
+TAKEN_OVER = "/payments.v1.Payments/Notify"
+METHODS = (RECOVERED, TAKEN_OVER)
 CALL_TIMEOUT_S = 20
 # Keys that are in use at a time: small, so that duplicates meet.
 WINDOW = 16
@@ -24,13 +28,19 @@ REASONS = {b"IN_FLIGHT": "in_flight", b"KEY_REUSED": "mismatch", b"OUTCOME_UNKNO
            b"REQUEST_INVALID": "invalid", b"OVERLOADED": "overloaded", b"RESERVATION_LOST": "lost",
            b"STORE_UNAVAILABLE": "unavailable"}
 COMPLETED = ("reserved", "replay")
-SETTLED = (*COMPLETED, "outcome_unknown")
+SETTLED = {RECOVERED: (*COMPLETED, "outcome_unknown"), TAKEN_OVER: COMPLETED}
 # Codes of the service that are recorded.
 RECORDED = ("OK", "FAILED_PRECONDITION")
 
 
+def method_of(key):
+    """Keys take turns with the methods."""
+    return METHODS[int(key.rpartition("-")[2]) % len(METHODS)]
+
+
 def answer_of(reply, key):
-    """The event and the fields of a reply."""
+    """The event and the fields of a reply. It does not have the number of the attempt: the service
+    does not know it."""
     for reason, verdict in REASONS.items():
         if reason in reply.details:
             return "fail", {"verdict": verdict, "code": reply.code, "reason": reason.decode()}
@@ -39,8 +49,8 @@ def answer_of(reply, key):
     words = (reply.body.decode() if reply.code == "OK" else reply.message.removeprefix("refused ")).split()
     named = words[0] if words else key
     return "ok", {"verdict": "replay" if reply.replayed else "reserved", "code": reply.code,
-                  "reply": digest(reply.code, reply.message, reply.body), "attempt": 1,
-                  "replayed": reply.replayed, "seen": record_of(METHOD, named)}
+                  "reply": digest(reply.code, reply.message, reply.body),
+                  "replayed": reply.replayed, "seen": record_of(method_of(key), named)}
 
 
 class Callers:
@@ -91,10 +101,10 @@ class Callers:
 
     def call(self, on, client, name, key, request, stay=None):
         """Makes a call, logs it, and returns its verdict."""
-        body = f"{key} {request}"
+        body, method = f"{key} {request}", method_of(key)
         self._history.write("invoke", id=name, client=client, kind="call",
-                            record=record_of(METHOD, key), fp=body)
-        running = start(on, METHOD, key, body.encode(), CALL_TIMEOUT_S,
+                            record=record_of(method, key), fp=body)
+        running = start(on, method, key, body.encode(), CALL_TIMEOUT_S,
                         (("x-tenant", "shop"), ("x-call", name)))
         if stay is not None:
             self._paused.wait(stay)
@@ -125,7 +135,7 @@ class Callers:
             # Another caller may have been the first one with a key, with the other request.
             for request in ("one", "other"):
                 name = f"settle-{turn}-{key}-{request}"
-                if self.call(on, "settler", name, key, request) in SETTLED:
+                if self.call(on, "settler", name, key, request) in SETTLED[method_of(key)]:
                     return True
             turn += 1
             end.wait(0.1)
