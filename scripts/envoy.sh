@@ -51,7 +51,7 @@ fi
 for version in 1.37.0 1.40.0; do
   echo "== Envoy $version: what callers get"
   IDEMPOTENCY_ENVOY="$version" "${python[@]}" -m unittest tests.envoy.guard_test \
-    tests.envoy.http_test tests.envoy.antipatterns_test
+    tests.envoy.http_test tests.envoy.antipatterns_test tests.envoy.claims_test
   echo "== Envoy $version: faults between all parts"
   "${python[@]}" -m tests.envoy.chaos --calls=10000 "--seed=$seed" "--envoy=$version"
 done

@@ -473,11 +473,24 @@ TEST_F(ExternalProcessorTest, HostileRequestsNeverLeave) {
   EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_UNSPECIFIED);
 }
 
-TEST_F(ExternalProcessorTest, AViolationOfTheOrderEndsWithAnError) {
+// As of a filter that authenticates callers, and stands before this one.
+TEST_F(ExternalProcessorTest, ARefusalOfAnotherFilterPasses) {
   FakeEnvoy envoy(channel_);
-  envoy.SendReplyHeaders(kUpstream);
-  EXPECT_FALSE(envoy.Next().has_value());
-  EXPECT_FALSE(envoy.Finish().ok());
+  envoy.SendReplyHeaders("jwt_authn_access_denied{Jwt_is_missing}");
+  const auto answer = envoy.Next();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(answer->has_response_headers()) << answer->ShortDebugString();
+  envoy.HalfClose();
+}
+
+// Its request was not guarded.
+TEST_F(ExternalProcessorTest, AReplyWithoutARequestEndsWithAnError) {
+  for (const char* origin : {kUpstream, ""}) {
+    FakeEnvoy envoy(channel_);
+    envoy.SendReplyHeaders(origin);
+    EXPECT_FALSE(envoy.Next().has_value());
+    EXPECT_FALSE(envoy.Finish().ok());
+  }
 }
 
 constexpr std::size_t kRoomForRequests = 64 * 1024;

@@ -104,6 +104,7 @@ Exchange::Event Exchange::OnReplyHeaders(Request& message) {
       request_ = {};
       OnPassing(message);
       return Event::kProxyReply;
+    case Phase::kStart:
     case Phase::kForwarded:
       break;
     default:
@@ -112,6 +113,10 @@ Exchange::Event Exchange::OnReplyHeaders(Request& message) {
   reply_context_.Add(message);
   reply_.headers = HeaderList(message.response_headers().headers());
   reply_.headers_only = message.response_headers().end_of_stream();
+  if (phase_ == Phase::kStart) {
+    phase_ = Phase::kReplyAlone;
+    return Event::kReplyWithoutRequest;
+  }
   phase_ = Phase::kHoldingReply;
   return reply_.headers_only ? ReplyComplete() : Event::kNone;
 }
@@ -178,6 +183,15 @@ void Exchange::PassOn(const std::vector<std::string>& remove_headers) {
   Send(RequestHeadersResponse(remove_headers));
   request_ = {};
   request_context_ = {};
+}
+
+void Exchange::PassReplyOn() {
+  if (phase_ != Phase::kReplyAlone) return;
+  phase_ = Phase::kPassing;
+  Send(ReplyHeadersResponse({}, {}));
+  passed_ = reply_.headers_only;
+  reply_ = {};
+  reply_context_ = {};
 }
 
 Exchange::Event Exchange::OnPassing(Request& message) {

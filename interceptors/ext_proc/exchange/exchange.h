@@ -49,6 +49,9 @@ class Exchange {
     // Envoy answered the client itself, before the request was forwarded. It gets its way: there is
     // no decision left.
     kProxyReply,
+    // A reply to a request that this filter has not received: PassReplyOn(), if its context states
+    // that the proxy itself made it, as filters before this one do.
+    kReplyWithoutRequest,
     // The order of messages is not that of the protocol: the stream must end with an error.
     kViolation,
   };
@@ -61,6 +64,8 @@ class Exchange {
   Event Hold();
   // The request without these headers, and the reply, pass unguarded.
   void PassOn(const std::vector<std::string>& remove_headers);
+  // The reply of kReplyWithoutRequest, unchanged.
+  void PassReplyOn();
   // The request without these headers.
   void Forward(const std::vector<std::string>& remove_headers);
   // The same, and the reply passes unguarded.
@@ -118,6 +123,8 @@ class Exchange {
     kReleased,
     kAnswered,
     kPassing,
+    // A reply has arrived, and no request.
+    kReplyAlone,
   };
 
   Event OnRequestHeaders(Request& message);

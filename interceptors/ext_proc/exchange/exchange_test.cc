@@ -367,6 +367,28 @@ TEST(ExchangeTest, EnvoysOwnAnswerBeforeTheRequestLeftPasses) {
   EXPECT_TRUE(exchange.passed());
 }
 
+TEST(ExchangeTest, AReplyWithoutARequestPassesOnceThatIsDecided) {
+  Exchange exchange(kBounds);
+  EXPECT_EQ(exchange.OnMessage(ReplyHeaders()), Event::kReplyWithoutRequest);
+  EXPECT_EQ(exchange.OnMessage(ReplyHeaders()), Event::kViolation);
+  EXPECT_EQ(exchange.OnMessage(RequestHeaders()), Event::kViolation);
+  EXPECT_EQ(exchange.OnMessage(ReplyBody("401", true)), Event::kViolation);
+  EXPECT_THAT(Taken(exchange), IsEmpty());
+  exchange.PassReplyOn();
+  EXPECT_FALSE(exchange.passed());
+  exchange.OnMessage(ReplyBody("401", true));
+  EXPECT_TRUE(exchange.passed());
+  EXPECT_FALSE(exchange.forwarded());
+  EXPECT_THAT(Taken(exchange), ElementsAre("reply headers", "reply body:401$"));
+  EXPECT_EQ(exchange.held_bytes(), 0U);
+
+  Exchange of_headers_alone(kBounds);
+  of_headers_alone.OnMessage(ReplyHeaders(/*end_of_stream=*/true));
+  of_headers_alone.PassReplyOn();
+  EXPECT_TRUE(of_headers_alone.passed());
+  EXPECT_THAT(Taken(of_headers_alone), ElementsAre("reply headers"));
+}
+
 TEST(ExchangeTest, AnUnguardedExchangePasses) {
   Exchange exchange(kBounds);
   exchange.OnMessage(RequestHeaders());
@@ -383,8 +405,8 @@ TEST(ExchangeTest, AnUnguardedExchangePasses) {
 }
 
 TEST(ExchangeTest, AWrongOrderIsAViolation) {
-  for (const Request& first : {RequestBody("a", true), RequestTrailers(), ReplyHeaders(),
-                               ReplyBody("a", true), ReplyTrailers(), Request()}) {
+  for (const Request& first : {RequestBody("a", true), RequestTrailers(), ReplyBody("a", true),
+                               ReplyTrailers(), Request()}) {
     Exchange exchange(kBounds);
     EXPECT_EQ(exchange.OnMessage(first), Event::kViolation) << first.ShortDebugString();
     EXPECT_THAT(Taken(exchange), IsEmpty());

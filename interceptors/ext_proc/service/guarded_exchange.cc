@@ -92,6 +92,8 @@ void GuardedExchange::Handle(Exchange::Event event) {
       return OnReply();
     case Exchange::Event::kProxyReply:
       return Count(ExchangeResult::kRefused);
+    case Exchange::Event::kReplyWithoutRequest:
+      return OnReplyWithoutRequest();
     case Exchange::Event::kViolation:
       return Break(absl::InternalError(
           "the order of messages is not that of a proxy with FULL_DUPLEX_STREAMED bodies"));
@@ -235,6 +237,25 @@ void GuardedExchange::Forward(std::shared_ptr<LiveExecution> execution) {
   }
   execution_ = std::move(execution);
   exchange_.Forward(RemovedFromRequest(exchange_.request().headers));
+}
+
+// A filter before this one has refused the request, a filter that authenticates perhaps. What an
+// upstream has answered must not pass: its request was not guarded.
+void GuardedExchange::OnReplyWithoutRequest() {
+  switch (OriginOf(exchange_.reply_context())) {
+    case ResponseOrigin::kNotSent:
+    case ResponseOrigin::kProxy:
+      Count(ExchangeResult::kRefused);
+      return exchange_.PassReplyOn();
+    case ResponseOrigin::kUpstream:
+    case ResponseOrigin::kUnstated: {
+      const absl::string_view what =
+          "a reply arrived without its request: the proxy's processing_mode must send request "
+          "headers, and its response_attributes must list response.code_details";
+      events_.Misconfigured(what);
+      return Break(absl::InternalError(what));
+    }
+  }
 }
 
 void GuardedExchange::OnReply() {

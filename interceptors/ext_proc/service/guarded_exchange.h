@@ -95,6 +95,7 @@ class GuardedExchange {
   void OnRequest();
   absl::StatusOr<Admit> MakeAdmit();
   void Forward(std::shared_ptr<LiveExecution> execution);
+  void OnReplyWithoutRequest();
   void OnReply();
   void SettleUnknown(Settling settling, const std::string& reason);
   void SendReply(absl::Time expires_at);
