@@ -13,6 +13,9 @@
 namespace idempotency::internal {
 namespace {
 
+// A reply of the largest size, with the messages that carry it to a proxy.
+constexpr std::size_t kMinReplyRoom = limits::kMaxReplyBytes + 1024 * 1024;
+
 using config::v1::ExternalProcessor;
 using config::v1::ScopeOfCall;
 
@@ -108,6 +111,16 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
         absl::StrCat("max_request_bytes must be at most ", limits::kMaxConfiguredRequestBytes));
   }
   if (section.max_request_bytes() > 0) config.max_request_bytes = section.max_request_bytes();
+  if (section.max_held_bytes() > 0 && section.max_held_bytes() / 2 < config.max_request_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_held_bytes must be at least ", 2 * config.max_request_bytes,
+                     ", twice max_request_bytes: half of it is for requests, and one must fit"));
+  }
+  if (section.max_held_bytes() > 0 && section.max_held_bytes() / 2 < kMinReplyRoom) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_held_bytes must be at least ", 2 * kMinReplyRoom,
+                     ": half of it is for replies, and the largest must fit"));
+  }
   config.streams_replays = !section.no_streamed_replays();
   return config;
 }

@@ -227,8 +227,11 @@ class ExternalProcessorTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(processor_.get());
     server_ = builder.BuildAndStart();
-    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                   grpc::InsecureChannelCredentials());
+    grpc::ChannelArguments arguments;
+    // A stream that is not read takes no more than the initial window.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    channel_ = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port),
+                                         grpc::InsecureChannelCredentials(), arguments);
   }
 
   void StopServer(std::chrono::milliseconds drain) {
@@ -498,16 +501,17 @@ constexpr std::size_t kRoomForRequests = 64 * 1024;
 // With little room, and a scope by a header of the proxy.
 class ScopedProcessorTest : public ExternalProcessorTest {
  protected:
-  ScopedProcessorTest() : ExternalProcessorTest(Config(), Limits()) {}
+  explicit ScopedProcessorTest(std::size_t room = kRoomForRequests)
+      : ExternalProcessorTest(Config(), LimitsOf(room)) {}
 
   static ProcessorConfig Config() {
     ProcessorConfig config = ProbeConfig(/*described=*/false);
     config.scope = ScopeHeader{"x-tenant"};
     return config;
   }
-  static ExchangeBounds::Limits Limits() {
+  static ExchangeBounds::Limits LimitsOf(std::size_t room) {
     ExchangeBounds::Limits limits;
-    limits.bytes = 2 * kRoomForRequests;
+    limits.bytes = 2 * room;
     return limits;
   }
 };
@@ -538,6 +542,59 @@ TEST_F(ScopedProcessorTest, AScopeThatFillsItsShareLeavesRoomForAnother) {
   of_another.SendBody(Framed(request));
   of_another.AwaitForwarded();
   for (const auto& envoy : unfinished) envoy->Cancel();
+}
+
+// Far more than gRPC sends to a client that does not read.
+constexpr std::size_t kLargeReplyBytes = 3 * 1024 * 1024;
+
+class UnreadReplaysTest : public ScopedProcessorTest {
+ protected:
+  UnreadReplaysTest() : ScopedProcessorTest(/*room=*/8 * 1024 * 1024) {}
+
+  // Records a large reply for this scope.
+  void Record(const std::string& scope) {
+    FakeEnvoy envoy(channel_);
+    Ask(envoy, scope);
+    envoy.AwaitForwarded();
+    ActReply reply = Answering(1);
+    reply.set_effect(std::string(kLargeReplyBytes, 'x'));
+    envoy.SendReply(Framed(reply), kUpstream);
+    while (!envoy.Next().value().has_response_trailers()) {
+    }
+    envoy.HalfClose();
+    EXPECT_FALSE(envoy.Next().has_value());
+    ASSERT_TRUE(envoy.Finish().ok());
+  }
+  static void Ask(FakeEnvoy& envoy, const std::string& scope) {
+    envoy.SendHeaders("key-1", {{"x-tenant", scope}});
+    envoy.SendBody(Framed(Asking()));
+  }
+};
+
+TEST_F(UnreadReplaysTest, LeaveRoomForAnotherScope) {
+  Record("a");
+  Record("b");
+  FakeEnvoy unread(channel_);
+  Ask(unread, "a");
+  events_.AwaitHeld(kLargeReplyBytes / 2);
+
+  FakeEnvoy one_more(channel_);
+  Ask(one_more, "a");
+  const auto refused = one_more.Next();
+  ASSERT_TRUE(refused.has_value());
+  ASSERT_TRUE(refused->has_immediate_response()) << refused->ShortDebugString().substr(0, 300);
+  EXPECT_THAT(HeaderOf(*refused, "grpc-message"), HasSubstr("or replies: retry"));
+  one_more.HalfClose();
+  EXPECT_FALSE(one_more.Next().has_value());
+  EXPECT_TRUE(one_more.Finish().ok());
+
+  FakeEnvoy of_another(channel_);
+  Ask(of_another, "b");
+  const auto replay = of_another.Next();
+  ASSERT_TRUE(replay.has_value());
+  EXPECT_TRUE(replay->has_streamed_immediate_response()) << replay->ShortDebugString();
+  of_another.Cancel();
+  unread.Cancel();
 }
 
 class DescribedProcessorTest : public ExternalProcessorTest {

@@ -244,6 +244,14 @@ void Exchange::Answer(const HttpMessage& response, bool streamed) {
   if (response.trailers.has_value()) Send(StreamedTrailersOf(*response.trailers));
 }
 
+bool Exchange::TakeBackAnswer() {
+  if (phase_ != Phase::kAnswered || answer_begun_) return false;
+  phase_ = Phase::kRequestHeld;
+  responses_.clear();
+  response_bytes_ = 0;
+  return true;
+}
+
 void Exchange::SendBody(bool of_reply, std::string body, bool end_of_stream) {
   if (body.size() <= kChunkBytes) {
     Send(BodyResponseOf(of_reply, std::move(body), end_of_stream));
@@ -262,6 +270,7 @@ void Exchange::Send(Response response) {
 
 std::optional<Exchange::Response> Exchange::TakeResponse() {
   if (responses_.empty()) return std::nullopt;
+  answer_begun_ = phase_ == Phase::kAnswered;
   Response response = std::move(responses_.front());
   responses_.pop_front();
   response_bytes_ -= std::min(response_bytes_, response.ByteSizeLong());

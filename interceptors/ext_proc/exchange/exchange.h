@@ -76,6 +76,8 @@ class Exchange {
   // The client gets this response. `streamed` if MayStream(): it takes any size and trailers. One
   // that is not streamed has no trailers.
   void Answer(const HttpMessage& response, bool streamed);
+  // As if Answer() had not been called, if no part of the answer was taken; otherwise false.
+  bool TakeBackAnswer();
   bool MayStream() const { return phase_ < Phase::kForwarded; }
   // A part of the reply has left, and no other response can take its place.
   bool ReplyHasBegun() const { return reply_begun_; }
@@ -143,6 +145,7 @@ class Exchange {
   Phase phase_ = Phase::kStart;
   bool reply_begun_ = false;
   bool passed_ = false;
+  bool answer_begun_ = false;
   HttpMessage request_;
   ProxyContext request_context_;
   HttpMessage reply_;

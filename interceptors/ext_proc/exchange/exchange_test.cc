@@ -389,6 +389,24 @@ TEST(ExchangeTest, AReplyWithoutARequestPassesOnceThatIsDecided) {
   EXPECT_THAT(Taken(of_headers_alone), ElementsAre("reply headers"));
 }
 
+TEST(ExchangeTest, AnAnswerIsTakenBackUnlessAPartHasLeft) {
+  Exchange exchange(kBounds);
+  exchange.OnMessage(RequestHeaders());
+  exchange.Hold();
+  EXPECT_FALSE(exchange.TakeBackAnswer());
+  exchange.OnMessage(RequestBody("ask", true));
+  HttpMessage replay;
+  replay.body = std::string(1000, 'x');
+  exchange.Answer(replay, /*streamed=*/true);
+  EXPECT_GE(exchange.held_bytes(), 1000U);
+  EXPECT_TRUE(exchange.TakeBackAnswer());
+  EXPECT_EQ(exchange.held_bytes(), 0U);
+  EXPECT_FALSE(exchange.over());
+  exchange.Answer(HttpMessage(), /*streamed=*/false);
+  EXPECT_TRUE(exchange.TakeResponse()->has_immediate_response());
+  EXPECT_FALSE(exchange.TakeBackAnswer());
+}
+
 TEST(ExchangeTest, AnUnguardedExchangePasses) {
   Exchange exchange(kBounds);
   exchange.OnMessage(RequestHeaders());

@@ -321,6 +321,7 @@ void GuardedExchange::Replay(const v1::Reply& reply) {
   if (must_stream && !settings_->config.streams_replays) {
     return Reject(ReplyNotKept(reply.code()));
   }
+  replays_ = true;
   Count(ExchangeResult::kReplayed);
   exchange_.Answer(response, streamed && settings_->config.streams_replays);
 }
@@ -372,11 +373,14 @@ void GuardedExchange::OnNoRoom() {
     exchange_.StopHoldingReply();
     return;
   }
+  // Callers that do not read their replays must not take the room of others.
+  if (exchange_.over() && !(std::exchange(replays_, false) && exchange_.TakeBackAnswer())) return;
   ErrorDetails details;
   details.retry_delay = kOverloadedRetryDelay;
-  Refuse(MakeError(Reason::kOverloaded,
-                   "the processor holds too many requests: retry with the same idempotency key",
-                   std::move(details)));
+  Refuse(MakeError(
+      Reason::kOverloaded,
+      "the processor holds too many requests or replies: retry with the same idempotency key",
+      std::move(details)));
 }
 
 ExchangeBounds::Held GuardedExchange::held() const {

@@ -118,6 +118,8 @@ class GuardedExchange {
   // No decision about the request is wanted any more.
   bool gone_ = false;
   bool counted_ = false;
+  // The answer is a replay, which another answer may replace.
+  bool replays_ = false;
   bool proxy_misconfigured_ = false;
   Settling settling_ = Settling::kNo;
   std::shared_ptr<LiveExecution> execution_;
