@@ -26,10 +26,7 @@ class SlowCluster(Cluster):
 
     def __init__(self, folder, prefix):
         self.prefix = prefix
-        super().__init__(folder)
-
-    def _fill_wal(self):
-        pass
+        super().__init__(folder, wal_files=0)
 
 
 def build_slow_sync(folder):
@@ -77,7 +74,7 @@ def main():
     parser.add_argument("--sync_ms", type=float, required=True)
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--binaries", default="build/bench/bin", type=pathlib.Path)
+    parser.add_argument("--binaries", default="build/release/bin", type=pathlib.Path)
     options = parser.parse_args()
     run_under_subreaper()
     with tempfile.TemporaryDirectory(prefix="exactly-once.") as name:
