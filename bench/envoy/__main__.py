@@ -4,7 +4,8 @@ replay. In each round every case has a turn, so that a busy machine affects all 
     python3 -m bench.envoy [--rounds=5] [--seconds=3] [--in_flight=64] [--binaries=DIR] [--json=FILE]
 
 Postgres is private, and every commit is flushed. `cycle` is a reservation and a completion at
-idempotencyd alone: the two commits of a first call, with their round trips."""
+idempotencyd alone: the two commits of a first call, with their round trips. `commits` are two commits
+of pgbench, from one client: the floor."""
 
 import argparse
 import contextlib
@@ -18,6 +19,7 @@ import tempfile
 import time
 
 from bench.comparison.cluster import Cluster
+from bench.comparison.floor import Floor
 from bench.comparison.process import Process
 from tests.envoy import envoy
 from tests.envoy.held_port import HeldPort
@@ -48,6 +50,7 @@ class Bed:
         database = Cluster(folder / "postgres")
         stack.callback(database.stop)
         store = database.url(database.new_database())
+        self._floor = Floor(database, folder)
         subprocess.run([binaries / "idempotencyd", "migrate", f"--store={store}"], check=True,
                        capture_output=True)
         self._charges = self._start(stack, "charges", [binaries / "charges_server"])
@@ -92,6 +95,9 @@ class Bed:
             raise RuntimeError(f"{command} {flags}: {report}")
         return report
 
+    def two_commits_us(self):
+        return self._floor.lone_median_us(self._options.seconds)
+
     def turn(self, case, in_flight):
         if case == "cycle":
             return self._load("cycles", self._daemon, in_flight=in_flight)
@@ -106,21 +112,22 @@ class Bed:
 
 
 def measure(bed, options):
-    """Reports by (case, calls in flight), one of each round."""
-    reports = {}
+    """Reports by (case, calls in flight), one of each round, and the median of two commits."""
+    reports, commits = {}, []
     for number in range(options.rounds):
+        commits.append(bed.two_commits_us())
         for in_flight in (1, options.in_flight):
             for case in CASES:
                 reports.setdefault((case, in_flight), []).append(bed.turn(case, in_flight))
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-    return reports
+    return reports, statistics.median(commits)
 
 
 def median(reports, field):
     return statistics.median(report[field] for report in reports)
 
 
-def table(reports, in_flight):
+def table(reports, commits_us, in_flight):
     """Markdown: a row for each case. Differences are taken within each round."""
     lines = [f"| | median, one call at a time | p99 | over Envoy alone | calls per second, {in_flight} in "
              "flight |", "|---|---|---|---|---|"]
@@ -135,6 +142,7 @@ def table(reports, in_flight):
         lines.append(f"| {names[case]} | {median(alone, 'p50_us') / 1000:.2f} ms | "
                      f"{median(alone, 'p99_us') / 1000:.2f} ms | {added} | "
                      f"{median(crowd, 'per_second'):,.0f} |")
+    lines.append(f"| two commits of pgbench, one client | {commits_us / 1000:.2f} ms | | | |")
     return "\n".join(lines)
 
 
@@ -150,11 +158,12 @@ def main():
     options.binaries = options.binaries.resolve()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         os.chmod(folder, 0o711)
-        reports = measure(Bed(stack, options, pathlib.Path(folder)), options)
-    print(table(reports, options.in_flight))
+        reports, commits_us = measure(Bed(stack, options, pathlib.Path(folder)), options)
+    print(table(reports, commits_us, options.in_flight))
     if options.json:
         options.json.write_text(json.dumps(
-            {f"{case} {count}": found for (case, count), found in reports.items()}, indent=1))
+            {"two_commits_us": commits_us,
+             **{f"{case} {count}": found for (case, count), found in reports.items()}}, indent=1))
     return 0
 
 
