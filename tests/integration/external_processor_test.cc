@@ -476,6 +476,13 @@ TEST_F(ExternalProcessorTest, HostileRequestsNeverLeave) {
   EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_UNSPECIFIED);
 }
 
+TEST_F(ExternalProcessorTest, AViolationOfTheOrderEndsWithAnError) {
+  FakeEnvoy envoy(channel_);
+  envoy.SendBody("early");
+  EXPECT_FALSE(envoy.Next().has_value());
+  EXPECT_FALSE(envoy.Finish().ok());
+}
+
 // As of a filter that authenticates callers, and stands before this one.
 TEST_F(ExternalProcessorTest, ARefusalOfAnotherFilterPasses) {
   FakeEnvoy envoy(channel_);

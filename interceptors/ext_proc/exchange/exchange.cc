@@ -244,12 +244,11 @@ void Exchange::Answer(const HttpMessage& response, bool streamed) {
   if (response.trailers.has_value()) Send(StreamedTrailersOf(*response.trailers));
 }
 
-bool Exchange::TakeBackAnswer() {
-  if (phase_ != Phase::kAnswered || answer_begun_) return false;
-  phase_ = Phase::kRequestHeld;
+void Exchange::ReplaceAnswer(const HttpMessage& response) {
+  if (phase_ != Phase::kAnswered || answer_begun_) return;
   responses_.clear();
   response_bytes_ = 0;
-  return true;
+  Send(ImmediateResponseOf(response));
 }
 
 void Exchange::SendBody(bool of_reply, std::string body, bool end_of_stream) {

@@ -76,8 +76,9 @@ class Exchange {
   // The client gets this response. `streamed` if MayStream(): it takes any size and trailers. One
   // that is not streamed has no trailers.
   void Answer(const HttpMessage& response, bool streamed);
-  // As if Answer() had not been called, if no part of the answer was taken; otherwise false.
-  bool TakeBackAnswer();
+  // The client gets this response, not streamed, in place of that of Answer(). Nothing happens if a
+  // part of the latter was taken.
+  void ReplaceAnswer(const HttpMessage& response);
   bool MayStream() const { return phase_ < Phase::kForwarded; }
   // A part of the reply has left, and no other response can take its place.
   bool ReplyHasBegun() const { return reply_begun_; }

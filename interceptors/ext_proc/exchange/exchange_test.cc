@@ -389,22 +389,25 @@ TEST(ExchangeTest, AReplyWithoutARequestPassesOnceThatIsDecided) {
   EXPECT_THAT(Taken(of_headers_alone), ElementsAre("reply headers"));
 }
 
-TEST(ExchangeTest, AnAnswerIsTakenBackUnlessAPartHasLeft) {
+TEST(ExchangeTest, AnAnswerIsReplacedUnlessAPartHasLeft) {
   Exchange exchange(kBounds);
   exchange.OnMessage(RequestHeaders());
   exchange.Hold();
-  EXPECT_FALSE(exchange.TakeBackAnswer());
+  exchange.ReplaceAnswer(HttpMessage());
+  EXPECT_THAT(Taken(exchange), IsEmpty());
   exchange.OnMessage(RequestBody("ask", true));
   HttpMessage replay;
   replay.body = std::string(1000, 'x');
   exchange.Answer(replay, /*streamed=*/true);
   EXPECT_GE(exchange.held_bytes(), 1000U);
-  EXPECT_TRUE(exchange.TakeBackAnswer());
-  EXPECT_EQ(exchange.held_bytes(), 0U);
-  EXPECT_FALSE(exchange.over());
-  exchange.Answer(HttpMessage(), /*streamed=*/false);
+  exchange.ReplaceAnswer(HttpMessage());
+  EXPECT_LT(exchange.held_bytes(), 1000U);
+  EXPECT_TRUE(exchange.over());
+  exchange.Forward({});
+  EXPECT_FALSE(exchange.forwarded());
   EXPECT_TRUE(exchange.TakeResponse()->has_immediate_response());
-  EXPECT_FALSE(exchange.TakeBackAnswer());
+  exchange.ReplaceAnswer(HttpMessage());
+  EXPECT_THAT(Taken(exchange), IsEmpty());
 }
 
 TEST(ExchangeTest, AnUnguardedExchangePasses) {

@@ -373,14 +373,15 @@ void GuardedExchange::OnNoRoom() {
     exchange_.StopHoldingReply();
     return;
   }
-  // Callers that do not read their replays must not take the room of others.
-  if (exchange_.over() && !(std::exchange(replays_, false) && exchange_.TakeBackAnswer())) return;
   ErrorDetails details;
   details.retry_delay = kOverloadedRetryDelay;
-  Refuse(MakeError(
+  const absl::Status no_room = MakeError(
       Reason::kOverloaded,
       "the processor holds too many requests or replies: retry with the same idempotency key",
-      std::move(details)));
+      std::move(details));
+  if (!std::exchange(replays_, false)) return Refuse(no_room);
+  // Callers that do not read their replays must not take the room of others.
+  exchange_.ReplaceAnswer(front_->Reject(no_room, /*record_id=*/""));
 }
 
 ExchangeBounds::Held GuardedExchange::held() const {
