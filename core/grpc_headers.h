@@ -20,4 +20,9 @@
 // experimental there.
 #define IDEMPOTENCY_GRPC_HAS_SESSIONS (GRPC_CPP_VERSION_MAJOR > 1 || GRPC_CPP_VERSION_MINOR >= 83)
 
+// Credentials of a server are an interface to which C++ passes the core's server before it starts.
+// Debian 12 and 13 have 1.51.
+#define IDEMPOTENCY_GRPC_CREDENTIALS_GET_SERVER \
+  (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR == 51)
+
 #endif  // IDEMPOTENCY_CORE_GRPC_HEADERS_H_

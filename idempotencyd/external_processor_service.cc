@@ -9,6 +9,7 @@
 #include "embedded/direct_connection.h"
 #include "idempotencyd/processor_metrics.h"
 #include "idempotencyd/processor_settings_from.h"
+#include "idempotencyd/queued_external_processor.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
@@ -71,7 +72,9 @@ class ExternalProcessorService final : public FurtherService {
     proxies_.Replace(NamesOf(parts.config));
   }
 
-  void Register(grpc::ServerBuilder& builder) override { builder.RegisterService(&processor_); }
+  void Register(grpc::ServerBuilder& builder, QueuedMethods& methods) override {
+    queued_.Register(builder, methods);
+  }
 
   absl::Status Configure(const LoadedConfig& config) override {
     if (const absl::Status valid = Check(config, exposed_); !valid.ok()) return valid;
@@ -115,6 +118,7 @@ class ExternalProcessorService final : public FurtherService {
   ProcessorMetrics metrics_;
   Proxies proxies_;
   ExternalProcessor processor_;
+  QueuedExternalProcessor queued_{processor_};
 };
 
 }  // namespace

@@ -93,7 +93,7 @@ absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
   }
 
   if (absl::Status started = StartConsole(); !started.ok()) return started;
-  if (absl::Status started = StartExtProc(make_ext_proc); !started.ok()) return started;
+  if (absl::Status made = MakeExtProc(make_ext_proc); !made.ok()) return made;
   WatchConfig();
 
   auto listener = GrpcListener::Start(
@@ -104,6 +104,7 @@ absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
       metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
+  if (absl::Status listening = ListenForExtProc(); !listening.ok()) return listening;
 
   health_.emplace(&listener_->health());
   monitor_ = stack_->Watch(
@@ -189,22 +190,27 @@ absl::Status Daemon::StartAccess() {
   return absl::OkStatus();
 }
 
-absl::Status Daemon::StartExtProc(const MakeFurtherService& make) {
+absl::Status Daemon::MakeExtProc(const MakeFurtherService& make) {
   if (!options_.ext_proc) return absl::OkStatus();
   if (!make) return absl::UnimplementedError("--ext_proc: this build has no external processor");
   auto made = make({*loaded_, !options_.ext_proc->IsLocal(), stack_->operations(), access_,
                     *metrics_.registry()});
   if (!made.ok()) return made.status();
   ext_proc_ = *std::move(made);
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::ListenForExtProc() {
+  if (ext_proc_ == nullptr) return absl::OkStatus();
   ListenerOptions bounded = BoundListener(options_);
   // An exchange lasts as long as its upstream works.
   bounded.connection_grace = limits::kDefaultMaxLease;
   auto listener = GrpcListener::Start(
       *options_.ext_proc, credentials_->credentials(), bounded,
-      [this](grpc::ServerBuilder& builder, QueuedMethods& /*methods*/) {
-        ext_proc_->Register(builder);
+      [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
+        ext_proc_->Register(builder, methods);
       },
-      metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
+      metrics_, [this](const absl::Status& why) { stop_->Ask(why); }, listener_.get());
   if (!listener.ok()) return listener.status();
   ext_proc_listener_ = *std::move(listener);
   return absl::OkStatus();

@@ -64,7 +64,8 @@ class Daemon {
   absl::Status StartAccess();
   absl::Status StartTracing();
   absl::Status StartConsole();
-  absl::Status StartExtProc(const MakeFurtherService& make);
+  absl::Status MakeExtProc(const MakeFurtherService& make);
+  absl::Status ListenForExtProc();
   void WatchConfig();
   void Inspected(const absl::Status& store);
 

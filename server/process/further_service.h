@@ -13,6 +13,7 @@
 #include "server/access/access_control.h"
 #include "server/config/config_file.h"
 #include "server/operation/operations.h"
+#include "server/rpc/queued_methods.h"
 
 namespace idempotency::internal {
 
@@ -23,7 +24,8 @@ class FurtherService {
   // After its server has ended. Waits for its outstanding operations, which still work.
   virtual ~FurtherService() = default;
 
-  virtual void Register(grpc::ServerBuilder& builder) = 0;
+  // Its methods are called once the server is started.
+  virtual void Register(grpc::ServerBuilder& builder, QueuedMethods& methods) = 0;
   // Applies a changed configuration. An error changes nothing, and neither does the rest of the
   // configuration apply then. Thread-safe.
   virtual absl::Status Configure(const LoadedConfig& config) = 0;

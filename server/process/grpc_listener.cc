@@ -71,7 +71,7 @@ void SetBounds(const ListenerOptions& options, grpc::ServerBuilder& builder) {
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
     const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
     const ListenerOptions& options, const AddServices& add_services, Observer& observer,
-    OnDeaf on_deaf) {
+    OnDeaf on_deaf, const GrpcListener* beside) {
   absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Bind(address);
   if (!sockets.ok()) return sockets.status();
   EnablePlugins();
@@ -83,7 +83,8 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   listener->health_.Register(builder, listener->methods_);
   add_services(builder, listener->methods_);
-  listener->queues_ = std::make_unique<CallQueues>(builder);
+  listener->queues_ = beside == nullptr ? std::make_unique<CallQueues>(builder)
+                                        : std::make_unique<CallQueues>(builder, *beside->queues_);
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) {
     return absl::InternalError("gRPC cannot start a server in this process");

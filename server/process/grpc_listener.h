@@ -36,11 +36,12 @@ class GrpcListener {
   // served on its queues.
   using AddServices = std::function<void(grpc::ServerBuilder&, QueuedMethods&)>;
 
-  // FAILED_PRECONDITION if it cannot listen there. `observer` must outlive it.
+  // FAILED_PRECONDITION if it cannot listen there. `observer` must outlive it. With `beside`, which
+  // need not outlive it, the two have the same polling threads.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
       const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
       const ListenerOptions& options, const AddServices& add_services, Observer& observer,
-      OnDeaf on_deaf);
+      OnDeaf on_deaf, const GrpcListener* beside = nullptr);
   ~GrpcListener();
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;

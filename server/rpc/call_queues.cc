@@ -1,10 +1,7 @@
 #include "server/rpc/call_queues.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <cstddef>
-#include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -20,45 +17,44 @@ constexpr int kRequestedCalls = 8;
 // second thread costs a lone call 4 switches. The other cores run the batches.
 constexpr unsigned int kCoresForThread = 4;
 
+std::vector<std::shared_ptr<PolledQueue>> MakeQueues(grpc::ServerBuilder& builder) {
+  std::vector<std::shared_ptr<PolledQueue>> queues;
+  const int threads = CallQueues::Threads(std::thread::hardware_concurrency());
+  for (int i = 0; i < threads; ++i) {
+    queues.push_back(std::make_shared<PolledQueue>(builder.AddCompletionQueue(),
+                                                   absl::StrCat("grpc-queue-", i)));
+  }
+  return queues;
+}
+
 }  // namespace
 
 int CallQueues::Threads(unsigned int cores) {
   return std::clamp(static_cast<int>(cores / kCoresForThread), 1, limits::kMaxPollingThreads);
 }
 
-CallQueues::CallQueues(grpc::ServerBuilder& builder) {
-  const int threads = Threads(std::thread::hardware_concurrency());
-  for (int i = 0; i < threads; ++i) queues_.push_back(builder.AddCompletionQueue());
+CallQueues::CallQueues(grpc::ServerBuilder& builder) : queues_(MakeQueues(builder)) {}
+
+CallQueues::CallQueues(grpc::ServerBuilder& builder, const CallQueues& other) {
+  if (BorrowedQueues::Possible()) {
+    queues_ = other.queues_;
+    borrowed_.emplace(builder, queues_);
+  } else {
+    queues_ = MakeQueues(builder);
+  }
 }
 
+CallQueues::~CallQueues() { Stop(); }
+
 void CallQueues::Start(const QueuedMethods& methods) {
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    calls_.push_back(std::make_unique<QueuedCalls>(*queues_[i], methods));
-    QueuedCalls& calls = *calls_.back();
-    calls.Request(kRequestedCalls);
-    threads_.emplace_back([&calls, name = absl::StrCat("grpc-queue-", i)] {
-      pthread_setname_np(pthread_self(), name.c_str());
-      calls.Serve();
-    });
+  for (const std::shared_ptr<PolledQueue>& queue : queues_) {
+    calls_.push_back(std::make_unique<QueuedCalls>(queue->queue(), methods));
+    calls_.back()->Request(kRequestedCalls);
   }
 }
 
 void CallQueues::Stop() {
   for (const auto& calls : calls_) calls->AwaitEnd();
-}
-
-CallQueues::~CallQueues() {
-  Stop();
-  for (const auto& queue : queues_) queue->Shutdown();
-  for (std::thread& thread : threads_) thread.join();
-  if (!threads_.empty()) return;
-  // Never started: gRPC requires that a queue is found empty.
-  void* tag = nullptr;
-  bool ok = false;
-  for (const auto& queue : queues_) {
-    while (queue->Next(&tag, &ok)) {
-    }
-  }
 }
 
 }  // namespace idempotency::internal

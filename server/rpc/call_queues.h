@@ -1,13 +1,14 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_CALL_QUEUES_H_
 #define IDEMPOTENCY_SERVER_RPC_CALL_QUEUES_H_
 
-#include <grpcpp/completion_queue.h>
 #include <grpcpp/server_builder.h>
 
 #include <memory>
-#include <thread>
+#include <optional>
 #include <vector>
 
+#include "server/rpc/borrowed_queues.h"
+#include "server/rpc/polled_queue.h"
 #include "server/rpc/queued_calls.h"
 #include "server/rpc/queued_methods.h"
 
@@ -19,9 +20,12 @@ namespace idempotency::internal {
 // Not thread-safe. Outlives the server.
 class CallQueues {
  public:
-  // Adds the queues to a server that is being built.
+  // Adds queues to a server that is being built.
   explicit CallQueues(grpc::ServerBuilder& builder);
-  // Joins the threads.
+  // The same, with the queues and threads of `other`, which need not outlive this. If gRPC cannot
+  // share them (BorrowedQueues::Possible()), with queues of its own.
+  CallQueues(grpc::ServerBuilder& builder, const CallQueues& other);
+  // Joins the threads, but those that are shared still.
   ~CallQueues();
   CallQueues(const CallQueues&) = delete;
   CallQueues& operator=(const CallQueues&) = delete;
@@ -29,17 +33,18 @@ class CallQueues {
   // Serves `methods`, which outlive it. Once the server is started.
   void Start(const QueuedMethods& methods);
 
-  // Returns when the last call has ended. After the server's Shutdown(), before it is destroyed.
+  // Returns when the last call of this server has ended. After the server's Shutdown(), before it
+  // is destroyed.
   void Stop();
 
   // For a process that may use so many cores.
   static int Threads(unsigned int cores);
 
  private:
-  // The calls are destroyed first.
-  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::vector<std::shared_ptr<PolledQueue>> queues_;
+  std::optional<BorrowedQueues> borrowed_;
+  // Those of this server. They are destroyed first.
   std::vector<std::unique_ptr<QueuedCalls>> calls_;
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace idempotency::internal

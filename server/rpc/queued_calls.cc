@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "server/rpc/polled_queue.h"
+
 namespace idempotency::internal {
 namespace {
 
@@ -260,12 +262,6 @@ void QueuedCalls::Request(int of_each_method) {
     }
     for (const auto& method : methods_.bidi_streams()) BidiStreamOnQueue::Request(*this, method);
   }
-}
-
-void QueuedCalls::Serve() {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_.Next(&tag, &ok)) static_cast<QueueEvent*>(tag)->Happened(ok);
 }
 
 void QueuedCalls::AwaitEnd() {

@@ -8,23 +8,15 @@
 
 namespace idempotency::internal {
 
-// An event of a call, whose address is its tag on a completion queue.
-class QueueEvent {
- public:
-  virtual void Happened(bool ok) = 0;
-
- protected:
-  ~QueueEvent() = default;
-};
-
-// The calls of one completion queue: those that have arrived and those that are requested.
+// The calls of one server on a completion queue: those that have arrived and those that are
+// requested.
 // Their reactors are used as those of the callback API, except that the reactions of one call run
 // one after the other, on the thread that takes events from the queue.
 //
 // Thread-safe.
 class QueuedCalls {
  public:
-  // `queue` and `methods` outlive it.
+  // `queue`, whose events are QueueEvents (server/rpc/polled_queue.h), and `methods` outlive it.
   QueuedCalls(grpc::ServerCompletionQueue& queue, const QueuedMethods& methods)
       : queue_(queue), methods_(methods) {}
   // None is left.
@@ -35,9 +27,6 @@ class QueuedCalls {
   // Requests so many calls of each method; one that arrives is replaced by another. Once the
   // server is started.
   void Request(int of_each_method);
-
-  // Takes events from the queue until it is shut down and empty.
-  void Serve();
 
   // Returns when every call has ended. The server is being shut down: no further call arrives.
   void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -2,6 +2,7 @@
 // what it leaves behind, and that its records are the guard's.
 #include "interceptors/ext_proc/service/external_processor.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -18,11 +19,13 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
+#include "idempotencyd/queued_external_processor.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/embedded/embedded_service.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
+#include "server/rpc/call_queues.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
 #include "tests/support/temp_folder.h"
@@ -225,8 +228,10 @@ class ExternalProcessorTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(processor_.get());
+    service_on_queue_.emplace(*processor_).Register(builder, methods_);
+    queues_.emplace(builder);
     server_ = builder.BuildAndStart();
+    queues_->Start(methods_);
     grpc::ChannelArguments arguments;
     // A stream that is not read takes no more than the initial window.
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -238,7 +243,9 @@ class ExternalProcessorTest : public ::testing::Test {
     if (server_ == nullptr) return;
     server_->Shutdown(std::chrono::system_clock::now() + drain);
     server_->Wait();
+    queues_->Stop();
     server_.reset();
+    queues_.reset();
     processor_.reset();
   }
 
@@ -314,6 +321,9 @@ class ExternalProcessorTest : public ::testing::Test {
   Events events_;
   std::unique_ptr<EmbeddedService> service_;
   std::unique_ptr<ExternalProcessor> processor_;
+  std::optional<QueuedExternalProcessor> service_on_queue_;
+  QueuedMethods methods_;
+  std::optional<CallQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
@@ -323,6 +333,31 @@ TEST_F(ExternalProcessorTest, ARecordedReplyIsReplayed) {
   EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(ReplayOf("key-1"), Framed(Answering(7)));
   EXPECT_EQ(HeaderOf(AnswerTo("key-1", 2), "grpc-status"), "9");
+}
+
+// A proxy lets the request through whose stream ends with OK.
+TEST_F(ExternalProcessorTest, BytesThatAreNoMessageEndTheStreamWithAnError) {
+  grpc::GenericStub stub(channel_);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  const auto call =
+      stub.PrepareCall(&context, "/envoy.service.ext_proc.v3.ExternalProcessor/Process", &queue);
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  call->StartCall(nullptr);
+  ASSERT_TRUE(await());
+  const grpc::Slice unreadable("\xff\xff\xff");
+  call->Write(grpc::ByteBuffer(&unreadable, 1), nullptr);
+  ASSERT_TRUE(await());
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  ASSERT_TRUE(await());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  Run("key-1", 1, Answering(7));
 }
 
 TEST_F(ExternalProcessorTest, AReplyIsReleasedOnlyWhenItIsRecorded) {

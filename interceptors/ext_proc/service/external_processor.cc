@@ -13,7 +13,7 @@ namespace {
 
 // A stream that is refused. Its end is an error in any case: Envoy lets a request through whose
 // stream ends with OK.
-class RefusedStream final : public grpc::ServerBidiReactor<Exchange::Request, Exchange::Response> {
+class RefusedStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   explicit RefusedStream(const absl::Status& why) { Finish(ToGrpcStatus(why)); }
   void OnDone() override { const std::unique_ptr<RefusedStream> self(this); }
@@ -56,7 +56,7 @@ void ExternalProcessor::Close() {
   guard_.Close();
 }
 
-absl::Status ExternalProcessor::Admit(const grpc::CallbackServerContext& context) {
+absl::Status ExternalProcessor::Admit(const grpc::ServerContextBase& context) {
   if (absl::Status admitted = admit_proxy_(context); !admitted.ok()) {
     events_.Misconfigured(admitted.message());
     return admitted;
@@ -69,16 +69,15 @@ absl::Status ExternalProcessor::Admit(const grpc::CallbackServerContext& context
   return MakeError(Reason::kOverloaded, "too many exchanges are in progress");
 }
 
-grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>* ExternalProcessor::Process(
-    grpc::CallbackServerContext* context) {
-  if (const absl::Status admitted = Admit(*context); !admitted.ok()) {
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ExternalProcessor::BeginStream(
+    const grpc::ServerContextBase& context) {
+  if (const absl::Status admitted = Admit(context); !admitted.ok()) {
     events_.Ended(ExchangeResult::kBroken);
     return std::make_unique<RefusedStream>(admitted).release();
   }
-  ProcessorStream::Callbacks callbacks{[this, peer = context->peer()] {
-                                         misconfigured_.Add(peer, std::chrono::steady_clock::now());
-                                       },
-                                       [this](const ProcessorStream* done) { Forget(done); }};
+  ProcessorStream::Callbacks callbacks{
+      [this, peer = context.peer()] { misconfigured_.Add(peer, std::chrono::steady_clock::now()); },
+      [this](const ProcessorStream* done) { Forget(done); }};
   std::shared_ptr<ProcessorStream> stream;
   bool closed = false;
   {

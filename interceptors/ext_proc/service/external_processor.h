@@ -2,13 +2,14 @@
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_EXTERNAL_PROCESSOR_H_
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
 
 #include <functional>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
 
 #include "core/mutex.h"
 #include "interceptors/ext_proc/service/exchange_bounds.h"
@@ -18,9 +19,9 @@
 
 namespace idempotency::internal {
 
-// The service that Envoy calls for each request of a guarded route. Thread-safe.
-class ExternalProcessor final
-    : public envoy::service::ext_proc::v3::ExternalProcessor::CallbackService {
+// The service that Envoy calls for each request of a guarded route, whatever passes the calls to
+// it. Thread-safe.
+class ExternalProcessor {
  public:
   // OK if the caller may open streams; on a thread of gRPC's.
   using AdmitProxy = std::function<absl::Status(const grpc::ServerContextBase&)>;
@@ -29,8 +30,10 @@ class ExternalProcessor final
   ExternalProcessor(std::shared_ptr<const ProcessorSettings> settings,
                     std::unique_ptr<Connection> connection, const ExchangeBounds::Limits& limits,
                     AdmitProxy admit_proxy, ProcessorEvents& events, std::shared_ptr<GuardLog> log);
-  // After the gRPC server that it was registered with has ended. Waits for outstanding recordings.
-  ~ExternalProcessor() override = default;
+  // After the gRPC server of its calls has ended. Waits for outstanding recordings.
+  ~ExternalProcessor() = default;
+  ExternalProcessor(const ExternalProcessor&) = delete;
+  ExternalProcessor& operator=(const ExternalProcessor&) = delete;
 
   // For exchanges that begin from now on.
   void Configure(std::shared_ptr<const ProcessorSettings> settings);
@@ -38,11 +41,12 @@ class ExternalProcessor final
   // go on: their server's shutdown waits for them, and then ends their streams with an error.
   void Close();
 
-  grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>* Process(
-      grpc::CallbackServerContext* context) override;
+  // A call of the method `Process`. It deletes itself.
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* BeginStream(
+      const grpc::ServerContextBase& context);
 
  private:
-  absl::Status Admit(const grpc::CallbackServerContext& context);
+  absl::Status Admit(const grpc::ServerContextBase& context);
   void Forget(const ProcessorStream* stream);
 
   const AdmitProxy admit_proxy_;

@@ -76,6 +76,10 @@ void GuardedExchange::OnMessage(Exchange::Request message) {
   Handle(exchange_.OnMessage(std::move(message)));
 }
 
+void GuardedExchange::OnUnreadableMessage() {
+  Break(absl::InvalidArgumentError("a message is not a ProcessingRequest"));
+}
+
 void GuardedExchange::Handle(Exchange::Event event) {
   switch (event) {
     case Exchange::Event::kNone:

@@ -54,6 +54,8 @@ class GuardedExchange {
   GuardedExchange(std::shared_ptr<const ProcessorSettings> settings, ProcessorEvents& events);
 
   void OnMessage(Exchange::Request message);
+  // Bytes that are not a message.
+  void OnUnreadableMessage();
   void OnDecision(Admission::Decision decision);
   void OnSettled(const Settlement::Outcome& outcome);
   // The proxy has ended its side, or is gone.

@@ -1,7 +1,9 @@
 #include "interceptors/ext_proc/service/processor_stream.h"
 
+#include <optional>
 #include <utility>
 
+#include "core/grpc_headers.h"
 #include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency::internal {
@@ -9,6 +11,23 @@ namespace {
 
 // Messages for Envoy that it has not read: above this, nothing more is read from it.
 constexpr std::size_t kMaxUnwrittenBytes = 1024 * 1024;
+
+// Takes the bytes out of the buffer. nullopt: they are not such a message.
+std::optional<Exchange::Request> TakeMessage(grpc::ByteBuffer& bytes) {
+  Exchange::Request message;
+  const bool parsed =
+      grpc::SerializationTraits<Exchange::Request>::Deserialize(&bytes, &message).ok();
+  bytes.Clear();
+  if (!parsed) return std::nullopt;
+  return message;
+}
+
+grpc::ByteBuffer BytesOf(const Exchange::Response& message) {
+  grpc::ByteBuffer bytes;
+  bool own = false;
+  grpc::SerializationTraits<Exchange::Response>::Serialize(message, &bytes, &own);
+  return bytes;
+}
 
 }  // namespace
 
@@ -32,11 +51,14 @@ void ProcessorStream::Refuse(const absl::Status& why) {
 }
 
 void ProcessorStream::OnReadDone(bool ok) {
+  std::optional<Exchange::Request> message;
+  if (ok) message = TakeMessage(read_);
   Apply([&](GuardedExchange& exchange, Transfers& transfers) {
     transfers.reading = false;
-    if (ok) {
-      exchange.OnMessage(std::move(read_));
-      read_.Clear();
+    if (message.has_value()) {
+      exchange.OnMessage(*std::move(message));
+    } else if (ok) {
+      exchange.OnUnreadableMessage();
     } else {
       transfers.half_closed = true;
       exchange.OnEndOfStream();
@@ -96,7 +118,7 @@ ProcessorStream::Next ProcessorStream::Step() {
   const bool broken = end.has_value() && !end->ok();
   if (!transfers_.writing && !broken) {
     if (std::optional<Exchange::Response> response = exchange_.TakeResponse()) {
-      write_ = *std::move(response);
+      write_ = BytesOf(*response);
       transfers_.writing = true;
       next.write = true;
     }

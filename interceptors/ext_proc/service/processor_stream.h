@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_PROCESSOR_STREAM_H_
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_PROCESSOR_STREAM_H_
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace idempotency::internal {
 
 // One stream of gRPC that carries one exchange. Owns itself until gRPC is done with it, and until
 // the guard has answered. Thread-safe.
-class ProcessorStream final : public grpc::ServerBidiReactor<Exchange::Request, Exchange::Response>,
+class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                               public std::enable_shared_from_this<ProcessorStream> {
  public:
   struct Callbacks {
@@ -71,8 +72,8 @@ class ProcessorStream final : public grpc::ServerBidiReactor<Exchange::Request, 
   std::shared_ptr<ProcessorStream> self_;
 
   // Owned by gRPC while it reads and writes.
-  Exchange::Request read_;
-  Exchange::Response write_;
+  grpc::ByteBuffer read_;
+  grpc::ByteBuffer write_;
 
   Mutex mutex_;
   GuardedExchange exchange_ ABSL_GUARDED_BY(mutex_);

@@ -1,0 +1,12 @@
+#include "idempotencyd/queued_external_processor.h"
+
+namespace idempotency::internal {
+
+void QueuedExternalProcessor::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
+  builder.RegisterService(this);
+  methods.Add(
+      *this, &QueuedExternalProcessor::RequestProcess,
+      [this](const grpc::ServerContextBase* context) { return processor_.BeginStream(*context); });
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,30 @@
+#ifndef IDEMPOTENCY_IDEMPOTENCYD_QUEUED_EXTERNAL_PROCESSOR_H_
+#define IDEMPOTENCY_IDEMPOTENCYD_QUEUED_EXTERNAL_PROCESSOR_H_
+
+#include <grpcpp/server_builder.h>
+
+#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
+
+#include "interceptors/ext_proc/service/external_processor.h"
+#include "server/rpc/queued_methods.h"
+
+namespace idempotency::internal {
+
+// The service ExternalProcessor, for a server whose calls arrive on completion queues.
+class QueuedExternalProcessor final
+    : public envoy::service::ext_proc::v3::ExternalProcessor::WithRawMethod_Process<
+          envoy::service::ext_proc::v3::ExternalProcessor::Service> {
+ public:
+  // `processor` outlives the server that this is registered with, and so does this.
+  explicit QueuedExternalProcessor(ExternalProcessor& processor) : processor_(processor) {}
+
+  // The method is called once the server is started.
+  void Register(grpc::ServerBuilder& builder, QueuedMethods& methods);
+
+ private:
+  ExternalProcessor& processor_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_IDEMPOTENCYD_QUEUED_EXTERNAL_PROCESSOR_H_
