@@ -81,7 +81,7 @@ class ExternalProcessorService final : public FurtherService {
     auto settings = ProcessorSettingsFrom(config);
     if (!settings.ok()) return settings.status();
     proxies_.Replace(NamesOf(config));
-    processor_.Configure(*std::move(settings));
+    processor_.Configure(*std::move(settings), LimitsOf(config));
     return absl::OkStatus();
   }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,12 +43,21 @@ constexpr char kUpstream[] = "via_upstream";
 
 class Events final : public ProcessorEvents {
  public:
-  void Ended(ExchangeResult /*result*/) override {}
+  void Ended(ExchangeResult result) override {
+    MutexLock lock(mutex_);
+    ++ended_[result];
+  }
   void Misconfigured(absl::string_view /*what*/) override {}
   void Holds(std::size_t /*exchanges*/, std::size_t bytes) override {
     MutexLock lock(mutex_);
     bytes_ = bytes;
     changed_.NotifyAll();
+  }
+
+  int CountOf(ExchangeResult result) const {
+    MutexLock lock(mutex_);
+    const auto found = ended_.find(result);
+    return found == ended_.end() ? 0 : found->second;
   }
 
   void AwaitHeld(std::size_t bytes) {
@@ -56,8 +66,9 @@ class Events final : public ProcessorEvents {
   }
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
+  std::map<ExchangeResult, int> ended_ ABSL_GUARDED_BY(mutex_);
   std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -629,6 +640,8 @@ TEST_F(UnreadReplaysTest, LeaveRoomForAnotherScope) {
   one_more.HalfClose();
   EXPECT_FALSE(one_more.Next().has_value());
   EXPECT_TRUE(one_more.Finish().ok());
+  EXPECT_EQ(events_.CountOf(ExchangeResult::kReplayed), 1);
+  EXPECT_EQ(events_.CountOf(ExchangeResult::kRefused), 1);
 
   FakeEnvoy of_another(channel_);
   Ask(of_another, "b");

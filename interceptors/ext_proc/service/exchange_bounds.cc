@@ -4,6 +4,11 @@
 
 namespace idempotency::internal {
 
+void ExchangeBounds::SetLimits(const Limits& limits) {
+  MutexLock lock(mutex_);
+  limits_ = limits;
+}
+
 bool ExchangeBounds::Enter() {
   MutexLock lock(mutex_);
   if (exchanges_ >= limits_.exchanges) return false;

@@ -39,7 +39,10 @@ class ExchangeBounds {
 
   // `events` outlives it.
   ExchangeBounds(const Limits& limits, ProcessorEvents& events)
-      : limits_(limits), events_(events) {}
+      : events_(events), limits_(limits) {}
+
+  // From now on. What is held already stays.
+  void SetLimits(const Limits& limits);
 
   // One more exchange; false: there is no place, and nothing is counted.
   bool Enter();
@@ -63,9 +66,9 @@ class ExchangeBounds {
   void Add(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const Limits limits_;
   ProcessorEvents& events_;
   Mutex mutex_;
+  Limits limits_ ABSL_GUARDED_BY(mutex_);
   std::size_t exchanges_ ABSL_GUARDED_BY(mutex_) = 0;
   Half requests_ ABSL_GUARDED_BY(mutex_);
   Half replies_ ABSL_GUARDED_BY(mutex_);

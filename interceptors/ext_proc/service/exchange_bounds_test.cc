@@ -72,6 +72,23 @@ TEST(ExchangeBoundsTest, AScopeTakesNoMoreThanItLeavesToOthers) {
   }
 }
 
+TEST(ExchangeBoundsTest, ChangedLimitsApplyToWhatComes) {
+  NoEvents events;
+  ExchangeBounds bounds({/*exchanges=*/1, /*bytes=*/200}, events);
+  EXPECT_TRUE(bounds.Enter());
+  EXPECT_FALSE(bounds.Enter());
+  EXPECT_TRUE(bounds.Hold({}, Request("a", 100)));
+  bounds.SetLimits({/*exchanges=*/2, /*bytes=*/100});
+  EXPECT_TRUE(bounds.Enter());
+  EXPECT_FALSE(bounds.Enter());
+  EXPECT_FALSE(bounds.Hold({}, Request("b", 1)));
+  EXPECT_TRUE(bounds.Hold(Request("b", 1), {}));
+  // Nothing is taken back.
+  EXPECT_TRUE(bounds.Hold(Request("a", 100), Request("a", 100)));
+  bounds.SetLimits({/*exchanges=*/2, /*bytes=*/400});
+  EXPECT_TRUE(bounds.Hold({}, Request("b", 50)));
+}
+
 TEST(ExchangeBoundsTest, RequestsLeaveRepliesTheirHalf) {
   NoEvents events;
   ExchangeBounds bounds({/*exchanges=*/10, /*bytes=*/200}, events);

@@ -38,7 +38,9 @@ ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> se
       guard_(std::move(connection), settings->guard, std::move(log)),
       settings_(std::move(settings)) {}
 
-void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> settings) {
+void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> settings,
+                                  const ExchangeBounds::Limits& limits) {
+  bounds_.SetLimits(limits);
   MutexLock lock(mutex_);
   settings_ = std::move(settings);
 }

@@ -35,8 +35,9 @@ class ExternalProcessor {
   ExternalProcessor(const ExternalProcessor&) = delete;
   ExternalProcessor& operator=(const ExternalProcessor&) = delete;
 
-  // For exchanges that begin from now on.
-  void Configure(std::shared_ptr<const ProcessorSettings> settings);
+  // The settings for exchanges that begin from now on, the limits for all.
+  void Configure(std::shared_ptr<const ProcessorSettings> settings,
+                 const ExchangeBounds::Limits& limits) ABSL_LOCKS_EXCLUDED(mutex_);
   // Refuses requests that have not been forwarded, and new ones, with STORE_UNAVAILABLE. The others
   // go on: their server's shutdown waits for them, and then ends their streams with an error.
   void Close();

@@ -326,7 +326,6 @@ void GuardedExchange::Replay(const v1::Reply& reply) {
     return Reject(ReplyNotKept(reply.code()));
   }
   replays_ = true;
-  Count(ExchangeResult::kReplayed);
   exchange_.Answer(response, streamed && settings_->config.streams_replays);
 }
 
@@ -357,6 +356,8 @@ void GuardedExchange::LeaveOpen(const std::string& reason) {
 void GuardedExchange::OnEndOfStream() {
   if (std::exchange(gone_, true) || end_.has_value()) return;
   if (exchange_.over() || (exchange_.passes_on() && exchange_.passed())) {
+    // The proxy left before it took the replay, perhaps.
+    if (replays_) Count(ExchangeResult::kBroken);
     end_ = absl::OkStatus();
     return;
   }
@@ -384,6 +385,7 @@ void GuardedExchange::OnNoRoom() {
       "the processor holds too many requests or replies: retry with the same idempotency key",
       std::move(details));
   if (!std::exchange(replays_, false)) return Refuse(no_room);
+  Count(ExchangeResult::kRefused);
   // Callers that do not read their replays must not take the room of others.
   exchange_.ReplaceAnswer(front_->Reject(no_room, /*record_id=*/""));
 }
@@ -392,6 +394,13 @@ ExchangeBounds::Held GuardedExchange::held() const {
   using Kind = ExchangeBounds::Held::Kind;
   return {scope_, exchange_.holds_request() ? Kind::kRequest : Kind::kReply,
           exchange_.held_bytes()};
+}
+
+std::optional<Exchange::Response> GuardedExchange::TakeResponse() {
+  std::optional<Exchange::Response> response = exchange_.TakeResponse();
+  // From now on it is not replaced.
+  if (replays_ && response.has_value()) Count(ExchangeResult::kReplayed);
+  return response;
 }
 
 std::optional<GuardedExchange::Task> GuardedExchange::TakeTask() {

@@ -67,7 +67,7 @@ class GuardedExchange {
 
   // What to do next; each is returned once.
   std::optional<Task> TakeTask();
-  std::optional<Exchange::Response> TakeResponse() { return exchange_.TakeResponse(); }
+  std::optional<Exchange::Response> TakeResponse();
   // How the stream ends, once every response is sent. nullopt: it goes on.
   const std::optional<absl::Status>& end() const { return end_; }
   ExchangeBounds::Held held() const;
