@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
@@ -48,8 +51,9 @@ class Events final : public ProcessorEvents {
     ++ended_[result];
   }
   void Misconfigured(absl::string_view /*what*/) override {}
-  void Holds(std::size_t /*exchanges*/, std::size_t bytes) override {
+  void Holds(std::size_t exchanges, std::size_t bytes) override {
     MutexLock lock(mutex_);
+    exchanges_ = exchanges;
     bytes_ = bytes;
     changed_.NotifyAll();
   }
@@ -64,11 +68,17 @@ class Events final : public ProcessorEvents {
     MutexLock lock(mutex_);
     while (bytes_ < bytes) changed_.Wait(lock);
   }
+  void AwaitNone() {
+    MutexLock lock(mutex_);
+    while (exchanges_ > 0) changed_.Wait(lock);
+    EXPECT_EQ(bytes_, 0U);
+  }
 
  private:
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<ExchangeResult, int> ended_ ABSL_GUARDED_BY(mutex_);
+  std::size_t exchanges_ ABSL_GUARDED_BY(mutex_) = 0;
   std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -289,6 +299,30 @@ class ExternalProcessorTest : public ::testing::Test {
     return answer.value_or(Response());
   }
 
+  // How a stream ends whose first message has these bytes.
+  grpc::Status EndAfter(const std::string& message) {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    const auto call =
+        stub.PrepareCall(&context, "/envoy.service.ext_proc.v3.ExternalProcessor/Process", &queue);
+    const auto await = [&queue] {
+      void* tag = nullptr;
+      bool ok = false;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    call->StartCall(nullptr);
+    EXPECT_TRUE(await());
+    const grpc::Slice bytes(message);
+    call->Write(grpc::ByteBuffer(&bytes, 1), nullptr);
+    EXPECT_TRUE(await());
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    EXPECT_TRUE(await());
+    return status;
+  }
+
   // The body of a streamed replay; "" for anything else.
   std::string ReplayOf(const std::string& key) {
     FakeEnvoy envoy(channel_);
@@ -348,27 +382,86 @@ TEST_F(ExternalProcessorTest, ARecordedReplyIsReplayed) {
 
 // A proxy lets the request through whose stream ends with OK.
 TEST_F(ExternalProcessorTest, BytesThatAreNoMessageEndTheStreamWithAnError) {
-  grpc::GenericStub stub(channel_);
-  grpc::CompletionQueue queue;
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  const auto call =
-      stub.PrepareCall(&context, "/envoy.service.ext_proc.v3.ExternalProcessor/Process", &queue);
-  const auto await = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue.Next(&tag, &ok) && ok;
-  };
-  call->StartCall(nullptr);
-  ASSERT_TRUE(await());
-  const grpc::Slice unreadable("\xff\xff\xff");
-  call->Write(grpc::ByteBuffer(&unreadable, 1), nullptr);
-  ASSERT_TRUE(await());
-  grpc::Status status;
-  call->Finish(&status, nullptr);
-  ASSERT_TRUE(await());
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  // The larger ones are read by a worker.
+  for (const std::size_t size : {3U, 200U * 1024}) {
+    EXPECT_EQ(EndAfter(std::string(size, '\xff')).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  }
   Run("key-1", 1, Answering(7));
+}
+
+constexpr std::size_t kLargeRequestBytes = 200 * 1024;
+
+ActRequest AskingMuch() {
+  ActRequest request = Asking();
+  request.set_account(std::string(kLargeRequestBytes, 'a'));
+  return request;
+}
+
+int WorkerThreads() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (absl::StartsWith(name, "ext-proc")) ++count;
+  }
+  return count;
+}
+
+TEST_F(ExternalProcessorTest, ALargeRequestLeavesTheThreadOfOtherCalls) {
+  Run("key-1", 1, Answering(7));
+  EXPECT_EQ(WorkerThreads(), 0);
+  const std::string body = Framed(AskingMuch());
+  for (const bool in_parts : {false, true}) {
+    const std::string key = in_parts ? "key-2" : "key-3";
+    FakeEnvoy envoy(channel_);
+    envoy.SendHeaders(key);
+    if (in_parts) {
+      // Each of them is small.
+      constexpr std::size_t kPart = 16 * 1024;
+      std::size_t sent = 0;
+      for (; sent + kPart < body.size(); sent += kPart) {
+        envoy.SendBody(body.substr(sent, kPart), /*end_of_stream=*/false);
+      }
+      envoy.SendBody(body.substr(sent));
+    } else {
+      envoy.SendBody(body);
+    }
+    envoy.AwaitForwarded();
+    EXPECT_GT(WorkerThreads(), 0);
+    envoy.SendReply(Framed(Answering(8)), kUpstream);
+    while (!envoy.Next().value().has_response_trailers()) {
+    }
+    envoy.HalfClose();
+    EXPECT_FALSE(envoy.Next().has_value());
+    EXPECT_TRUE(envoy.Finish().ok());
+    EXPECT_EQ(StateOf(key), v1::RECORD_STATE_COMPLETED);
+  }
+}
+
+TEST_F(ExternalProcessorTest, CallersOfLargeRequestsMayLeaveAtAnyTime) {
+  const std::string body = Framed(AskingMuch());
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 8; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (int i = 0; i < 8; ++i) {
+        FakeEnvoy envoy(channel_);
+        envoy.SendHeaders("key-" + std::to_string(8 * caller + i));
+        envoy.SendBody(body);
+        for (int pause = 0; pause < 1000 * i; ++pause) std::this_thread::yield();
+        if (i % 3 == 0) {
+          envoy.HalfClose();
+        } else {
+          envoy.Cancel();
+        }
+        while (envoy.Next().has_value()) {
+        }
+        EXPECT_FALSE(envoy.Finish().ok());
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  events_.AwaitNone();
+  Run("another-key", 1, Answering(7));
 }
 
 TEST_F(ExternalProcessorTest, AReplyIsReleasedOnlyWhenItIsRecorded) {

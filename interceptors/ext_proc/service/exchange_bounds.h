@@ -27,6 +27,9 @@ class ExchangeBounds {
     std::size_t bytes = limits::kMaxExchangeBytes;
   };
 
+  // Threads that read large messages.
+  static constexpr int kMaxWorkers = 16;
+
   // What one exchange holds. A value type.
   struct Held {
     enum class Kind { kRequest, kReply };

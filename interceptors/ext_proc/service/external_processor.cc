@@ -1,7 +1,9 @@
 #include "interceptors/ext_proc/service/external_processor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,11 @@ class RefusedStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   explicit RefusedStream(const absl::Status& why) { Finish(ToGrpcStatus(why)); }
   void OnDone() override { const std::unique_ptr<RefusedStream> self(this); }
 };
+
+// The other half is for the calls of others.
+int Workers(unsigned int cores) {
+  return std::clamp(static_cast<int>(cores / 2), 1, ExchangeBounds::kMaxWorkers);
+}
 
 absl::Status Closing() {
   ErrorDetails details;
@@ -36,7 +43,8 @@ ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> se
       events_(events),
       bounds_(limits, events),
       guard_(std::move(connection), settings->guard, std::move(log)),
-      settings_(std::move(settings)) {}
+      settings_(std::move(settings)),
+      workers_("ext-proc", Workers(std::thread::hardware_concurrency())) {}
 
 void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> settings,
                                   const ExchangeBounds::Limits& limits) {
@@ -85,7 +93,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ExternalProcessor::
   {
     MutexLock lock(mutex_);
     closed = closed_;
-    stream = std::make_shared<ProcessorStream>(settings_, guard_, bounds_, events_,
+    stream = std::make_shared<ProcessorStream>(settings_, guard_, workers_, bounds_, events_,
                                                std::move(callbacks));
     if (!closed) streams_.emplace(stream.get(), stream);
   }

@@ -16,6 +16,7 @@
 #include "interceptors/ext_proc/service/exchange_guard.h"
 #include "interceptors/ext_proc/service/misconfigured_proxies.h"
 #include "interceptors/ext_proc/service/processor_stream.h"
+#include "interceptors/server/threads/worker_pool.h"
 
 namespace idempotency::internal {
 
@@ -61,6 +62,8 @@ class ExternalProcessor {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_map<const ProcessorStream*, std::weak_ptr<ProcessorStream>> streams_
       ABSL_GUARDED_BY(mutex_);
+  // For large messages. It ends first.
+  WorkerPool workers_;
 };
 
 }  // namespace idempotency::internal

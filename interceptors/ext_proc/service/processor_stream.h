@@ -7,17 +7,21 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/mutex.h"
 #include "interceptors/ext_proc/service/exchange_bounds.h"
 #include "interceptors/ext_proc/service/exchange_guard.h"
 #include "interceptors/ext_proc/service/guarded_exchange.h"
+#include "interceptors/server/threads/worker_pool.h"
 
 namespace idempotency::internal {
 
 // One stream of gRPC that carries one exchange. Owns itself until gRPC is done with it, and until
-// the guard has answered. Thread-safe.
+// the guard has answered. A large message is read by a worker, and so is the last one of a large
+// request or reply: its fingerprint or digest takes long, and the thread of gRPC's serves all other
+// calls too. Thread-safe.
 class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                               public std::enable_shared_from_this<ProcessorStream> {
  public:
@@ -28,9 +32,10 @@ class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     std::function<void(const ProcessorStream*)> done;
   };
 
-  // Counted in `bounds` already. Both references outlive it.
+  // Counted in `bounds` already. The references outlive it.
   ProcessorStream(std::shared_ptr<const ProcessorSettings> settings, ExchangeGuard& guard,
-                  ExchangeBounds& bounds, ProcessorEvents& events, Callbacks callbacks);
+                  WorkerPool& workers, ExchangeBounds& bounds, ProcessorEvents& events,
+                  Callbacks callbacks);
   ~ProcessorStream() override;
 
   void Start();
@@ -59,14 +64,23 @@ class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     std::vector<GuardedExchange::Task> tasks;
   };
 
-  template <typename Change>
-  void Apply(const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
+  using Change = std::function<void(GuardedExchange&, Transfers&)>;
+
+  // Once no worker has the exchange.
+  void Apply(Change change) ABSL_LOCKS_EXCLUDED(mutex_);
+  // By a worker. If none is free, a request is refused.
+  void ApplyOnWorker(Change change) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Work(const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether what is held with so many bytes more is too much for a thread of gRPC's.
+  bool IsLarge(std::size_t bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of no use while a worker has the exchange.
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(Next next) ABSL_LOCKS_EXCLUDED(mutex_);
   void Perform(GuardedExchange::Task task);
   void Account() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ExchangeGuard& guard_;
+  WorkerPool& workers_;
   ExchangeBounds& bounds_;
   const Callbacks callbacks_;
   std::shared_ptr<ProcessorStream> self_;
@@ -75,9 +89,13 @@ class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   grpc::ByteBuffer read_;
   grpc::ByteBuffer write_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  // While a worker has them, that one alone uses them, without the lock.
   GuardedExchange exchange_ ABSL_GUARDED_BY(mutex_);
   Transfers transfers_ ABSL_GUARDED_BY(mutex_);
+  bool worker_has_it_ ABSL_GUARDED_BY(mutex_) = false;
+  // For when it is back: no message is among them, so they are few.
+  std::vector<Change> changes_ ABSL_GUARDED_BY(mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   // Threads that are about to start a read or a write.
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;
