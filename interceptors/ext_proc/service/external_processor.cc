@@ -44,7 +44,7 @@ ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> se
       bounds_(limits, events),
       guard_(std::move(connection), settings->guard, std::move(log)),
       settings_(std::move(settings)),
-      workers_("ext-proc", Workers(std::thread::hardware_concurrency())) {}
+      workers_("ext-proc", Workers(std::thread::hardware_concurrency()), limits::kMaxExchanges) {}
 
 void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> settings,
                                   const ExchangeBounds::Limits& limits) {

@@ -74,7 +74,6 @@ class GuardedExchange {
   std::size_t response_bytes() const { return exchange_.response_bytes(); }
   const ProcessorSettings& settings() const { return *settings_; }
   const std::shared_ptr<const ProcessorSettings>& shared_settings() const { return settings_; }
-  bool forwarded() const { return exchange_.forwarded(); }
   // What arrives is held until it is decided on.
   bool holds_messages() const { return !exchange_.passes_on() && !exchange_.over(); }
   // The proxy's configuration lacks something without which nothing can be recorded.

@@ -131,17 +131,8 @@ void ProcessorStream::ApplyOnWorker(Change change) {
   }
   auto shared = std::make_shared<const Change>(std::move(change));
   const auto taken = workers_.Run([self = shared_from_this(), shared] { self->Work(*shared); });
-  if (taken == WorkerPool::Outcome::kTaken) return;
-  bool refused = false;
-  Work([this, &refused](GuardedExchange& exchange, Transfers& transfers) {
-    refused = !exchange.forwarded();
-    if (!refused) return;
-    transfers.reading = false;
-    read_.Clear();
-    exchange.OnNoRoom();
-  });
-  // A reply must be recorded in any case.
-  if (!refused) Apply(*shared);
+  // Its threads cannot be started, or it is as full as there may be exchanges.
+  if (taken != WorkerPool::Outcome::kTaken) Work(*shared);
 }
 
 void ProcessorStream::Work(const Change& change) {

@@ -68,7 +68,7 @@ class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
 
   // Once no worker has the exchange.
   void Apply(Change change) ABSL_LOCKS_EXCLUDED(mutex_);
-  // By a worker. If none is free, a request is refused.
+  // By a worker.
   void ApplyOnWorker(Change change) ABSL_LOCKS_EXCLUDED(mutex_);
   void Work(const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether what is held with so many bytes more is too much for a thread of gRPC's.
