@@ -86,6 +86,7 @@ class Server {
   std::unique_ptr<Health::Stub> stub_;
 };
 
+// Of servers that have answered: a thread has its name before it serves.
 int QueueThreads() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -109,6 +110,8 @@ TEST(SharedQueuesTest, AServerOnTheQueuesOfAnotherHasTheSameThreads) {
 TEST(SharedQueuesTest, ServersHaveTheirOwnQueuesOtherwise) {
   const Server first;
   const Server second;
+  EXPECT_TRUE(first.Answers());
+  EXPECT_TRUE(second.Answers());
   EXPECT_EQ(QueueThreads(), 2 * ThreadsOfOneServer());
 }
 
@@ -150,6 +153,7 @@ TEST(SharedQueuesTest, NothingIsSharedWithAnotherPoller) {
   {
     const Server first;
     const Server second(&first);
+    EXPECT_TRUE(first.Answers());
     EXPECT_TRUE(second.Answers());
     EXPECT_EQ(QueueThreads(), 2 * ThreadsOfOneServer());
   }
