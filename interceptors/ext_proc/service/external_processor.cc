@@ -9,6 +9,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 namespace {
