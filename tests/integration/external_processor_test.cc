@@ -407,25 +407,21 @@ int WorkerThreads() {
   return count;
 }
 
-TEST_F(ExternalProcessorTest, ALargeRequestLeavesTheThreadOfOtherCalls) {
-  Run("key-1", 1, Answering(7));
-  EXPECT_EQ(WorkerThreads(), 0);
-  const std::string body = Framed(AskingMuch());
-  for (const bool in_parts : {false, true}) {
-    const std::string key = in_parts ? "key-2" : "key-3";
+// Workers stay once they are started: so each test has a processor of its own.
+class LargeRequestTest : public ExternalProcessorTest {
+ protected:
+  // Its body has parts of this size.
+  void ExpectReadByWorker(std::size_t part) {
+    Run("key-1", 1, Answering(7));
+    EXPECT_EQ(WorkerThreads(), 0);
     FakeEnvoy envoy(channel_);
-    envoy.SendHeaders(key);
-    if (in_parts) {
-      // Each of them is small.
-      constexpr std::size_t kPart = 16 * 1024;
-      std::size_t sent = 0;
-      for (; sent + kPart < body.size(); sent += kPart) {
-        envoy.SendBody(body.substr(sent, kPart), /*end_of_stream=*/false);
-      }
-      envoy.SendBody(body.substr(sent));
-    } else {
-      envoy.SendBody(body);
+    envoy.SendHeaders("key-2");
+    const std::string body = Framed(AskingMuch());
+    std::size_t sent = 0;
+    for (; sent + part < body.size(); sent += part) {
+      envoy.SendBody(body.substr(sent, part), /*end_of_stream=*/false);
     }
+    envoy.SendBody(body.substr(sent));
     envoy.AwaitForwarded();
     EXPECT_GT(WorkerThreads(), 0);
     envoy.SendReply(Framed(Answering(8)), kUpstream);
@@ -434,9 +430,15 @@ TEST_F(ExternalProcessorTest, ALargeRequestLeavesTheThreadOfOtherCalls) {
     envoy.HalfClose();
     EXPECT_FALSE(envoy.Next().has_value());
     EXPECT_TRUE(envoy.Finish().ok());
-    EXPECT_EQ(StateOf(key), v1::RECORD_STATE_COMPLETED);
+    EXPECT_EQ(StateOf("key-2"), v1::RECORD_STATE_COMPLETED);
   }
+};
+
+TEST_F(LargeRequestTest, LeavesTheThreadOfOtherCalls) {
+  ExpectReadByWorker(2 * kLargeRequestBytes);
 }
+
+TEST_F(LargeRequestTest, OfSmallPartsLeavesTheThreadOfOtherCalls) { ExpectReadByWorker(16 * 1024); }
 
 TEST_F(ExternalProcessorTest, CallersOfLargeRequestsMayLeaveAtAnyTime) {
   const std::string body = Framed(AskingMuch());
