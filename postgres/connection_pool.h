@@ -5,11 +5,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -62,6 +64,16 @@ class ConnectionPool {
       if (connection_ != nullptr) pool_->Return(std::move(connection_));
     }
 
+    // For a holder that keeps the lease while it does not use the connection. `wanted` is called,
+    // once, when another caller waits for one: the holder then destroys the lease. It is called
+    // under the pool's lock, on that caller's thread. False, and `wanted` is never called, if one
+    // waits already.
+    bool Offer(std::function<void()> wanted) {
+      return pool_->Offer(connection_.get(), std::move(wanted));
+    }
+    // Before the connection is used again. `wanted` is not called from here on.
+    void Withdraw() { pool_->Withdraw(connection_.get()); }
+
     Connection& operator*() const { return *connection_; }
     Connection* operator->() const { return connection_.get(); }
 
@@ -95,9 +107,25 @@ class ConnectionPool {
     }
   }
 
+  // An idle connection, without waiting: nullopt if there is none, or another caller waits for it.
+  std::optional<Lease> TryAcquire() {
+    std::unique_ptr<Connection> taken;
+    {
+      MutexLock lock(mutex_);
+      if (idle_.empty() || waiting_ > 0) return std::nullopt;
+      taken = TakeIdle();
+    }
+    if (taken->Usable()) return Lease(this, std::move(taken));
+    taken.reset();
+    FreeSlot(nullptr);
+    return std::nullopt;
+  }
+
+  // Offered ones count as idle.
   ConnectionPoolGauges gauges() const {
     MutexLock lock(mutex_);
-    return {in_use_, static_cast<int>(idle_.size()), broken_};
+    const int offered = static_cast<int>(offered_.size());
+    return {in_use_ - offered, static_cast<int>(idle_.size()) + offered, broken_};
   }
 
  private:
@@ -106,13 +134,7 @@ class ConnectionPool {
       std::chrono::steady_clock::time_point deadline) {
     MutexLock lock(mutex_);
     while (true) {
-      if (!idle_.empty()) {
-        // The last one used: the other sessions may become idle.
-        std::unique_ptr<Connection> connection = std::move(idle_.back());
-        idle_.pop_back();
-        ++in_use_;
-        return connection;
-      }
+      if (!idle_.empty()) return TakeIdle();
       if (MayConnect()) {
         ++in_use_;
         ++connecting_;
@@ -120,8 +142,39 @@ class ConnectionPool {
       }
       const bool none_to_wait_for = in_use_ == connecting_;
       if (failures_ > 0 && none_to_wait_for) return Down();
-      if (!freed_.WaitUntil(lock, deadline)) return Busy();
+      AskForAnOfferedOne();
+      ++waiting_;
+      const bool in_time = freed_.WaitUntil(lock, deadline);
+      --waiting_;
+      if (!in_time) return Busy();
     }
+  }
+
+  std::unique_ptr<Connection> TakeIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    // The last one used: the other sessions may become idle.
+    std::unique_ptr<Connection> connection = std::move(idle_.back());
+    idle_.pop_back();
+    ++in_use_;
+    return connection;
+  }
+
+  bool Offer(const Connection* connection, std::function<void()> wanted) {
+    MutexLock lock(mutex_);
+    if (waiting_ > 0) return false;
+    offered_.emplace(connection, std::move(wanted));
+    return true;
+  }
+
+  void Withdraw(const Connection* connection) {
+    MutexLock lock(mutex_);
+    offered_.erase(connection);
+  }
+
+  void AskForAnOfferedOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (offered_.empty()) return;
+    const auto one = offered_.begin();
+    one->second();
+    offered_.erase(one);
   }
 
   bool MayConnect() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -156,6 +209,7 @@ class ConnectionPool {
   }
 
   void Return(std::unique_ptr<Connection> connection) {
+    Withdraw(connection.get());
     if (!connection->Usable()) connection.reset();
     FreeSlot(std::move(connection));
   }
@@ -194,6 +248,10 @@ class ConnectionPool {
   mutable Mutex mutex_;
   CondVar freed_;
   std::vector<std::unique_ptr<Connection>> idle_ ABSL_GUARDED_BY(mutex_);
+  // Callers that wait for a connection.
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the connections that callers hold, those that they do not use, and how to ask for them.
+  absl::flat_hash_map<const Connection*, std::function<void()>> offered_ ABSL_GUARDED_BY(mutex_);
   // Slots held by a caller; of these, those of callers that are connecting.
   int in_use_ ABSL_GUARDED_BY(mutex_) = 0;
   int connecting_ ABSL_GUARDED_BY(mutex_) = 0;

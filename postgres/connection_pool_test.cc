@@ -179,5 +179,53 @@ TEST_F(ConnectionPoolTest, ManyThreadsShareFewConnectionsOfAFlakyServer) {
   EXPECT_TRUE(pool.Acquire().ok());
 }
 
+TEST_F(ConnectionPoolTest, OnlyAnIdleConnectionIsTakenWithoutWaiting) {
+  Pool pool(Options(1), clock_, Open());
+  EXPECT_FALSE(pool.TryAcquire().has_value()) << "none is open";
+  { ASSERT_TRUE(pool.Acquire().ok()); }
+  const auto taken = pool.TryAcquire();
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_FALSE(pool.TryAcquire().has_value());
+}
+
+TEST_F(ConnectionPoolTest, ALostConnectionIsNotTaken) {
+  Pool pool(Options(1), clock_, Open());
+  { ASSERT_TRUE(pool.Acquire().ok()); }
+  ++server_.crashes;
+  EXPECT_FALSE(pool.TryAcquire().has_value());
+  EXPECT_EQ(server_.open, 0);
+  EXPECT_TRUE(pool.Acquire().ok()) << "its slot is free";
+}
+
+TEST_F(ConnectionPoolTest, AnOfferedConnectionIsAskedForByACallerThatWaits) {
+  ConnectionPoolOptions options = Options(1);
+  options.acquire_timeout = absl::Seconds(20);
+  Pool pool(options, clock_, Open());
+  { ASSERT_TRUE(pool.Acquire().ok()); }
+  std::optional<Pool::Lease> held = pool.TryAcquire();
+  std::atomic<int> wanted{0};
+  ASSERT_TRUE(held->Offer([&wanted] { ++wanted; }));
+  EXPECT_EQ(pool.gauges().idle, 1);
+  EXPECT_EQ(pool.gauges().in_use, 0);
+
+  std::thread waiting([&pool] { EXPECT_TRUE(pool.Acquire().ok()); });
+  while (wanted == 0) std::this_thread::yield();
+  EXPECT_FALSE(pool.TryAcquire().has_value());
+  EXPECT_FALSE(held->Offer([] { ADD_FAILURE() << "one waits already"; }));
+  held.reset();
+  waiting.join();
+  EXPECT_EQ(wanted, 1);
+}
+
+TEST_F(ConnectionPoolTest, AWithdrawnConnectionIsNotAskedFor) {
+  Pool pool(Options(1), clock_, Open());
+  { ASSERT_TRUE(pool.Acquire().ok()); }
+  std::optional<Pool::Lease> held = pool.TryAcquire();
+  ASSERT_TRUE(held->Offer([] { ADD_FAILURE() << "it is in use"; }));
+  held->Withdraw();
+  EXPECT_EQ(pool.gauges().in_use, 1);
+  EXPECT_FALSE(pool.Acquire().ok());
+}
+
 }  // namespace
 }  // namespace idempotency::internal

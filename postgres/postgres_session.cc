@@ -3,11 +3,20 @@
 #include <poll.h>
 
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "postgres/unconfirmed_commit.h"
 
 namespace idempotency::internal {
+namespace {
+
+PipelinedRows Owned(PGresult* result) {
+  if (result == nullptr) return nullptr;
+  return {result, [](const PGresult* cleared) { PQclear(const_cast<PGresult*>(cleared)); }};
+}
+
+}  // namespace
 
 PostgresSession::PostgresSession(const std::string& conninfo, SocketWatchdog& watchdog)
     : watchdog_(watchdog),
@@ -20,10 +29,14 @@ PostgresSession::PostgresSession(const std::string& conninfo, SocketWatchdog& wa
 }
 
 bool PostgresSession::Watched(absl::Duration time_limit, absl::FunctionRef<void()> call) {
-  const SocketWatchdog::Watch watch(
-      watchdog_, socket_, std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(time_limit));
+  const std::unique_ptr<SocketWatchdog::Watch> watch = Watch(time_limit);
   call();
-  return !watch.expired();
+  return !watch->expired();
+}
+
+std::unique_ptr<SocketWatchdog::Watch> PostgresSession::Watch(absl::Duration time_limit) {
+  return std::make_unique<SocketWatchdog::Watch>(
+      watchdog_, socket_, std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(time_limit));
 }
 
 void PostgresSession::Prepare(const std::string& name, const std::string& sql) {
@@ -45,9 +58,9 @@ std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
   PGconn* const handle = connection_.handle();
   if (handle == nullptr || PQenterPipelineMode(handle) != 1) return outcomes;
   std::size_t sent = 0;
-  while (sent < executions.size() && Send(name, executions[sent])) ++sent;
+  while (sent < executions.size() && SendInPipeline(name, executions[sent])) ++sent;
   for (std::size_t i = 0; i < sent; ++i) {
-    outcomes[i] = Receive();
+    outcomes[i] = ReceiveInPipeline();
     if (outcomes[i].lost) return outcomes;  // and so are those after it
   }
   // Fails only with results outstanding, which a lost session has.
@@ -67,42 +80,61 @@ bool PostgresSession::Send(const std::string& name, const std::vector<PipelinedV
   constexpr int kTextResults = 0;
   PGconn* const handle = connection_.handle();
   return PQsendQueryPrepared(handle, name.c_str(), static_cast<int>(values.size()), texts.data(),
-                             lengths.data(), binary.data(), kTextResults) == 1 &&
-         PQpipelineSync(handle) == 1;
+                             lengths.data(), binary.data(), kTextResults) == 1;
+}
+
+bool PostgresSession::SendInPipeline(const std::string& name,
+                                     const std::vector<PipelinedValue>& values) {
+  return Send(name, values) && PQpipelineSync(connection_.handle()) == 1;
 }
 
 // The statement's result, a null pointer, and that of the synchronisation, before which the commit
 // ends and its notices arrive.
-PipelinedOutcome PostgresSession::Receive() {
+PipelinedOutcome PostgresSession::ReceiveInPipeline() {
   PipelinedOutcome outcome;
   TakeUnconfirmedCommit();
   bool ended = false;
   while (true) {
-    const PipelinedRows result(PQgetResult(connection_.handle()), [](const PGresult* cleared) {
-      PQclear(const_cast<PGresult*>(cleared));
-    });
+    PipelinedRows result = Owned(PQgetResult(connection_.handle()));
     if (result == nullptr) {
       if (std::exchange(ended, true)) return outcome;  // twice: nothing more comes
       continue;
     }
-    switch (PQresultStatus(result.get())) {
-      case PGRES_PIPELINE_SYNC:
-        outcome.lost = !outcome.rows && outcome.state.empty();
-        outcome.unconfirmed = TakeUnconfirmedCommit();
-        return outcome;
-      case PGRES_TUPLES_OK:
-      case PGRES_COMMAND_OK:
-        outcome.rows = result;
-        break;
-      default: {
-        const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
-        // libpq's own, of a session that ended.
-        if (state == nullptr || PQstatus(connection_.handle()) != CONNECTION_OK) return outcome;
-        outcome.state = state;
-        outcome.rows = nullptr;
-      }
+    if (PQresultStatus(result.get()) == PGRES_PIPELINE_SYNC) {
+      outcome.lost = !outcome.rows && outcome.state.empty();
+      outcome.unconfirmed = TakeUnconfirmedCommit();
+      return outcome;
     }
+    Take(std::move(result), outcome);
   }
+}
+
+// The statement's result, and a null pointer once the server is ready again.
+PipelinedOutcome PostgresSession::Receive() {
+  PipelinedOutcome outcome;
+  TakeUnconfirmedCommit();
+  // Reads what has arrived, before libpq would wait for it.
+  if (PQconsumeInput(connection_.handle()) != 1) return outcome;
+  while (PipelinedRows result = Owned(PQgetResult(connection_.handle()))) {
+    Take(std::move(result), outcome);
+  }
+  outcome.lost =
+      PQstatus(connection_.handle()) != CONNECTION_OK || (!outcome.rows && outcome.state.empty());
+  outcome.unconfirmed = TakeUnconfirmedCommit();
+  return outcome;
+}
+
+void PostgresSession::Take(PipelinedRows result, PipelinedOutcome& outcome) const {
+  const ExecStatusType status = PQresultStatus(result.get());
+  if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
+    outcome.rows = std::move(result);
+    return;
+  }
+  outcome.rows = nullptr;
+  // libpq's own results, of a session that ended, have no state.
+  const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
+  const bool is_servers = state != nullptr && PQstatus(connection_.handle()) == CONNECTION_OK;
+  outcome.state = is_servers ? state : "";
 }
 
 bool PostgresSession::TakeUnconfirmedCommit() { return std::exchange(notices_.unconfirmed, false); }

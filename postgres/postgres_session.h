@@ -22,7 +22,7 @@ using PipelinedRows = std::shared_ptr<const PGresult>;
 // One parameter in binary form; no value is NULL.
 using PipelinedValue = std::optional<std::string_view>;
 
-// How one statement of a pipeline ended.
+// How one statement ended, of a pipeline or of Send().
 struct PipelinedOutcome {
   // Its SQLSTATE; "" for success. Without meaning if the session was lost first.
   std::string state;
@@ -64,6 +64,17 @@ class PostgresSession {
   std::vector<PipelinedOutcome> ExecutePipelined(
       const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions);
 
+  // Sends one execution of a statement that the server has prepared. Does not wait where the
+  // parameters fit the socket's buffer, which is empty while the session is idle. False if the
+  // session is lost. Receive() awaits its end, and until then there is no other call. Never throws.
+  bool Send(const std::string& name, const std::vector<PipelinedValue>& values);
+  // Blocks. Never throws.
+  PipelinedOutcome Receive();
+  // Bounds the time until the destruction of the watch, as Watched() does.
+  std::unique_ptr<SocketWatchdog::Watch> Watch(absl::Duration time_limit);
+  // Readable when there is something to receive, and when the session ended.
+  int descriptor() const { return socket_.descriptor(); }
+
   // Whether, since the last call of this, a commit was reported without the synchronous standby's
   // confirmation.
   bool TakeUnconfirmedCommit();
@@ -80,8 +91,10 @@ class PostgresSession {
     bool unconfirmed = false;
   };
 
-  bool Send(const std::string& name, const std::vector<PipelinedValue>& values);
-  PipelinedOutcome Receive();
+  bool SendInPipeline(const std::string& name, const std::vector<PipelinedValue>& values);
+  PipelinedOutcome ReceiveInPipeline();
+  // A result other than the end: of the statement, or of the session.
+  void Take(PipelinedRows result, PipelinedOutcome& outcome) const;
 
   SocketWatchdog& watchdog_;
   LibpqConnection connection_;

@@ -32,6 +32,8 @@ class SocketWatchdog {
     Target& operator=(const Target&) = delete;
 
     bool valid() const { return descriptor_ >= 0; }
+    // To wait for the socket: stays open when the library closes its own.
+    int descriptor() const { return descriptor_; }
 
    private:
     friend class SocketWatchdog;

@@ -153,6 +153,14 @@ bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
   return IsLeftForNextCall(answer.status());
 }
 
+// With `may_be_held`, work that follows the answers may hold this thread.
+template <typename Run>
+void RunAndHold(bool may_be_held, Run run) {
+  if (!may_be_held) return run();
+  const AfterAnswers after;
+  run();
+}
+
 }  // namespace
 
 // The operation for the store, and the receiver of its answer.
@@ -214,6 +222,36 @@ struct Batcher::QueuedWith final : QueuedOp<Op> {
   const Done<Answer> done;
 };
 
+template <typename QueuedType>
+struct Batcher::AtStore {
+  std::vector<QueuedPtr> queued;
+  std::vector<decltype(QueuedType::op)> ops;
+};
+
+struct Batcher::Worker {
+  // Of the call that a worker is to finish.
+  enum class Call {
+    kNone,
+    // Another thread begins it, and `operations` belong to that thread.
+    kBeginning,
+    kBegun,
+    // It could not begin: the worker calls the store.
+    kDeclined,
+  };
+
+  explicit Worker(std::size_t its_number) : number(its_number) {}
+
+  const std::size_t number;
+  SessionWait wait;
+
+  // Guarded by the batcher's mutex.
+  Began began;
+  Call call = Call::kNone;
+
+  std::variant<AtStore<QueuedReserve>, AtStore<QueuedComplete>> operations;
+  Deadline start;
+};
+
 std::size_t Batcher::BytesOf(const ReserveOp& op) {
   std::size_t bytes = kOperationBytes + WeightOf(op.key);
   if (op.parent.has_value()) bytes += WeightOf(*op.parent);
@@ -226,16 +264,23 @@ Batcher::Group::~Group() {
   if (!operations_.empty()) std::abort();
 }
 
+std::vector<std::unique_ptr<Batcher::Worker>> Batcher::MakeWorkers(int threads) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(1, threads)); ++i) {
+    workers.push_back(std::make_unique<Worker>(i));
+  }
+  return workers;
+}
+
 Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options)
     : store_(store),
       observer_(observer),
       options_(options),
       budget_(options.max_bytes, observer),
-      began_(static_cast<std::size_t>(std::max(1, options.threads))) {
+      workers_(MakeWorkers(options.threads)) {
   MutexLock lock(join_mutex_);
-  for (std::size_t worker = 0; worker < static_cast<std::size_t>(std::max(1, options_.threads));
-       ++worker) {
-    workers_.emplace_back([this, worker] { Work(worker); });
+  for (const std::unique_ptr<Worker>& worker : workers_) {
+    threads_.emplace_back([this, worker = worker.get()] { Work(*worker); });
   }
 }
 
@@ -306,7 +351,10 @@ void Batcher::Submit(Group& group) {
 
 void Batcher::Push(absl::Span<QueuedPtr> operations) {
   std::vector<std::pair<QueuedPtr, absl::Status>> refused;
+  std::vector<QueuedPtr> overdue;
+  Worker* begins_for = nullptr;
   std::size_t to_wake = 0;
+  std::vector<const Worker*> idle;
   {
     MutexLock lock(mutex_);
     for (QueuedPtr& queued : operations) {
@@ -318,10 +366,16 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
         refused.emplace_back(std::move(queued), std::move(admitted));
       }
     }
+    begins_for = TakeToBegin(overdue);
     observer_.QueueDepthChanged(queued_);
-    to_wake = WorkersFor(operations.size() - refused.size());
+    if (begins_for == nullptr) {
+      to_wake = WorkersFor(operations.size() - refused.size());
+      idle = TakeIdle(to_wake);
+    }
   }
-  for (; to_wake > 0; --to_wake) work_.NotifyOne();
+  if (begins_for != nullptr) Begin(*begins_for);
+  Wake(to_wake, idle);
+  AnswerOverdue(overdue);
   for (const auto& [queued, status] : refused) {
     if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind());
     queued->Refuse(status);
@@ -371,8 +425,8 @@ Batcher::SteadyTime Batcher::MayTakeAt(Lane lane) const {
   if (queued == 0) return SteadyTime::max();
   if (closed_ || queued >= options_.min_batch_size) return SteadyTime::min();
   SteadyTime last = SteadyTime::min();
-  for (const Began& began : began_) {
-    last = std::max(last, lane == Lane::kRelaxed ? began.relaxed : began.durable);
+  for (const std::unique_ptr<Worker>& worker : workers_) {
+    last = std::max(last, lane == Lane::kRelaxed ? worker->began.relaxed : worker->began.durable);
   }
   return last == SteadyTime::min() ? last : last + options_.max_linger;
 }
@@ -381,37 +435,145 @@ Batcher::SteadyTime Batcher::MayTakeAt() const {
   return std::min(MayTakeAt(Lane::kDurable), MayTakeAt(Lane::kRelaxed));
 }
 
-void Batcher::AwaitWork(MutexLock& lock) {
-  if (queued_ == 0 || one_lingers_) {
-    work_.Wait(lock);
-    return;
-  }
-  one_lingers_ = true;
-  work_.WaitUntil(lock, MayTakeAt());
-  one_lingers_ = false;
+std::vector<const Batcher::Worker*> Batcher::TakeIdle(std::size_t workers) {
+  std::vector<const Worker*> taken;
+  for (; taken.size() < workers && !idle_.empty(); idle_.pop_back()) taken.push_back(idle_.back());
+  return taken;
 }
 
-void Batcher::Work(std::size_t worker) {
-  pthread_setname_np(pthread_self(), absl::StrCat("batcher-", worker).c_str());
+void Batcher::Wake(std::size_t workers, const std::vector<const Worker*>& idle) {
+  for (const Worker* const worker : idle) worker->wait.Wake();
+  for (std::size_t others = idle.size(); others < workers; ++others) work_.NotifyOne();
+}
+
+Batcher::Worker* Batcher::TakeToBegin(std::vector<QueuedPtr>& overdue) {
+  if (idle_.empty() || queued_ == 0 || queued_ > kMaxBegun) return nullptr;
+  if (MayTakeAt() > std::chrono::steady_clock::now()) return nullptr;
+  const auto has_all = [this](QueueKind queue_kind) {
+    return queues_[static_cast<std::size_t>(queue_kind)].size() == queued_;
+  };
+  const bool completions = has_all(QueueKind::kComplete);
+  if (!completions && !has_all(QueueKind::kReserve) && !has_all(QueueKind::kReserveRelaxed)) {
+    return nullptr;
+  }
+  Worker& worker = *idle_.back();
+  Batch batch = Take(worker.began, overdue);
+  const auto taken = std::find_if(batch.begin(), batch.end(),
+                                  [](const auto& operations) { return !operations.empty(); });
+  if (taken == batch.end()) {  // all were overdue
+    worker.began = Began();
+    return nullptr;
+  }
+  idle_.pop_back();
+  worker.call = Worker::Call::kBeginning;
+  if (completions) {
+    worker.operations = ToStore<QueuedComplete>(std::move(*taken));
+  } else {
+    worker.operations = ToStore<QueuedReserve>(std::move(*taken));
+  }
+  return &worker;
+}
+
+void Batcher::Begin(Worker& worker) {
+  worker.start = options_.clock->Monotonic();
+  HeldSession& session = worker.wait.session();
+  const auto* const completions = std::get_if<AtStore<QueuedComplete>>(&worker.operations);
+  const bool begun =
+      completions != nullptr
+          ? session.BeginComplete(completions->ops)
+          : session.BeginReserve(std::get<AtStore<QueuedReserve>>(worker.operations).ops);
+  // Before the worker may end: the descriptor is its own.
+  if (!begun) worker.wait.Wake();
+  MutexLock lock(mutex_);
+  worker.call = begun ? Worker::Call::kBegun : Worker::Call::kDeclined;
+  begun_.NotifyAll();
+}
+
+bool Batcher::StopIdling(Worker& worker) {
+  MutexLock lock(mutex_);
+  while (worker.call == Worker::Call::kBeginning) begun_.Wait(lock);
+  idle_.erase(std::remove(idle_.begin(), idle_.end(), &worker), idle_.end());
+  return worker.call != Worker::Call::kNone;
+}
+
+void Batcher::FinishBegun(Worker& worker) {
+  if (auto* const completions = std::get_if<AtStore<QueuedComplete>>(&worker.operations)) {
+    FinishBegun(worker, std::move(*completions), &Store::Complete, &HeldSession::FinishComplete);
+  } else {
+    FinishBegun(worker, std::move(std::get<AtStore<QueuedReserve>>(worker.operations)),
+                &Store::Reserve, &HeldSession::FinishReserve);
+  }
+}
+
+template <typename QueuedType, typename Op, typename Answer>
+void Batcher::FinishBegun(Worker& worker, AtStore<QueuedType> operations,
+                          std::vector<Answer> (Store::*call)(absl::Span<const Op>),
+                          std::vector<Answer> (HeldSession::*finish)()) {
+  if (std::exchange(worker.call, Worker::Call::kNone) == Worker::Call::kDeclined) {
+    worker.wait.Release();
+    return RunKind(std::move(operations), call);
+  }
+  std::vector<Answer> answers = (worker.wait.session().*finish)();
+  worker.wait.Release();
+  {
+    // The store is idle: what the answers lead to may begin at once.
+    MutexLock lock(mutex_);
+    worker.began = Began();
+  }
+  End(std::move(operations), std::move(answers), worker.start);
+}
+
+Batcher::Next Batcher::TakeOrIdle(Worker& worker, Batch& batch, std::vector<QueuedPtr>& overdue) {
+  for (bool tried = false;; tried = true) {
+    {
+      MutexLock lock(mutex_);
+      worker.began = Began();
+      while (queued_ == 0 || MayTakeAt() > std::chrono::steady_clock::now()) {
+        if (queued_ == 0 && closed_) return Next::kClosed;
+        if (queued_ > 0 && !one_lingers_) {
+          one_lingers_ = true;
+          work_.WaitUntil(lock, MayTakeAt());
+          one_lingers_ = false;
+        } else if (worker.wait.holds()) {
+          idle_.push_back(&worker);
+          return Next::kIdle;
+        } else if (!tried) {
+          break;
+        } else {
+          work_.Wait(lock);
+        }
+      }
+      if (queued_ > 0 && MayTakeAt() <= std::chrono::steady_clock::now()) {
+        batch = Take(worker.began, overdue);
+        observer_.QueueDepthChanged(queued_);
+        return Next::kTaken;
+      }
+    }
+    worker.wait.Hold(store_);
+  }
+}
+
+void Batcher::Work(Worker& worker) {
+  pthread_setname_np(pthread_self(), absl::StrCat("batcher-", worker.number).c_str());
   for (;;) {
     Batch batch;
     std::vector<QueuedPtr> overdue;
-    {
-      MutexLock lock(mutex_);
-      began_[worker] = Began();
-      while (queued_ == 0 || MayTakeAt() > std::chrono::steady_clock::now()) {
-        if (queued_ == 0 && closed_) return;
-        AwaitWork(lock);
-      }
-      batch = Take(began_[worker], overdue);
-      observer_.QueueDepthChanged(queued_);
-    }
-    AnswerOverdue(overdue);
-    if (MayBeHeld(batch)) {
-      const AfterAnswers after;
-      Run(std::move(batch));
-    } else {
-      Run(std::move(batch));
+    switch (TakeOrIdle(worker, batch, overdue)) {
+      case Next::kClosed:
+        return worker.wait.Release();
+      case Next::kIdle:
+        worker.wait.Await();
+        if (StopIdling(worker)) {
+          RunAndHold(options_.threads > 1, [&] { FinishBegun(worker); });
+        } else {
+          worker.wait.Release();
+        }
+        break;
+      case Next::kTaken:
+        // The store's methods take a session of their own.
+        worker.wait.Release();
+        AnswerOverdue(overdue);
+        RunAndHold(MayBeHeld(batch), [&] { Run(std::move(batch)); });
     }
   }
 }
@@ -481,12 +643,6 @@ Batcher::Batch Batcher::Take(Began& began, std::vector<QueuedPtr>& overdue) {
 }
 
 template <typename QueuedType>
-struct Batcher::AtStore {
-  std::vector<QueuedPtr> queued;
-  std::vector<decltype(QueuedType::op)> ops;
-};
-
-template <typename QueuedType>
 Batcher::AtStore<QueuedType> Batcher::ToStore(std::vector<QueuedPtr> taken) {
   AtStore<QueuedType> at_store;
   at_store.ops.reserve(taken.size());
@@ -542,6 +698,11 @@ void Batcher::RunKind(AtStore<QueuedType> operations,
   if (operations.ops.empty()) return;
   const Deadline start = options_.clock->Monotonic();
   std::vector<Answer> answers = (store_.*call)(operations.ops);
+  End(std::move(operations), std::move(answers), start);
+}
+
+template <typename QueuedType, typename Answer>
+void Batcher::End(AtStore<QueuedType> operations, std::vector<Answer> answers, Deadline start) {
   const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
   if (options_.tracer != nullptr) {
     StoreSpan span;
@@ -618,6 +779,7 @@ void Batcher::RespondToFollowers(std::vector<QueuedPtr> followers,
 
 void Batcher::PutBack(std::vector<QueuedPtr> operations) {
   std::size_t to_wake = 0;
+  std::vector<const Worker*> idle;
   {
     MutexLock lock(mutex_);
     for (auto it = operations.rbegin(); it != operations.rend(); ++it) {
@@ -629,8 +791,9 @@ void Batcher::PutBack(std::vector<QueuedPtr> operations) {
     queued_ += operations.size();
     observer_.QueueDepthChanged(queued_);
     to_wake = WorkersFor(operations.size());
+    idle = TakeIdle(to_wake);
   }
-  for (; to_wake > 0; --to_wake) work_.NotifyOne();
+  Wake(to_wake, idle);
 }
 
 void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
@@ -644,14 +807,17 @@ void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
 }
 
 void Batcher::Close() {
+  std::vector<const Worker*> idle;
   {
     MutexLock lock(mutex_);
     closed_ = true;
+    idle = TakeIdle(workers_.size());
   }
   work_.NotifyAll();
+  Wake(idle.size(), idle);
   MutexLock lock(join_mutex_);
-  for (std::thread& worker : workers_) worker.join();
-  workers_.clear();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 }  // namespace idempotency::internal

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@
 #include "server/observability/observer.h"
 #include "server/queue/fair_queue.h"
 #include "server/queue/memory_budget.h"
+#include "server/queue/session_wait.h"
 #include "server/queue/store_span.h"
 #include "server/store/store.h"
 
@@ -65,6 +67,9 @@ struct BatcherOptions {
 // store may have them share a commit. A lone operation goes to the store at once; a few that
 // arrive while another batch is at the store wait for its end (BatcherOptions::min_batch_size).
 // Relaxed reservations go in a call of their own, and wait for no call but their like.
+// A few operations of one kind that find the store idle are begun by the thread that brings them
+// (server/store/held_session.h): it sends the statement, and a worker, which waits for the store's
+// answer already, gives the answers.
 // Operations that the store leaves for its next call, because their replies are too large
 // together, return to the queue.
 //
@@ -159,6 +164,9 @@ class Batcher {
     kGet,
   };
   static constexpr std::size_t kQueueKinds = 8;
+  // Operations that the thread which brings them begins: more are a worker's, since that thread has
+  // others to take from the network.
+  static constexpr std::size_t kMaxBegun = 4;
   // Of a batch, as 1 / kShare: the part that reservations leave to each kind behind them,
   // as far as operations wait there.
   static constexpr std::size_t kShare = 8;
@@ -213,9 +221,35 @@ class Batcher {
     return queues_[static_cast<std::size_t>(queued.queue_kind)];
   }
   void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Operations of one kind while the store has them.
+  template <typename QueuedType>
+  struct AtStore;
+  struct Worker;
+  static std::vector<std::unique_ptr<Worker>> MakeWorkers(int threads);
   // How many workers to wake for operations that have just been queued.
   std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Work(std::size_t worker);
+  // Takes so many workers from idle_, as far as there are; the others are those that wait for
+  // work_.
+  std::vector<const Worker*> TakeIdle(std::size_t workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Wake(std::size_t workers, const std::vector<const Worker*>& idle);
+
+  // An idle worker, with what is queued for a call that it is to finish; nullptr if the call is not
+  // one to begin. Begin() must follow.
+  Worker* TakeToBegin(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Begin(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether there is a call for the worker to finish.
+  bool StopIdling(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void FinishBegun(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  template <typename QueuedType, typename Op, typename Answer>
+  void FinishBegun(Worker& worker, AtStore<QueuedType> operations,
+                   std::vector<Answer> (Store::*call)(absl::Span<const Op>),
+                   std::vector<Answer> (HeldSession::*finish)()) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Work(Worker& worker);
+  enum class Next { kTaken, kIdle, kClosed };
+  // Returns with operations for the store, or with a session to wait for, in idle_.
+  Next TakeOrIdle(Worker& worker, Batch& batch, std::vector<QueuedPtr>& overdue)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Relaxed reservations are gathered among themselves, the others among themselves.
   enum class Lane { kDurable, kRelaxed };
   // When a worker took operations of each lane; SteadyTime::min() while it has none.
@@ -228,8 +262,6 @@ class Batcher {
   SteadyTime MayTakeAt(Lane lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The earlier one.
   SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns when there may be something to take.
-  void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Operations whose deadline has passed go into `overdue` instead, and take no place
   // of a record or a namespace. The worker takes the remaining operations later: more
   // than a batch may hold, and second operations of a record, which in another
@@ -240,15 +272,15 @@ class Batcher {
   // Whether work that follows its answers may hold this worker (core/after_answers.h): it delays
   // no other answer of the batch, and other workers are there for the next one.
   bool MayBeHeld(const Batch& batch) const;
-  // Operations of one kind while the store has them.
-  template <typename QueuedType>
-  struct AtStore;
   template <typename QueuedType>
   AtStore<QueuedType> ToStore(std::vector<QueuedPtr> taken);
   void RunTogether(AtStore<QueuedComplete> completions, AtStore<QueuedReserve> reservations);
   template <typename QueuedType, typename Op, typename Answer>
   void RunKind(AtStore<QueuedType> operations,
                std::vector<Answer> (Store::*call)(absl::Span<const Op>));
+  // With the answers of a call of the store that began at `start`.
+  template <typename QueuedType, typename Answer>
+  void End(AtStore<QueuedType> operations, std::vector<Answer> answers, Deadline start);
   // With the operations that the store has.
   static void AddToSpan(const std::vector<QueuedPtr>& operations, StoreSpan& span);
   template <typename QueuedType, typename Answer>
@@ -271,15 +303,20 @@ class Batcher {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
   std::array<FairQueue<QueuedPtr>, kQueueKinds> queues_ ABSL_GUARDED_BY(mutex_);
-  // Of each worker.
-  std::vector<Began> began_ ABSL_GUARDED_BY(mutex_);
+  // Workers that wait for their sessions; the last one to come is the first to go, so that under a
+  // light load it is one thread that works, and one connection.
+  std::vector<Worker*> idle_ ABSL_GUARDED_BY(mutex_);
+  // A call that was being begun for a worker has begun, or could not.
+  CondVar begun_;
   // A free worker waits until the queue may be taken; the others wait for a
-  // notification.
+  // notification, or for their sessions.
   bool one_lingers_ ABSL_GUARDED_BY(mutex_) = false;
 
+  // Never changes.
+  const std::vector<std::unique_ptr<Worker>> workers_;
   // Held while joining, so that two calls of Close() both wait.
   Mutex join_mutex_;
-  std::vector<std::thread> workers_ ABSL_GUARDED_BY(join_mutex_);
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(join_mutex_);
 };
 
 // Operations that go into the queue together. Not thread-safe.

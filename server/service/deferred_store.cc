@@ -110,6 +110,11 @@ absl::StatusOr<EndUnknownStep> DeferredStore::EndUnknown(const EndUnknownOp& op)
   return NotOpen();
 }
 
+std::unique_ptr<HeldSession> DeferredStore::Hold(std::function<void()> wanted) {
+  Store* const store = opened();
+  return store == nullptr ? nullptr : store->Hold(std::move(wanted));
+}
+
 absl::StatusOr<StoreGauges> DeferredStore::Inspect() {
   Store* store = opened();
   if (store == nullptr) {

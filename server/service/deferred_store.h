@@ -45,6 +45,7 @@ class DeferredStore : public Store {
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
+  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
   // The error of opening it, while it is not open.
   absl::StatusOr<StoreGauges> Inspect() override;
 

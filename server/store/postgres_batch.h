@@ -28,6 +28,7 @@ class PostgresBatch {
     for (std::size_t i = 0; i < ops.size(); ++i) by_id_.emplace(ops[i].id, i);
   }
 
+  std::size_t size() const { return ops_.size(); }
   const Op& op(std::size_t index) const { return ops_[index]; }
   // The operation on the record `id`, which must be in the batch.
   std::size_t IndexOf(const RecordId& id) const { return by_id_.at(id); }

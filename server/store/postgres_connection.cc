@@ -10,6 +10,7 @@
 #include <exception>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -205,7 +206,7 @@ bool PostgresConnection::IsLocal() {
 }
 
 bool PostgresConnection::Usable() {
-  if (transaction_ != nullptr || !session_->connection().is_open()) broken_ = true;
+  if (transaction_ != nullptr || sent_ || !session_->connection().is_open()) broken_ = true;
   // Data on an idle session is the server's final message, then end of file.
   while (!broken_ && session_->HasUnreadInput()) {
     Attempt([this] { session_->connection().get_notifs(); });
@@ -218,19 +219,59 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
                                                            absl::Duration time_limit) {
   if (parameters.has_nulls()) return absl::InternalError("NULL needs ExecuteEach");
   for (int attempt = 1;; ++attempt) {
-    pqxx::result rows;
-    const auto run = [&](pqxx::transaction_base& transaction) {
-      session_->Prepare(statement.name, statement.sql);
-      rows = ExecutePrepared(transaction, statement.name, parameters.values());
-    };
-    const absl::Status status = ToStatus(AttemptIn(run, time_limit));
-    if (status.ok()) return PostgresResult(rows);
-    if (status.code() != absl::StatusCode::kAborted) return status;
+    absl::StatusOr<PostgresResult> answer =
+        sent_ ? Receive(statement) : ExecuteNow(statement, parameters, time_limit);
+    if (answer.status().code() != absl::StatusCode::kAborted) return answer;
     if (transaction_ != nullptr || attempt == kMaxAttempts) {
       return absl::UnavailableError(
           "postgres cancelled the statement because of another transaction");
     }
   }
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStatement& statement,
+                                                              const PostgresParameters& parameters,
+                                                              absl::Duration time_limit) {
+  pqxx::result rows;
+  const auto run = [&](pqxx::transaction_base& transaction) {
+    session_->Prepare(statement.name, statement.sql);
+    rows = ExecutePrepared(transaction, statement.name, parameters.values());
+  };
+  const absl::Status status = ToStatus(AttemptIn(run, time_limit));
+  if (!status.ok()) return status;
+  executed_.insert(statement.name);
+  return PostgresResult(rows);
+}
+
+bool PostgresConnection::Send(const PostgresStatement& statement,
+                              const PostgresParameters& parameters) {
+  std::size_t bytes = 0;
+  for (const std::string& value : parameters.values()) bytes += value.size();
+  if (bytes > kMaxSentBytes || sent_ || !executed_.contains(statement.name) || !Usable()) {
+    return false;
+  }
+  sent_ = Sent{statement.name, session_->Watch(reply_timeout_)};
+  if (session_->Send(statement.name, parameters.Nullable())) return true;
+  sent_.reset();
+  broken_ = true;
+  return false;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::Receive(const PostgresStatement& statement) {
+  const Sent sent = *std::exchange(sent_, std::nullopt);
+  if (sent.statement != statement.name) {
+    // The answer of one statement must never count as that of another.
+    broken_ = true;
+    return absl::UnavailableError("another statement was sent");
+  }
+  const PipelinedOutcome outcome = session_->Receive();
+  LogFailures({outcome});
+  if (sent.watch->expired()) {
+    spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
+                 absl::ToInt64Milliseconds(reply_timeout_));
+    broken_ = true;
+  }
+  return ToAnswer(outcome);
 }
 
 std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(

@@ -3,16 +3,19 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "postgres/postgres_session.h"
+#include "postgres/socket_watchdog.h"
 
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_parameters.h"
@@ -55,6 +58,16 @@ class PostgresConnection {
   absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
                                          const PostgresParameters& parameters,
                                          absl::Duration time_limit = absl::InfiniteDuration());
+  // Sends a statement whose end the next call, Execute() with the same arguments, awaits: for a
+  // thread that must not wait (server/store/held_session.h). False if nothing was sent: the session
+  // is lost, has not executed the statement yet, or the parameters have more than kMaxSentBytes,
+  // which a socket might not take at once.
+  static constexpr std::size_t kMaxSentBytes = 8 * 1024;
+  bool Send(const PostgresStatement& statement, const PostgresParameters& parameters);
+  // Readable when the end of what was sent has arrived, when the session ended, and when the
+  // server has sent a notice.
+  int descriptor() const { return session_->descriptor(); }
+
   // Executes the statement once for each of `executions`, in a pipeline of kPipelined at a time,
   // each in a transaction of its own unless one is open. One answer each: a failure of one does not
   // affect the others, and an UNAVAILABLE one need not mean a lost session (a distributed server
@@ -95,7 +108,19 @@ class PostgresConnection {
     std::string message;
   };
 
+  // A statement that was sent, until its end is known.
+  struct Sent {
+    std::string statement;
+    std::unique_ptr<SocketWatchdog::Watch> watch;
+  };
+
   PostgresConnection(std::unique_ptr<PostgresSession> session, const PostgresOptions& options);
+
+  // One attempt of Execute().
+  absl::StatusOr<PostgresResult> ExecuteNow(const PostgresStatement& statement,
+                                            const PostgresParameters& parameters,
+                                            absl::Duration time_limit);
+  absl::StatusOr<PostgresResult> Receive(const PostgresStatement& statement);
 
   // FAILED_PRECONDITION behind a pooler. A pooler answers for servers that it chooses, so the key
   // for cancelling statements, which contains the process of a session, is its own.
@@ -121,6 +146,9 @@ class PostgresConnection {
   const absl::Duration reply_timeout_;
   std::unique_ptr<PostgresSession> session_;
   std::unique_ptr<pqxx::dbtransaction> transaction_;
+  // The names of statements that the server has executed, and so has prepared.
+  absl::flat_hash_set<std::string> executed_;
+  std::optional<Sent> sent_;
   bool broken_ = false;
 };
 

@@ -8,10 +8,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/uuid.h"
+#include "server/store/postgres_batch.h"
 
 namespace idempotency::internal {
 
@@ -27,6 +29,14 @@ class PostgresLockedRows {
 
   void Add(const std::vector<RecordId>& ids);
   bool Contains(const RecordId& id) const;
+  // Fails the operations of a batch on such rows.
+  template <typename Op, typename Answer>
+  void SetAside(PostgresBatch<Op, Answer>& batch) const {
+    for (const std::size_t index : batch.All()) {
+      if (!Contains(batch.op(index).id)) continue;
+      batch.FailAll({index}, ToCallerStatus(absl::DeadlineExceededError("locked")));
+    }
+  }
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;

@@ -132,6 +132,14 @@ absl::Status PostgresReserve::operator()(const Indices& pending) {
   return MarkUnknown(plan.mark_unknown);
 }
 
+bool PostgresReserve::SendFirst(const Indices& pending) {
+  if (read_next_) return SendRead(connection_, statements_.read_to_reserve, IdsOf(batch_, pending));
+  const Indices insertable = Sorted(Insertable(pending));
+  if (insertable.empty()) return false;
+  sent_ = BeginInsert(insertable);
+  return connection_.Send(InsertStatement(insertable.size(), AreRelaxed(insertable)), *sent_);
+}
+
 PostgresReserve::Indices PostgresReserve::Insertable(const Indices& pending) const {
   Indices insertable;
   for (const std::size_t index : pending) {
@@ -213,18 +221,26 @@ void PostgresReserve::Add(Step step, Plan& plan) {
 absl::Status PostgresReserve::Insert(const Indices& indices) {
   if (indices.empty()) return absl::OkStatus();
   // A plan may have put keys that were missing behind others.
-  Indices sorted = indices;
-  std::sort(sorted.begin(), sorted.end(),
-            [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
-  // A durable one among them makes the commit of all durable.
-  const bool relaxed = std::all_of(sorted.begin(), sorted.end(),
-                                   [this](std::size_t index) { return batch_.op(index).relaxed; });
-  const auto result =
-      connection_.Execute(InsertStatement(sorted.size(), relaxed), BeginInsert(sorted));
+  const Indices sorted = Sorted(indices);
+  const bool relaxed = AreRelaxed(sorted);
+  const PostgresParameters parameters = sent_ ? *std::move(sent_) : BeginInsert(sorted);
+  sent_.reset();
+  const auto result = connection_.Execute(InsertStatement(sorted.size(), relaxed), parameters);
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0, relaxed);
   EndInsert(sorted);
   return absl::OkStatus();
+}
+
+PostgresReserve::Indices PostgresReserve::Sorted(Indices indices) const {
+  std::sort(indices.begin(), indices.end(),
+            [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
+  return indices;
+}
+
+bool PostgresReserve::AreRelaxed(const Indices& indices) const {
+  return std::all_of(indices.begin(), indices.end(),
+                     [this](std::size_t index) { return batch_.op(index).relaxed; });
 }
 
 const PostgresStatement& PostgresReserve::InsertStatement(std::size_t size, bool relaxed) const {

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_RESERVE_H_
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "server/store/decision.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"
+#include "server/store/postgres_parameters.h"
 #include "server/store/postgres_rows.h"
 #include "server/store/postgres_statements.h"
 
@@ -31,6 +33,10 @@ class PostgresReserve {
                   Batch& batch, std::size_t size, bool read_first);
 
   absl::Status operator()(const Indices& pending);
+
+  // Sends the first statement of the first round, over the same operations, without waiting. False
+  // if nothing was sent (PostgresConnection::Send).
+  bool SendFirst(const Indices& pending);
 
   // The first round's insert as part of a statement that does more: its
   // parameters, `indices` sorted by id; the row of an answer, whose id,
@@ -75,6 +81,10 @@ class PostgresReserve {
   void Add(Step step, Plan& plan);
 
   absl::Status Insert(const Indices& indices);
+  // By id.
+  Indices Sorted(Indices indices) const;
+  // A durable one among them makes the commit of all durable.
+  bool AreRelaxed(const Indices& indices) const;
   const PostgresStatement& InsertStatement(std::size_t size, bool relaxed) const;
   absl::Status StartAfresh(const std::vector<Step>& steps);
   absl::Status GrantNext(const std::vector<Step>& steps);
@@ -89,6 +99,8 @@ class PostgresReserve {
   std::vector<Progress> progress_;
   bool read_next_;
   bool first_look_ = true;
+  // Of the insert that SendFirst() sent.
+  std::optional<PostgresParameters> sent_;
   std::size_t known_ = 0;
 };
 

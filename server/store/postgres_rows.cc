@@ -18,14 +18,18 @@ BatchWeight WeightOf(const PostgresResult& result) {
   return weight;
 }
 
+PostgresParameters ReadParameters(const PostgresArray& ids) {
+  PostgresParameters parameters;
+  parameters.Add(ids);
+  return parameters;
+}
+
 }  // namespace
 
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement,
                                       const PostgresArray& ids) {
-  PostgresParameters parameters;
-  parameters.Add(ids);
-  const auto result = connection.Execute(statement, parameters);
+  const auto result = connection.Execute(statement, ReadParameters(ids));
   if (!result.ok()) return result.status();
   PostgresRows rows;
   rows.reserve(static_cast<std::size_t>(result->rows()));
@@ -40,12 +44,15 @@ absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
   return rows;
 }
 
+bool SendRead(PostgresConnection& connection, const PostgresStatement& statement,
+              const PostgresArray& ids) {
+  return connection.Send(statement, ReadParameters(ids));
+}
+
 absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,
                                                  const PostgresStatements& statements,
                                                  const PostgresArray& ids) {
-  PostgresParameters parameters;
-  parameters.Add(ids);
-  const auto result = connection.Execute(statements.find_locked, parameters);
+  const auto result = connection.Execute(statements.find_locked, ReadParameters(ids));
   if (!result.ok()) return result.status();
   std::vector<RecordId> locked;
   for (int row = 0; row < result->rows(); ++row) locked.push_back(result->GetUuid(row, 0));

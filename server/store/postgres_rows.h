@@ -36,6 +36,10 @@ PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement, const PostgresArray& ids);
 
+// Sends the statement that the same call of ReadRows() then awaits (PostgresConnection::Send).
+bool SendRead(PostgresConnection& connection, const PostgresStatement& statement,
+              const PostgresArray& ids);
+
 // Which of `ids` have rows that another session has locked at this moment. Waits for
 // none of them.
 absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,

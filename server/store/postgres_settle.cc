@@ -131,6 +131,17 @@ absl::Status CompleteRound(PostgresConnection& connection, const PostgresStateme
       });
 }
 
+// What fits PostgresConnection::Send is one slice of the round.
+static_assert(PostgresConnection::kMaxSentBytes <= kMaxStatementBytes);
+bool SendComplete(PostgresConnection& connection, const PostgresStatements& statements,
+                  const CompleteBatch& batch, const CompleteBatch::Indices& pending) {
+  std::size_t bytes = 0;
+  for (const std::size_t index : pending) bytes += batch.op(index).reply.bytes.size();
+  // Without a copy of replies that are too large.
+  if (bytes > PostgresConnection::kMaxSentBytes) return false;
+  return connection.Send(statements.complete, CompleteParameters(batch, pending));
+}
+
 absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,
                           ReleaseBatch& batch, const ReleaseBatch::Indices& pending) {
   PostgresArray states(PostgresType::kInt2);

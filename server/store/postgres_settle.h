@@ -23,6 +23,11 @@ using CompleteBatch = PostgresBatch<CompleteOp, absl::StatusOr<Completion>>;
 absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
                            CompleteBatch& batch, const CompleteBatch::Indices& pending);
 
+// Sends the first statement of such a round, without waiting. False if nothing was sent
+// (PostgresConnection::Send).
+bool SendComplete(PostgresConnection& connection, const PostgresStatements& statements,
+                  const CompleteBatch& batch, const CompleteBatch::Indices& pending);
+
 // Parts of it, for a statement that does more: its parameters, and the row of an
 // answer, whose id, completed_at, expires_at and lease_until start at `column`.
 PostgresParameters CompleteParameters(const CompleteBatch& batch,

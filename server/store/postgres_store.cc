@@ -11,6 +11,7 @@
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/postgres_admin.h"
+#include "server/store/postgres_held_session.h"
 #include "server/store/postgres_reseal.h"
 #include "server/store/postgres_reserve.h"
 #include "server/store/postgres_rows.h"
@@ -107,14 +108,6 @@ ConnectionPoolGauges PostgresStore::connections() const {
   return all;
 }
 
-template <typename Op, typename Answer>
-void PostgresStore::SkipLocked(PostgresBatch<Op, Answer>& batch) const {
-  for (const std::size_t index : batch.All()) {
-    if (!locked_rows_.Contains(batch.op(index).id)) continue;
-    batch.FailAll({index}, ToCallerStatus(absl::DeadlineExceededError("locked")));
-  }
-}
-
 absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::Acquire() {
   if (absl::Status schema = sessions_.schema(); !schema.ok()) return schema;
   return pool_.Acquire();
@@ -172,7 +165,7 @@ std::vector<Answer> PostgresStore::OnConnection(
     return round(**connection, statements_, batch, pending);
   };
   // Reading does not wait.
-  if constexpr (!std::is_same_v<Op, GetOp>) SkipLocked(batch);
+  if constexpr (!std::is_same_v<Op, GetOp>) locked_rows_.SetAside(batch);
   RunRoundsOn(**connection, statements_, batch, on_this);
   locked_rows_.Add(batch.locked());
   return std::move(batch).Take();
@@ -186,7 +179,7 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::ReserveEach(absl::Span<const
     return std::move(batch).Take();
   }
   SingleRowReserve reserve(RecordsOf(**connection), batch, ops.size(), ReadsFirst());
-  SkipLocked(batch);
+  locked_rows_.SetAside(batch);
   RunRoundsOn(**connection, statements_, batch, reserve);
   locked_rows_.Add(batch.locked());
   NoteKnown(reserve.known(), ops.size());
@@ -205,13 +198,39 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
     return std::move(batch).Take();
   }
   PostgresReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
-  SkipLocked(batch);
-  RunRoundsOn(**connection, statements_, batch, reserve);
+  locked_rows_.SetAside(batch);
+  return Finish(**connection, batch, reserve);
+}
+
+std::vector<absl::StatusOr<Verdict>> PostgresStore::Finish(PostgresConnection& connection,
+                                                           PostgresReserve::Batch& batch,
+                                                           PostgresReserve& reserve) {
+  RunRoundsOn(connection, statements_, batch, reserve);
   locked_rows_.Add(batch.locked());
-  NoteKnown(reserve.known(), ops.size());
+  NoteKnown(reserve.known(), batch.size());
   std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
   NoteCommits(answers);
   return answers;
+}
+
+std::vector<absl::StatusOr<Completion>> PostgresStore::Finish(PostgresConnection& connection,
+                                                              CompleteBatch& batch) {
+  const auto round = [&](const CompleteBatch::Indices& pending) {
+    return CompleteRound(connection, statements_, batch, pending);
+  };
+  RunRoundsOn(connection, statements_, batch, round);
+  locked_rows_.Add(batch.locked());
+  std::vector<absl::StatusOr<Completion>> answers = std::move(batch).Take();
+  NoteCommits(answers);
+  return answers;
+}
+
+std::unique_ptr<HeldSession> PostgresStore::Hold(std::function<void()> wanted) {
+  if (in_single_rows() || !sessions_.schema().ok()) return nullptr;
+  std::optional<Pool::Lease> lease = pool_.TryAcquire();
+  if (!lease) return nullptr;
+  if (!lease->Offer(std::move(wanted))) return nullptr;
+  return std::make_unique<PostgresHeldSession>(*this, *std::move(lease));
 }
 
 bool PostgresStore::ReadsFirst() const {
@@ -247,8 +266,8 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
   }
   PostgresReserve reserve(**connection, statements_, reserving, reservations.size(),
                           /*read_first=*/false);
-  SkipLocked(completing);
-  SkipLocked(reserving);
+  locked_rows_.SetAside(completing);
+  locked_rows_.SetAside(reserving);
   PostgresSharedCommit(**connection, statements_).Run(completing, reserving, reserve);
   locked_rows_.Add(completing.locked());
   locked_rows_.Add(reserving.locked());

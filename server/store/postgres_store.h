@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,7 +22,9 @@
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_locked_rows.h"
 #include "server/store/postgres_options.h"
+#include "server/store/postgres_reserve.h"
 #include "server/store/postgres_sessions.h"
+#include "server/store/postgres_settle.h"
 #include "server/store/postgres_single_row_records.h"
 #include "server/store/postgres_single_row_statements.h"
 #include "server/store/postgres_statements.h"
@@ -70,6 +73,8 @@ class PostgresStore final : public Store {
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
+  // None with statements for each record.
+  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
   // Commits a dummy row if no commit succeeded within PostgresOptions::commit_proof,
   // and waits for the standby as completions do; also checks whether the schema is
   // still the same. Reads a bounded number of rows. In a table that is not small a
@@ -80,10 +85,19 @@ class PostgresStore final : public Store {
   // Of both logins together.
   ConnectionPoolGauges connections() const;
 
- private:
   using Pool = ConnectionPool<PostgresConnection>;
 
+ private:
+  friend class PostgresHeldSession;
+
   explicit PostgresStore(const PostgresOptions& options);
+
+  // Runs the rounds of what has no answer yet, and takes the answers.
+  std::vector<absl::StatusOr<Verdict>> Finish(PostgresConnection& connection,
+                                              PostgresReserve::Batch& batch,
+                                              PostgresReserve& reserve);
+  std::vector<absl::StatusOr<Completion>> Finish(PostgresConnection& connection,
+                                                 CompleteBatch& batch);
 
   // Answers a batch in rounds, on one connection; the second one in
   // PostgresStatementMode::kSingleRow.
@@ -99,9 +113,6 @@ class PostgresStore final : public Store {
   SingleRowRecords RecordsOf(PostgresConnection& connection) const {
     return {connection, single_row_statements_, options_.clock_margin};
   }
-  // Removes known locked rows from a batch, and records newly found ones.
-  template <typename Op, typename Answer>
-  void SkipLocked(PostgresBatch<Op, Answer>& batch) const;
   // A connection for a call. Refused while the schema differs from the
   // original.
   absl::StatusOr<Pool::Lease> Acquire();

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/admin_operations.h"
+#include "server/store/held_session.h"
 #include "server/store/namespace_usage.h"
 #include "server/store/record.h"
 #include "server/store/reseal_operations.h"
@@ -307,6 +310,15 @@ class Store {
   // One step through the records of a namespace. Reads at most `limit` rows by an index, and no
   // reply. Not confirmed by a standby.
   virtual absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) = 0;
+
+  // A session to begin calls with, for a thread that is idle, until it destroys it or the store
+  // calls `wanted`, from any thread and at most once: then the thread destroys it soon, since
+  // another call waits for a session. `wanted` must not block, nor call the store. nullptr, without
+  // waiting, if there is none to spare; and from a store without such sessions. Outlived by the
+  // store.
+  virtual std::unique_ptr<HeldSession> Hold([[maybe_unused]] std::function<void()> wanted) {
+    return nullptr;
+  }
 
   // OK while the next completion can be made durable: a write of this process was
   // committed recently, or a test write succeeds in time. Also the gauges.

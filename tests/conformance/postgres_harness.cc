@@ -79,6 +79,15 @@ absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::MakeInSingleRows(
   return made;
 }
 
+absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::MakeHeld() {
+  absl::StatusOr<std::unique_ptr<StoreHarness>> made = Make();
+  if (!made.ok()) return made.status();
+  auto& harness = static_cast<PostgresHarness&>(**made);
+  harness.holds_ = true;
+  if (absl::Status reopened = harness.Reopen(); !reopened.ok()) return reopened;
+  return made;
+}
+
 PostgresHarness::~PostgresHarness() {
   if (roles_.empty()) return;
   store_.reset();
@@ -104,6 +113,7 @@ absl::Status PostgresHarness::Reopen() {
   auto store = PostgresStore::Create(options_);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
+  if (holds_) held_.emplace(*store_);
   return absl::OkStatus();
 }
 
@@ -122,7 +132,11 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   single_row.make = PostgresHarness::MakeInSingleRows;
   single_row.racing_reservations = 20'000;
   single_row.random_operations = 10'000;
-  return {postgres, Sealed(postgres), with_roles, single_row};
+  StoreUnderTest held;
+  held.name = "PostgresHeld";
+  held.make = PostgresHarness::MakeHeld;
+  held.racing_reservations = 20'000;
+  return {postgres, Sealed(postgres), with_roles, single_row, held};
 }
 
 }  // namespace idempotency::internal

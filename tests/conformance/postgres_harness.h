@@ -2,12 +2,14 @@
 #define IDEMPOTENCY_TESTS_CONFORMANCE_POSTGRES_HARNESS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
 #include "server/store/postgres_store.h"
+#include "tests/conformance/held_store.h"
 #include "tests/conformance/store_harness.h"
 #include "tests/support/postgres_schema.h"
 
@@ -21,9 +23,14 @@ class PostgresHarness final : public StoreHarness {
   static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeWithRoles();
   // The same, with statements for each record.
   static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeInSingleRows();
+  // Calls begin through held sessions.
+  static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeHeld();
   ~PostgresHarness() override;
 
-  Store& store() override { return *store_; }
+  Store& store() override {
+    if (held_) return *held_;
+    return *store_;
+  }
   absl::Time Now() override { return schema_->Now(); }
   void Advance(absl::Duration duration) override { schema_->Advance(duration); }
   absl::Status Reopen() override;
@@ -39,6 +46,8 @@ class PostgresHarness final : public StoreHarness {
   // To be dropped.
   std::vector<std::string> roles_;
   std::unique_ptr<PostgresStore> store_;
+  bool holds_ = false;
+  std::optional<HeldStore> held_;
 };
 
 }  // namespace idempotency::internal

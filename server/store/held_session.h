@@ -1,0 +1,45 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
+#define IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "server/store/verdict.h"
+
+namespace idempotency::internal {
+
+struct CompleteOp;
+struct Completion;
+struct ReserveOp;
+
+// A session of a store that a thread holds while it has nothing to do, for one call. Another
+// thread, one that must not wait, sends the first statement of the next call through it; the holder
+// waits for descriptor(), and finishes the call. So the answer of the database wakes the thread
+// that needs it, and no thread is woken only to ask.
+//
+// Thread-compatible, except that one thread may wait for the descriptor while another begins a
+// call.
+class HeldSession {
+ public:
+  virtual ~HeldSession() = default;
+
+  // Readable when a call that began can be finished, and when the session should be given up: its
+  // server ended it.
+  virtual int descriptor() const = 0;
+
+  // Begins a call of Store::Reserve or Store::Complete. Does not wait. `ops`, of at least one,
+  // stay where they are until the call is finished. False if it did not begin: nothing happened,
+  // and the store's own method serves the call, once this is destroyed.
+  virtual bool BeginReserve(absl::Span<const ReserveOp> ops) = 0;
+  virtual bool BeginComplete(absl::Span<const CompleteOp> ops) = 0;
+
+  // The answers, as of the store's own method, to the call that began. Blocks. Once for a session.
+  virtual std::vector<absl::StatusOr<Verdict>> FinishReserve() = 0;
+  virtual std::vector<absl::StatusOr<Completion>> FinishComplete() = 0;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
