@@ -3,18 +3,21 @@
 #include <memory>
 #include <utility>
 
-#include "server/rpc/polled_queue.h"
+#include "server/rpc/ended_writes.h"
+#include "server/rpc/serial_events.h"
 
 namespace idempotency::internal {
 namespace {
 
 template <typename Call>
-class EventOf final : public QueueEvent {
+class EventOf final : public SerialEvents::Event {
  public:
-  EventOf(Call& call, void (Call::*happened)(bool)) : call_(call), happened_(happened) {}
-  void Happened(bool ok) override { (call_.*happened_)(ok); }
+  EventOf(Call& call, SerialEvents& events, void (Call::*happened)(bool))
+      : SerialEvents::Event(events), call_(call), happened_(happened) {}
 
  private:
+  void React(bool ok) override { (call_.*happened_)(ok); }
+
   Call& call_;
   void (Call::*const happened_)(bool);
 };
@@ -74,9 +77,12 @@ class QueuedCalls::UnaryCallOnQueue final : public grpc::ServerCallbackUnary {
     Request(calls_, method_);
     reactor_ = method_.begin(&context_, &request_, &response_);
     BindReactor(reactor_);
+    if (over_first_) OnOver(true);
     MaybeDone(/*inline_ondone=*/true);
   }
   void OnOver(bool /*ok*/) {
+    over_first_ = reactor_ == nullptr;
+    if (over_first_) return;
     if (context_.IsCancelled()) reactor_->OnCancel();
     MaybeDone(/*inline_ondone=*/true);
   }
@@ -100,10 +106,13 @@ class QueuedCalls::UnaryCallOnQueue final : public grpc::ServerCallbackUnary {
   grpc::ByteBuffer response_;
   QueuedMethods::Unary::Responder responder_{&context_};
   grpc::ServerUnaryReactor* reactor_ = nullptr;
-  EventOf<UnaryCallOnQueue> arrived_{*this, &UnaryCallOnQueue::OnArrived};
-  EventOf<UnaryCallOnQueue> over_{*this, &UnaryCallOnQueue::OnOver};
-  EventOf<UnaryCallOnQueue> metadata_sent_{*this, &UnaryCallOnQueue::OnMetadataSent};
-  EventOf<UnaryCallOnQueue> finished_{*this, &UnaryCallOnQueue::OnFinished};
+  // Its end was taken from the queue before its arrival.
+  bool over_first_ = false;
+  SerialEvents events_;
+  EventOf<UnaryCallOnQueue> arrived_{*this, events_, &UnaryCallOnQueue::OnArrived};
+  EventOf<UnaryCallOnQueue> over_{*this, events_, &UnaryCallOnQueue::OnOver};
+  EventOf<UnaryCallOnQueue> metadata_sent_{*this, events_, &UnaryCallOnQueue::OnMetadataSent};
+  EventOf<UnaryCallOnQueue> finished_{*this, events_, &UnaryCallOnQueue::OnFinished};
 };
 
 class QueuedCalls::ServerStreamOnQueue final : public grpc::ServerCallbackWriter<grpc::ByteBuffer> {
@@ -139,9 +148,12 @@ class QueuedCalls::ServerStreamOnQueue final : public grpc::ServerCallbackWriter
     Request(calls_, method_);
     reactor_ = method_.begin(&context_, &request_);
     BindReactor(reactor_);
+    if (over_first_) OnOver(true);
     MaybeDone(/*inline_ondone=*/true);
   }
   void OnOver(bool /*ok*/) {
+    over_first_ = reactor_ == nullptr;
+    if (over_first_) return;
     if (context_.IsCancelled()) reactor_->OnCancel();
     MaybeDone(/*inline_ondone=*/true);
   }
@@ -168,11 +180,14 @@ class QueuedCalls::ServerStreamOnQueue final : public grpc::ServerCallbackWriter
   grpc::ByteBuffer request_;
   QueuedMethods::ServerStream::Responder responder_{&context_};
   grpc::ServerWriteReactor<grpc::ByteBuffer>* reactor_ = nullptr;
-  EventOf<ServerStreamOnQueue> arrived_{*this, &ServerStreamOnQueue::OnArrived};
-  EventOf<ServerStreamOnQueue> over_{*this, &ServerStreamOnQueue::OnOver};
-  EventOf<ServerStreamOnQueue> metadata_sent_{*this, &ServerStreamOnQueue::OnMetadataSent};
-  EventOf<ServerStreamOnQueue> written_{*this, &ServerStreamOnQueue::OnWritten};
-  EventOf<ServerStreamOnQueue> finished_{*this, &ServerStreamOnQueue::OnFinished};
+  // Its end was taken from the queue before its arrival.
+  bool over_first_ = false;
+  SerialEvents events_;
+  EventOf<ServerStreamOnQueue> arrived_{*this, events_, &ServerStreamOnQueue::OnArrived};
+  EventOf<ServerStreamOnQueue> over_{*this, events_, &ServerStreamOnQueue::OnOver};
+  EventOf<ServerStreamOnQueue> metadata_sent_{*this, events_, &ServerStreamOnQueue::OnMetadataSent};
+  EventOf<ServerStreamOnQueue> written_{*this, events_, &ServerStreamOnQueue::OnWritten};
+  EventOf<ServerStreamOnQueue> finished_{*this, events_, &ServerStreamOnQueue::OnFinished};
 };
 
 class QueuedCalls::BidiStreamOnQueue final
@@ -198,7 +213,7 @@ class QueuedCalls::BidiStreamOnQueue final
   }
   void Write(const grpc::ByteBuffer* message, grpc::WriteOptions options) override {
     Ref();
-    responder_.Write(*message, options, &written_);
+    EndedWrites::Begin(calls_.queue_, [&] { responder_.Write(*message, options, &written_); });
   }
   void WriteAndFinish(const grpc::ByteBuffer* message, grpc::WriteOptions options,
                       grpc::Status status) override {
@@ -212,9 +227,12 @@ class QueuedCalls::BidiStreamOnQueue final
     Request(calls_, method_);
     reactor_ = method_.begin(&context_);
     BindReactor(reactor_);
+    if (over_first_) OnOver(true);
     MaybeDone(/*inline_ondone=*/true);
   }
   void OnOver(bool /*ok*/) {
+    over_first_ = reactor_ == nullptr;
+    if (over_first_) return;
     if (context_.IsCancelled()) reactor_->OnCancel();
     MaybeDone(/*inline_ondone=*/true);
   }
@@ -246,12 +264,15 @@ class QueuedCalls::BidiStreamOnQueue final
   grpc::ServerContext context_;
   QueuedMethods::BidiStream::Responder responder_{&context_};
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* reactor_ = nullptr;
-  EventOf<BidiStreamOnQueue> arrived_{*this, &BidiStreamOnQueue::OnArrived};
-  EventOf<BidiStreamOnQueue> over_{*this, &BidiStreamOnQueue::OnOver};
-  EventOf<BidiStreamOnQueue> metadata_sent_{*this, &BidiStreamOnQueue::OnMetadataSent};
-  EventOf<BidiStreamOnQueue> read_{*this, &BidiStreamOnQueue::OnRead};
-  EventOf<BidiStreamOnQueue> written_{*this, &BidiStreamOnQueue::OnWritten};
-  EventOf<BidiStreamOnQueue> finished_{*this, &BidiStreamOnQueue::OnFinished};
+  // Its end was taken from the queue before its arrival.
+  bool over_first_ = false;
+  SerialEvents events_;
+  EventOf<BidiStreamOnQueue> arrived_{*this, events_, &BidiStreamOnQueue::OnArrived};
+  EventOf<BidiStreamOnQueue> over_{*this, events_, &BidiStreamOnQueue::OnOver};
+  EventOf<BidiStreamOnQueue> metadata_sent_{*this, events_, &BidiStreamOnQueue::OnMetadataSent};
+  EventOf<BidiStreamOnQueue> read_{*this, events_, &BidiStreamOnQueue::OnRead};
+  EventOf<BidiStreamOnQueue> written_{*this, events_, &BidiStreamOnQueue::OnWritten};
+  EventOf<BidiStreamOnQueue> finished_{*this, events_, &BidiStreamOnQueue::OnFinished};
 };
 
 void QueuedCalls::Request(int of_each_method) {

@@ -10,7 +10,8 @@ namespace idempotency::internal {
 
 // The calls of one server on a completion queue: those that have arrived and those that are
 // requested. Their reactors are used as those of the callback API, except that the reactions of one
-// call run one after the other, on the thread that takes events from the queue.
+// call run one after the other: on the thread that takes events from the queue, or on one that
+// wrote within EndedWrites (server/rpc/ended_writes.h).
 //
 // Thread-safe.
 class QueuedCalls {

@@ -22,6 +22,7 @@
 #include "server/operation/pending_operation.h"
 #include "server/operation/wire_request.h"
 #include "server/queue/response_batch_scope.h"
+#include "server/rpc/ended_writes.h"
 #include "server/rpc/frame_bounds.h"
 
 namespace idempotency::internal {
@@ -537,7 +538,9 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
   }
   // The next action keeps the stream. Without one another thread may have ended it
   // since.
-  if (next.any()) Do(next);
+  if (!next.any()) return;
+  const EndedWrites scope;
+  Do(next);
 }
 
 void SessionCall::StopWaiting(const std::vector<std::uint64_t>& ids) {

@@ -1,0 +1,44 @@
+#include "server/rpc/ended_writes.h"
+
+#include <grpc/grpc.h>
+
+#include "core/grpc_headers.h"
+#include "server/rpc/polled_queue.h"
+
+namespace idempotency::internal {
+namespace {
+
+thread_local EndedWrites* current = nullptr;
+
+}  // namespace
+
+EndedWrites::EndedWrites() : outermost_(current == nullptr) {
+  if (outermost_) current = this;
+}
+
+EndedWrites::~EndedWrites() {
+  if (!outermost_) return;
+  while (!ended_.empty()) {
+    const auto [tag, ok] = ended_.front();
+    ended_.pop_front();
+    static_cast<QueueEvent*>(tag)->Happened(ok);
+  }
+  current = nullptr;
+}
+
+void EndedWrites::Begin(grpc::CompletionQueue& queue, absl::FunctionRef<void()> write) {
+  if (current == nullptr) return write();
+  grpc_completion_queue_thread_local_cache_init(queue.cq());
+  write();
+  void* core_tag = nullptr;
+  int succeeded = 0;
+  if (grpc_completion_queue_thread_local_cache_flush(queue.cq(), &core_tag, &succeeded) != 1)
+    return;
+  void* tag = core_tag;
+  bool ok = succeeded == 1;
+  if (static_cast<grpc::internal::CompletionQueueTag*>(core_tag)->FinalizeResult(&tag, &ok)) {
+    current->ended_.emplace_back(tag, ok);
+  }
+}
+
+}  // namespace idempotency::internal
