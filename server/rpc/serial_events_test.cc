@@ -61,8 +61,8 @@ TEST(SerialEventsTest, AReactionMayDestroyTheCall) {
   auto call = std::make_unique<Call>();
   bool reacted = false;
   call->last = std::make_unique<Reaction>(call->events, [&](bool) {
-    call.reset();
     reacted = true;
+    call.reset();
   });
   call->last->Happened(true);
   EXPECT_TRUE(reacted);
