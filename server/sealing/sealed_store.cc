@@ -5,6 +5,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "server/sealing/content_resealer.h"
+#include "server/sealing/sealed_held_session.h"
 #include "server/store/batch_weight.h"
 #include "server/store/lost_reservation.h"
 
@@ -56,9 +57,21 @@ std::vector<absl::StatusOr<Verdict>> SealedStore::Reserve(absl::Span<const Reser
   const Sealer sealer = NewSealer();
   std::vector<ReserveOp> sealed = SealAll(sealer, ops);
   std::vector<absl::StatusOr<Verdict>> answers = store_.Reserve(sealed);
+  Finish(sealer, ops, sealed, answers);
+  return answers;
+}
+
+void SealedStore::Finish(const Sealer& sealer, absl::Span<const ReserveOp> ops,
+                         std::vector<ReserveOp>& sealed,
+                         std::vector<absl::StatusOr<Verdict>>& answers) {
   ReserveUnderOthers(sealer, ops, sealed, answers);
   OpenAll(sealer, ops, answers);
-  return answers;
+}
+
+std::unique_ptr<HeldSession> SealedStore::Hold(std::function<void()> wanted) {
+  std::unique_ptr<HeldSession> session = store_.Hold(std::move(wanted));
+  if (session == nullptr) return nullptr;
+  return std::make_unique<SealedHeldSession>(*this, std::move(session));
 }
 
 std::vector<absl::StatusOr<Completion>> SealedStore::Complete(absl::Span<const CompleteOp> ops) {
@@ -84,8 +97,7 @@ SharedAnswers SealedStore::CompleteAndReserve(absl::Span<const CompleteOp> compl
   }
   answers.verdicts = std::move(stored.verdicts);
   CompleteUnderOthers(sealer, completions, completed, answers.completions);
-  ReserveUnderOthers(sealer, reservations, reserved, answers.verdicts);
-  OpenAll(sealer, reservations, answers.verdicts);
+  Finish(sealer, reservations, reserved, answers.verdicts);
   return answers;
 }
 

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_SEALING_SEALED_STORE_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -64,9 +65,12 @@ class SealedStore final : public Store {
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
+  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
   absl::StatusOr<StoreGauges> Inspect() override;
 
  private:
+  friend class SealedHeldSession;
+
   using Indices = std::vector<std::size_t>;
   // The sealed operations of a call, those that could be sealed, and their places in it.
   struct SealedCompletions {
@@ -82,6 +86,9 @@ class SealedStore final : public Store {
   static SealedCompletions SealAll(const Sealer& sealer, absl::Span<const CompleteOp> ops,
                                    std::vector<absl::StatusOr<Completion>>& answers);
 
+  // Makes the other store's answers to sealed reservations those of this one.
+  void Finish(const Sealer& sealer, absl::Span<const ReserveOp> ops, std::vector<ReserveOp>& sealed,
+              std::vector<absl::StatusOr<Verdict>>& answers);
   // Decides again, with every key, those that the first call could not compare.
   void ReserveUnderOthers(const Sealer& sealer, absl::Span<const ReserveOp> ops,
                           std::vector<ReserveOp>& sealed,

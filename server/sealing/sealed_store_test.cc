@@ -19,6 +19,7 @@
 #include "server/store/memory_store.h"
 #include "server/store/reply_envelope.h"
 #include "server/store/testing/operations.h"
+#include "server/testing/holding_store.h"
 #include "server/testing/store_decorator.h"
 #include "server/testing/test_key_ring.h"
 
@@ -300,6 +301,45 @@ TEST_F(SealedStoreTest, ARotationUnderLoadChangesNoAnswer) {
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(rings_->Current()->SealsAt(clock_.Now())->id(), 8U);
+}
+
+TEST_F(SealedStoreTest, CallsThatBeginThroughAHeldSessionAreSealedToo) {
+  HoldingStore holding(watched_, 1);
+  SealedStoreOptions options;
+  options.clock = &clock_;
+  SealedStore store(holding, rings_, options);
+  const auto reserve = [&store](const ReserveOp& op) {
+    const auto session = store.Hold([] {});
+    EXPECT_TRUE(session->BeginReserve({&op, 1}));
+    return session->FinishReserve().at(0);
+  };
+  const Uuid token = TokenOf(reserve(ReserveNamed("order-1")));
+  EXPECT_EQ(watched_.reserved.at(0).fingerprints.at(0).key_id, 1U);
+  const CompleteOp completion = CompleteNamed("order-1", token);
+  {
+    const auto session = store.Hold([] {});
+    ASSERT_TRUE(session->BeginComplete({&completion, 1}));
+    EXPECT_TRUE(session->FinishComplete().at(0).ok());
+  }
+  EXPECT_NE(watched_.completed.at(0).reply.bytes, completion.reply.bytes);
+  EXPECT_EQ(holding.own_calls(), 0);
+
+  // Under the new key the first comparison finds no fingerprint in common.
+  UseRing(absl::StrCat(TestKey(1, start_), TestKey(2, start_)));
+  const auto replay = reserve(ReserveNamed("order-1"));
+  ASSERT_NE(As<Replay>(replay), nullptr) << replay.status();
+  EXPECT_EQ(As<Replay>(replay)->reply.bytes, completion.reply.bytes);
+  EXPECT_EQ(holding.own_calls(), 1);
+}
+
+TEST_F(SealedStoreTest, WhatCannotBeSealedDoesNotBegin) {
+  HoldingStore holding(watched_, 1);
+  SealedStoreOptions options;
+  options.clock = &clock_;
+  SealedStore store(holding, rings_, options);
+  CompleteOp completion = CompleteNamed("order-1", Uuid::Random());
+  completion.reply.bytes = "no reply";
+  EXPECT_FALSE(store.Hold([] {})->BeginComplete({&completion, 1}));
 }
 
 }  // namespace
