@@ -8,6 +8,7 @@
 #   scripts/bench.sh --only=KEY,...   only these measures
 #   scripts/bench.sh --peers          beside alternatives (needs Go, npm, pip): docs/alternatives.md
 #   scripts/bench.sh --envoy          a call directly, through Envoy, and guarded there
+#   scripts/bench.sh --minimal        a guarded call beside a minimal program that does the same work
 #   scripts/bench.sh --capacity       the figures of the plan in docs/scaling.md
 #   scripts/bench.sh --sync_ms=2      only what a guard adds to a handler's one commit, on disks
 #                                     whose syncs take so much longer; two minutes
@@ -29,6 +30,10 @@ for argument in "$@"; do
       module=bench.envoy
       targets=(idempotencyctl idempotencyd idempotency_bench charges_server)
       ;;
+    --minimal)
+      module=bench.minimal
+      targets=(idempotencyd idempotency_bench charges_server minimal_server minimal_daemon)
+      ;;
     --capacity) module=bench.capacity.measure ;;
     --sync_ms=*)
       module=bench.exactly_once
@@ -36,7 +41,7 @@ for argument in "$@"; do
       arguments+=("$argument")
       ;;
     -h | --help)
-      sed -n '2,15s/^# \{0,1\}//p' "$0"
+      sed -n '2,16s/^# \{0,1\}//p' "$0"
       echo
       build=0
       arguments+=(--help)

@@ -107,7 +107,7 @@ def lone_latency_vs_floor(bench):
     return [_outcome("lone_latency_vs_floor", values, raw)]
 
 
-def _completed_keys(bench, load, count, **flags):
+def completed_keys(bench, load, count, **flags):
     """Completes `count` keys; returns the flags that name them."""
     keys = {"seed": int(time.time() * 1000) % 10**9 + 1,
             "first_key_ms": int(time.time() * 1000) - 60_000, **flags}
@@ -121,7 +121,7 @@ def _completed_keys(bench, load, count, **flags):
 def replay_vs_echo(bench):
     daemon = bench.daemon()
     charges = bench.charges()
-    keys = _completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags),
+    keys = completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags),
                            bench.options.replayed_keys)
     outcome = _paired(bench, "replay_vs_echo",
                       lambda: bench.load("charges", charges.bare)["per_second"],
@@ -200,7 +200,7 @@ def guarded_lone_vs_bare(bench):
 def _guarded_replays(bench, key, count, **flags):
     daemon = bench.daemon()
     charges = bench.charges(daemon, **flags)
-    keys = _completed_keys(
+    keys = completed_keys(
         bench, lambda **flags: bench.load("charges", charges.guarded, key="fresh", **flags), count)
     outcome = _paired(bench, key,
                       lambda: bench.load("charges", charges.bare)["per_second"],
@@ -341,7 +341,7 @@ def reseal(bench):
     ring = bench.key_ring()
     daemon = bench.daemon(flags=[f"--keyring={ring}"])
     count = bench.options.replayed_keys
-    _completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags), count,
+    completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags), count,
                     reply_bytes=1024)
     rates, sizes, raw = [], [], []
     for number in range(bench.options.rounds):
@@ -364,7 +364,7 @@ def reseal(bench):
 
 def p999_vs_p50(bench):
     daemon = bench.daemon()
-    keys = _completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags),
+    keys = completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags),
                            bench.options.replayed_keys)
     values, raw = [], []
 
@@ -431,7 +431,7 @@ def fairness(bench):
 
 def rss_mib(bench):
     daemon = bench.daemon()
-    keys = _completed_keys(
+    keys = completed_keys(
         bench, lambda **flags: bench.load("cycles", daemon.address, **flags), 10_000,
         in_flight=256, reply_bytes=1024)
     bench.load("cycles", daemon.address, in_flight=256, reply_bytes=1024)
@@ -446,7 +446,7 @@ def rss_large_mib(bench):
     daemon = bench.daemon()
     # A little under 8 MiB: a larger reply is stored without its content.
     large = {"reply_bytes": 8 * MEBIBYTE - 4096, "timeout": "60s"}
-    keys = _completed_keys(
+    keys = completed_keys(
         bench, lambda **flags: bench.load("cycles", daemon.address, **flags), 32,
         in_flight=4, **large)
     # Operations over the budget are refused, and sent again after a pause.
