@@ -62,7 +62,8 @@ class Minimal(Guarded):
     def __init__(self, bench, cached, embedded):
         Contender.__init__(self, bench, cached)
         self._embedded = embedded
-        self._store = bench.cluster.url(bench.cluster.new_database())
+        self.database = bench.cluster.new_database()
+        self._store = bench.cluster.url(self.database)
 
     def start(self):
         command = [self._bench.binary("minimal_server")]

@@ -24,7 +24,7 @@
 #include "bench/minimal/record_store.h"
 
 ABSL_FLAG(std::string, store, "", "Location of the records, postgresql://...");
-ABSL_FLAG(int, connections, 2, "Connections to Postgres, besides the one of lone operations.");
+ABSL_FLAG(int, connections, 1, "Connections to Postgres, besides the one of lone operations.");
 ABSL_FLAG(bool, wait_alone, true,
           "An operation that a session says is its only one is performed by the thread that reads "
           "it, which waits.");

@@ -33,7 +33,9 @@
 
 ABSL_FLAG(std::string, daemon, "", "Address of minimal_daemon.");
 ABSL_FLAG(std::string, store, "", "Location of the records, postgresql://..., without a daemon.");
-ABSL_FLAG(int, connections, 2, "Connections to Postgres, with --store.");
+ABSL_FLAG(int, connections, 1, "Connections to Postgres, with --store.");
+ABSL_FLAG(bool, wait_alone, true,
+          "With --store, a call that is the only one waits for Postgres on gRPC's thread.");
 ABSL_FLAG(bool, cache, false, "Replies are kept in the process, too, and never forgotten.");
 ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's receipt.");
 
@@ -97,7 +99,10 @@ struct Guarding {
   // Null without one.
   Cache* cache;
   const std::string receipt;
+  // The store, if calls that are alone wait for it.
+  RecordStore* waiting_store = nullptr;
   std::atomic<std::int64_t> next_token = 1;
+  std::atomic<int> in_flight = 0;
 };
 
 // A guarded call from its request to its reply. It is the operation too: its reservation, then its
@@ -124,6 +129,11 @@ class GuardedCall final : public grpc::ServerUnaryReactor, private Operation {
     }
     token = guarding_.next_token.fetch_add(1, std::memory_order_relaxed);
     expires_at = time(nullptr) + kRetention;
+    counted_ = guarding_.waiting_store != nullptr;
+    if (counted_ && guarding_.in_flight.fetch_add(1, std::memory_order_relaxed) == 0) {
+      guarding_.waiting_store->Perform(*this);
+      return Done();
+    }
     Submit();
   }
 
@@ -131,6 +141,11 @@ class GuardedCall final : public grpc::ServerUnaryReactor, private Operation {
   void OnDone() override { delete this; }
 
   void Submit() {
+    if (counted_ && kind == Kind::kComplete &&
+        guarding_.in_flight.load(std::memory_order_relaxed) == 1) {
+      guarding_.waiting_store->Perform(*this);
+      return Done();
+    }
     Operation* const only = this;
     guarding_.operations.Submit({&only, 1});
   }
@@ -168,12 +183,20 @@ class GuardedCall final : public grpc::ServerUnaryReactor, private Operation {
     context_.AddTrailingMetadata(std::string(kRecordMetadata), id.ToString());
     context_.AddTrailingMetadata(std::string(kExpiresMetadata), Rfc3339(expires));
     if (replayed) context_.AddTrailingMetadata(std::string(kReplayedMetadata), "true");
-    Finish(grpc::Status::OK);
+    End(grpc::Status::OK);
   }
 
-  void Refuse() { Finish(grpc::Status(grpc::StatusCode::ABORTED, "another call has this key")); }
+  void Refuse() { End(grpc::Status(grpc::StatusCode::ABORTED, "another call has this key")); }
+
+  void End(const grpc::Status& status) {
+    // Before the caller can send its next call.
+    if (counted_) guarding_.in_flight.fetch_sub(1, std::memory_order_relaxed);
+    Finish(status);
+  }
 
   Guarding& guarding_;
+  // Among those in flight.
+  bool counted_ = false;
   grpc::CallbackServerContext& context_;
   grpc::ByteBuffer& response_;
   grpc::Slice request_slice_;
@@ -229,6 +252,9 @@ void Serve(const sigset_t& stop_signals) {
   Cache cache;
   Guarding guarding{*operations, absl::GetFlag(FLAGS_cache) ? &cache : nullptr,
                     std::string(absl::GetFlag(FLAGS_reply_bytes), 'r')};
+  if (absl::GetFlag(FLAGS_wait_alone)) {
+    guarding.waiting_store = dynamic_cast<RecordStore*>(operations.get());
+  }
   GuardedService guarded_service(guarding);
   const Serving bare(service);
   const Serving guarded(guarded_service);
