@@ -48,6 +48,9 @@ class Daemon;
 // A stream. It is destroyed with its last tag or operation.
 class Session final {
  public:
+  // Requests the next stream.
+  static void Accept(Daemon& daemon) { std::make_unique<Session>(daemon).release(); }
+
   explicit Session(Daemon& daemon);
 
   // The answer goes with Flush().
@@ -79,7 +82,9 @@ class Session final {
   void Flush();
   void Retain() { uses_.fetch_add(1, std::memory_order_relaxed); }
   void Release() {
-    if (uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      std::unique_ptr<Session>(this).reset();
+    }
   }
 
   Daemon& daemon_;
@@ -132,7 +137,7 @@ class Daemon {
     queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) Die("cannot listen");
-    new Session(*this);
+    Session::Accept(*this);
     thread_ = std::thread([this] { Poll(); });
   }
   ~Daemon() {
@@ -182,7 +187,7 @@ Session::Session(Daemon& daemon) : daemon_(daemon) {
 
 void Session::OnAccepted(bool ok) {
   if (!ok) return Release();
-  if (!daemon_.stopping_) new Session(daemon_);
+  if (!daemon_.stopping_) Accept(daemon_);
   Read();
 }
 
@@ -197,7 +202,9 @@ void Session::OnRead(bool ok) {
   FrameReader frame(read_);
   std::vector<Operation*> operations;
   // The last byte is no operation.
-  while (frame.size() > 1) operations.push_back(new DaemonOperation(*this, frame));
+  while (frame.size() > 1) {
+    operations.push_back(std::make_unique<DaemonOperation>(*this, frame).release());
+  }
   if (frame.Number<bool>() && daemon_.wait_alone_) {
     const std::unique_ptr<DaemonOperation> only(static_cast<DaemonOperation*>(operations[0]));
     daemon_.store_.Perform(*only);

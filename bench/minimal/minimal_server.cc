@@ -138,7 +138,7 @@ class GuardedCall final : public grpc::ServerUnaryReactor, private Operation {
   }
 
  private:
-  void OnDone() override { delete this; }
+  void OnDone() override { std::unique_ptr<GuardedCall>(this).reset(); }
 
   void Submit() {
     if (counted_ && kind == Kind::kComplete &&
@@ -211,7 +211,7 @@ class GuardedService final
   grpc::ServerUnaryReactor* Charge(grpc::CallbackServerContext* context,
                                    const grpc::ByteBuffer* request,
                                    grpc::ByteBuffer* response) override {
-    auto* const call = new GuardedCall(guarding_, *context, *response);
+    auto* const call = std::make_unique<GuardedCall>(guarding_, *context, *response).release();
     call->Start(*request);
     return call;
   }
