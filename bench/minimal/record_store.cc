@@ -20,7 +20,6 @@ namespace {
 constexpr std::size_t kMaxBatch = 256;
 // 2000-01-01, where timestamps of Postgres begin.
 constexpr std::int64_t kPostgresEpoch = 946684800;
-constexpr int kReserved = 1;
 constexpr int kCompleted = 2;
 
 constexpr char kTable[] = R"(
