@@ -4,6 +4,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace idempotency::internal::bench {
 namespace {
@@ -81,8 +82,10 @@ void DaemonSession::OnReadDone(bool ok) {
   std::size_t answered = 0;
   delivering = true;
   for (FrameReader frame(read_); !frame.empty(); ++answered) {
-    auto* const operation =
-        reinterpret_cast<Operation*>(static_cast<std::uintptr_t>(frame.Number<std::uint64_t>()));
+    const auto cookie = frame.Number<std::uint64_t>();
+    Operation* operation = nullptr;
+    static_assert(sizeof(void*) == sizeof(cookie));
+    std::memcpy(&operation, &cookie, sizeof(cookie));
     ReadAnswer(frame, *operation);
     operation->Done();
   }

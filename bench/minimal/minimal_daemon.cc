@@ -49,9 +49,9 @@ class Daemon;
 class Session final {
  public:
   // Requests the next stream.
-  static void Accept(Daemon& daemon) { std::make_unique<Session>(daemon).release(); }
+  static void Accept(Daemon& daemon);
 
-  explicit Session(Daemon& daemon);
+  explicit Session(Daemon& daemon) : daemon_(daemon) {}
 
   // The answer goes with Flush().
   void Gather(std::uint64_t cookie, const Operation& operation) {
@@ -180,9 +180,10 @@ class Daemon {
 
 void DaemonOperation::Done() { session_.daemon_.batch_.emplace_back(this); }
 
-Session::Session(Daemon& daemon) : daemon_(daemon) {
-  daemon_.service_.RequestCall(&context_, &stream_, daemon_.queue_.get(), daemon_.queue_.get(),
-                               &on_accepted_);
+void Session::Accept(Daemon& daemon) {
+  Session* const next = std::make_unique<Session>(daemon).release();
+  daemon.service_.RequestCall(&next->context_, &next->stream_, daemon.queue_.get(),
+                              daemon.queue_.get(), &next->on_accepted_);
 }
 
 void Session::OnAccepted(bool ok) {

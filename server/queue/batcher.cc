@@ -449,11 +449,8 @@ void Batcher::Wake(std::size_t workers, const std::vector<const Worker*>& idle) 
 Batcher::Worker* Batcher::TakeToBegin(std::vector<QueuedPtr>& overdue) {
   if (idle_.empty() || queued_ == 0 || queued_ > kMaxBegun) return nullptr;
   if (MayTakeAt() > std::chrono::steady_clock::now()) return nullptr;
-  const auto has_all = [this](QueueKind queue_kind) {
-    return queues_[static_cast<std::size_t>(queue_kind)].size() == queued_;
-  };
-  const bool completions = has_all(QueueKind::kComplete);
-  if (!completions && !has_all(QueueKind::kReserve) && !has_all(QueueKind::kReserveRelaxed)) {
+  const bool completions = AllAre(QueueKind::kComplete);
+  if (!completions && !AllAre(QueueKind::kReserve) && !AllAre(QueueKind::kReserveRelaxed)) {
     return nullptr;
   }
   Worker& worker = *idle_.back();

@@ -220,6 +220,10 @@ class Batcher {
   FairQueue<QueuedPtr>& QueueOf(const Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return queues_[static_cast<std::size_t>(queued.queue_kind)];
   }
+  // Whether no operation of another kind is queued.
+  bool AllAre(QueueKind queue_kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return queues_[static_cast<std::size_t>(queue_kind)].size() == queued_;
+  }
   void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Operations of one kind while the store has them.
   template <typename QueuedType>

@@ -32,8 +32,9 @@ void EndedWrites::Begin(grpc::CompletionQueue& queue, absl::FunctionRef<void()> 
   write();
   void* core_tag = nullptr;
   int succeeded = 0;
-  if (grpc_completion_queue_thread_local_cache_flush(queue.cq(), &core_tag, &succeeded) != 1)
-    return;
+  const int cached =
+      grpc_completion_queue_thread_local_cache_flush(queue.cq(), &core_tag, &succeeded);
+  if (cached != 1) return;
   void* tag = core_tag;
   bool ok = succeeded == 1;
   if (static_cast<grpc::internal::CompletionQueueTag*>(core_tag)->FinalizeResult(&tag, &ok)) {
