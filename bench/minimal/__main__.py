@@ -110,24 +110,44 @@ def _ratios(ours, minimal):
              for name, value in row.items()} for row, below in zip(ours, minimal)]
 
 
-def _cell(column, value):
-    if value is None:
-        return "–"
-    return f"{value:.2f}" if column.startswith("switches") else f"{value:,.0f}"
+_TITLES = {"switches": "switches: all (server + daemon + Postgres)",
+           "processor us": "processor, us: all (the same)"}
+
+
+def _number(name, value):
+    return f"{value:.1f}" if name == "switches" else f"{value:,.0f}"
+
+
+def _cells(values):
+    """Of one contender: the sums, with their parts behind them."""
+    cells = ["–" if values[one] is None else f"{values[one]:,.0f}"
+             for one in ("calls/s", "median, us", "p99, us")]
+    for name in _TITLES:
+        if values[f"{name}: all"] is None:
+            cells.append("–")
+            continue
+        parts = [values[f"{name}: {kind}"] for kind in _KINDS]
+        shown = [_number(name, part) for part in parts if part is not None]
+        total = _number(name, values[f"{name}: all"])
+        cells.append(total if len(shown) == 1 else f"{total} ({' + '.join(shown)})")
+    return cells
+
+
+def _ratio_cells(values):
+    return ["–" if values[one] is None else f"{values[one]:.2f} x"
+            for one in ("calls/s", "median, us", "p99, us", *(f"{name}: all" for name in _TITLES))]
 
 
 def table(of_load, title):
     """Markdown: a row for each contender, then guarded / minimal, each the median of the rounds."""
     rows = {name: [_numbers(report) for report in found] for name, found in of_load.items()}
-    columns = list(next(iter(rows.values()))[0])
-    lines = [f"| {title} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    lines = [f"| {title} | calls/s | median, us | p99, us | " + " | ".join(_TITLES.values()) + " |",
+             "|---|---:|---:|---:|---:|---:|"]
     for name, found in rows.items():
-        values = _medians(found)
-        lines.append(f"| {name} | " + " | ".join(_cell(one, values[one]) for one in columns) + " |")
+        lines.append(f"| {name} | " + " | ".join(_cells(_medians(found))) + " |")
     for kind in ("", ", embedded"):
         values = _medians(_ratios(rows["guarded" + kind], rows["minimal" + kind]))
-        lines.append(f"| guarded / minimal{kind} | " + " | ".join(
-            "–" if values[one] is None else f"{values[one]:.2f} x" for one in columns) + " |")
+        lines.append(f"| guarded / minimal{kind} | " + " | ".join(_ratio_cells(values)) + " |")
     return "\n".join(lines)
 
 
