@@ -28,12 +28,14 @@ EndedWrites::~EndedWrites() {
 
 void EndedWrites::Begin(grpc::CompletionQueue& queue, absl::FunctionRef<void()> write) {
   if (current == nullptr) return write();
-  grpc_completion_queue_thread_local_cache_init(queue.cq());
+  // If the write does not end here, another thread may have ended the call since, and with the last
+  // call the queue, which flushing does not access then.
+  grpc_completion_queue* const core = queue.cq();
+  grpc_completion_queue_thread_local_cache_init(core);
   write();
   void* core_tag = nullptr;
   int succeeded = 0;
-  const int cached =
-      grpc_completion_queue_thread_local_cache_flush(queue.cq(), &core_tag, &succeeded);
+  const int cached = grpc_completion_queue_thread_local_cache_flush(core, &core_tag, &succeeded);
   if (cached != 1) return;
   void* tag = core_tag;
   bool ok = succeeded == 1;
