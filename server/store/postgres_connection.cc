@@ -217,7 +217,9 @@ bool PostgresConnection::Usable() {
 absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStatement& statement,
                                                            const PostgresParameters& parameters,
                                                            absl::Duration time_limit) {
-  if (parameters.has_nulls()) return absl::InternalError("NULL needs ExecuteEach");
+  if (parameters.has_nulls() && transaction_ != nullptr) {
+    return absl::InternalError("NULL within a transaction needs ExecuteEach");
+  }
   for (int attempt = 1;; ++attempt) {
     absl::StatusOr<PostgresResult> answer =
         sent_ ? Receive(statement) : ExecuteNow(statement, parameters, time_limit);
@@ -232,6 +234,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
 absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStatement& statement,
                                                               const PostgresParameters& parameters,
                                                               absl::Duration time_limit) {
+  if (parameters.has_nulls()) return ExecuteNullable(statement, parameters, time_limit);
   pqxx::result rows;
   const auto run = [&](pqxx::transaction_base& transaction) {
     session_->Prepare(statement.name, statement.sql);
@@ -241,6 +244,22 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStat
   if (!status.ok()) return status;
   executed_.insert(statement.name);
   return PostgresResult(rows);
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNullable(
+    const PostgresStatement& statement, const PostgresParameters& parameters,
+    absl::Duration time_limit) {
+  PipelinedOutcome outcome;
+  const auto run = [&] {
+    session_->PrepareNow(statement.name, statement.sql);
+    if (session_->Send(statement.name, parameters.Nullable())) outcome = session_->Receive();
+  };
+  const Outcome attempt = Attempt(run, time_limit);
+  if (!attempt.state.empty()) return ToStatus(attempt);  // it could not be prepared
+  LogFailures({outcome});
+  absl::StatusOr<PostgresResult> answer = ToAnswer(outcome);
+  if (answer.ok()) executed_.insert(statement.name);
+  return answer;
 }
 
 bool PostgresConnection::Send(const PostgresStatement& statement,

@@ -52,9 +52,9 @@ class PostgresConnection {
   ~PostgresConnection();
 
   // Prepares the statement on first use and runs it, in a transaction of its own unless
-  // one is open. Deadlocks and serialization failures are repeated a few times, outside
-  // of transactions. The session is abandoned if there is no answer within
-  // `time_limit`, or the reply timeout if that is shorter.
+  // one is open, and then without a NULL among its parameters. Deadlocks and serialization failures
+  // are repeated a few times, outside of transactions. The session is abandoned if there is no
+  // answer within `time_limit`, or the reply timeout if that is shorter.
   absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
                                          const PostgresParameters& parameters,
                                          absl::Duration time_limit = absl::InfiniteDuration());
@@ -120,6 +120,10 @@ class PostgresConnection {
   absl::StatusOr<PostgresResult> ExecuteNow(const PostgresStatement& statement,
                                             const PostgresParameters& parameters,
                                             absl::Duration time_limit);
+  // The same with NULLs, which libpqxx does not send.
+  absl::StatusOr<PostgresResult> ExecuteNullable(const PostgresStatement& statement,
+                                                 const PostgresParameters& parameters,
+                                                 absl::Duration time_limit);
   absl::StatusOr<PostgresResult> Receive(const PostgresStatement& statement);
 
   // FAILED_PRECONDITION behind a pooler. A pooler answers for servers that it chooses, so the key

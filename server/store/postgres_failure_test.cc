@@ -116,7 +116,9 @@ TEST_F(PostgresFailureTest, OfReservations) {
   const auto reserve = [this](const ReserveOp& op) {
     return [this, op] { return Reserve(op).status(); };
   };
-  ExpectNoAnswer(statements_->insert_few, reserve(OpFor("new")));
+  ExpectNoAnswer(statements_->insert_one, reserve(OpFor("new")));
+  const std::vector<ReserveOp> few = {OpFor("few-0"), OpFor("few-1")};
+  ExpectNoAnswer(statements_->insert_few, [&] { return store_->Reserve(few).back().status(); });
   std::vector<ReserveOp> many;
   for (std::size_t i = 0; i < kMany; ++i) many.push_back(OpFor(absl::StrCat("many-", i)));
   ExpectNoAnswer(statements_->insert, [&] { return store_->Reserve(many).back().status(); });
@@ -163,7 +165,11 @@ TEST_F(PostgresFailureTest, OfWritesUnderAToken) {
   ExpectNoAnswer(statements_->extend_with_checkpoint, [&] {
     return store_->Extend({&checkpoint, 1}).at(0).status();
   });
-  ExpectNoAnswer(statements_->complete, [&] { return Complete(op, token); });
+  ExpectNoAnswer(statements_->complete_one, [&] { return Complete(op, token); });
+  const ReserveOp other = OpFor("other");
+  const std::vector<CompleteOp> both = {{op.key, op.id, token, Paid()},
+                                        {other.key, other.id, MustReserve(other), Paid()}};
+  ExpectNoAnswer(statements_->complete, [&] { return store_->Complete(both).back().status(); });
   // A stale token matches no row, and then the row is read.
   ExpectNoAnswer(statements_->read_to_settle, [&] { return Complete(op, Uuid::Random()); });
   const ReserveOp given_back = OpFor("given back");

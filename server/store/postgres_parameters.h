@@ -63,7 +63,7 @@ class PostgresParameters {
   void AddInt8(std::int64_t value);
   void AddBool(bool value) { values_.emplace_back(1, value ? '\1' : '\0'); }
   void AddInterval(absl::Duration value);  // to the microsecond, rounded down
-  // Only for PostgresConnection::ExecuteEach.
+  // Not within a transaction, but by PostgresConnection::ExecuteEach.
   void AddNull();
   // A text or a bytea.
   void AddBytes(std::string_view value) { values_.emplace_back(value); }

@@ -24,8 +24,8 @@ void AppendOptional(const std::optional<Uuid>& value, PostgresArray& array) {
 
 // The columns of `insert` that describe the record and its grant; the tokens
 // are the store's.
-PostgresParameters InsertParameters(const std::vector<const ReserveOp*>& ops,
-                                    const PostgresArray& tokens) {
+PostgresParameters ManyParameters(const std::vector<const ReserveOp*>& ops,
+                                  const PostgresArray& tokens) {
   PostgresArray ids(PostgresType::kUuid);
   PostgresArray namespaces(PostgresType::kText);
   PostgresArray scopes(PostgresType::kText);
@@ -110,6 +110,65 @@ PostgresParameters InsertParameters(const std::vector<const ReserveOp*>& ops,
   return parameters;
 }
 
+void AddOptional(const std::optional<Uuid>& value, PostgresParameters& parameters) {
+  if (value) {
+    parameters.Add(*value);
+  } else {
+    parameters.AddNull();
+  }
+}
+
+void AddOptional(const std::optional<absl::Duration>& value, PostgresParameters& parameters) {
+  if (value) {
+    parameters.AddInterval(*value);
+  } else {
+    parameters.AddNull();
+  }
+}
+
+void AddParent(const std::optional<RecordKey>& parent, PostgresParameters& parameters) {
+  if (!parent) {
+    for (int part = 0; part < 4; ++part) parameters.AddNull();
+    return;
+  }
+  parameters.AddBytes(parent->name_space);
+  parameters.AddBytes(parent->scope);
+  parameters.AddBytes(parent->operation);
+  parameters.AddBytes(parent->key);
+}
+
+// The same columns, each without an array.
+PostgresParameters OneParameters(const ReserveOp& op, const Uuid& token) {
+  PostgresParameters parameters;
+  parameters.Add(op.id);
+  parameters.AddBytes(op.key.name_space);
+  parameters.AddBytes(op.key.scope);
+  parameters.AddBytes(op.key.operation);
+  parameters.AddBytes(op.key.key);
+  if (const auto time = KeyTime(op.key)) {
+    parameters.Add(*time);
+  } else {
+    parameters.AddNull();
+  }
+  parameters.AddInterval(op.window);
+  parameters.AddBytes(EncodeFingerprints(op.fingerprints));
+  parameters.AddBool(op.on_lease_expiry == LeaseExpiry::kRequireRecovery);
+  parameters.Add(token);
+  AddOptional(op.request_token, parameters);
+  parameters.AddInterval(op.lease);
+  parameters.AddInterval(op.retention);
+  AddParent(op.parent, parameters);
+  if (op.labels.empty()) {
+    parameters.AddNull();
+  } else {
+    parameters.AddBytes(LabelsToJson(op.labels));
+  }
+  AddOptional(op.reply_retention, parameters);
+  AddOptional(op.tombstone > absl::ZeroDuration() ? std::make_optional(op.tombstone) : std::nullopt,
+              parameters);
+  return parameters;
+}
+
 }  // namespace
 
 PostgresReserve::PostgresReserve(PostgresConnection& connection,
@@ -136,7 +195,7 @@ bool PostgresReserve::SendFirst(const Indices& pending) {
   if (read_next_) return SendRead(connection_, statements_.read_to_reserve, IdsOf(batch_, pending));
   const Indices insertable = Sorted(Insertable(pending));
   if (insertable.empty()) return false;
-  sent_ = BeginInsert(insertable);
+  sent_ = InsertParameters(insertable);
   return connection_.Send(InsertStatement(insertable.size(), AreRelaxed(insertable)), *sent_);
 }
 
@@ -223,7 +282,7 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
   // A plan may have put keys that were missing behind others.
   const Indices sorted = Sorted(indices);
   const bool relaxed = AreRelaxed(sorted);
-  const PostgresParameters parameters = sent_ ? *std::move(sent_) : BeginInsert(sorted);
+  const PostgresParameters parameters = sent_ ? *std::move(sent_) : InsertParameters(sorted);
   sent_.reset();
   const auto result = connection_.Execute(InsertStatement(sorted.size(), relaxed), parameters);
   if (!result.ok()) return result.status();
@@ -244,9 +303,17 @@ bool PostgresReserve::AreRelaxed(const Indices& indices) const {
 }
 
 const PostgresStatement& PostgresReserve::InsertStatement(std::size_t size, bool relaxed) const {
+  if (size == 1) return relaxed ? statements_.insert_one_relaxed : statements_.insert_one;
   const bool few = size <= PostgresStatements::kMaxFew;
   if (relaxed) return few ? statements_.insert_few_relaxed : statements_.insert_relaxed;
   return few ? statements_.insert_few : statements_.insert;
+}
+
+PostgresParameters PostgresReserve::InsertParameters(const Indices& sorted) {
+  if (sorted.size() > 1) return BeginInsert(sorted);
+  const std::size_t index = sorted.front();
+  progress_[index].token = Uuid::Random();
+  return OneParameters(batch_.op(index), progress_[index].token);
 }
 
 PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
@@ -257,7 +324,7 @@ PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
     progress_[index].token = Uuid::Random();
     tokens.AppendUuid(progress_[index].token);
   }
-  return InsertParameters(ops, tokens);
+  return ManyParameters(ops, tokens);
 }
 
 void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int column,

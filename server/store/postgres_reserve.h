@@ -86,6 +86,8 @@ class PostgresReserve {
   // A durable one among them makes the commit of all durable.
   bool AreRelaxed(const Indices& indices) const;
   const PostgresStatement& InsertStatement(std::size_t size, bool relaxed) const;
+  // Of InsertStatement().
+  PostgresParameters InsertParameters(const Indices& sorted);
   absl::Status StartAfresh(const std::vector<Step>& steps);
   absl::Status GrantNext(const std::vector<Step>& steps);
   absl::Status RenewLeases(const std::vector<Step>& steps);

@@ -44,9 +44,34 @@ PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
   return parameters;
 }
 
+std::string_view DigestOf(const EncodedReply& reply) {
+  return {reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()};
+}
+
+const PostgresStatement& CompleteStatement(const PostgresStatements& statements, std::size_t size) {
+  return size == 1 ? statements.complete_one : statements.complete;
+}
+
+// Of that statement.
+PostgresParameters ParametersOf(const CompleteBatch& batch, const CompleteBatch::Indices& indices) {
+  if (indices.size() > 1) return CompleteParameters(batch, indices);
+  const CompleteOp& op = batch.op(indices.front());
+  PostgresParameters parameters;
+  parameters.Add(op.id);
+  parameters.Add(op.token);
+  parameters.AddBytes(op.key.name_space);
+  parameters.AddBytes(op.key.scope);
+  parameters.AddBytes(op.key.operation);
+  parameters.AddBytes(op.key.key);
+  parameters.AddBytes(op.reply.bytes);
+  parameters.AddBytes(DigestOf(op.reply));
+  return parameters;
+}
+
 absl::Status WriteReplies(PostgresConnection& connection, const PostgresStatements& statements,
                           CompleteBatch& batch, const CompleteBatch::Indices& indices) {
-  const auto result = connection.Execute(statements.complete, CompleteParameters(batch, indices));
+  const auto result = connection.Execute(CompleteStatement(statements, indices.size()),
+                                         ParametersOf(batch, indices));
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) SettleCompleted(*result, row, 0, batch);
   return absl::OkStatus();
@@ -86,7 +111,7 @@ PostgresParameters CompleteParameters(const CompleteBatch& batch,
   for (const std::size_t index : indices) {
     const EncodedReply& reply = batch.op(index).reply;
     replies.AppendBytes(reply.bytes);
-    digests.AppendBytes({reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()});
+    digests.AppendBytes(DigestOf(reply));
   }
   PostgresParameters parameters = Holders(batch, indices);
   parameters.Add(replies);
@@ -139,7 +164,8 @@ bool SendComplete(PostgresConnection& connection, const PostgresStatements& stat
   for (const std::size_t index : pending) bytes += batch.op(index).reply.bytes.size();
   // Without a copy of replies that are too large.
   if (bytes > PostgresConnection::kMaxSentBytes) return false;
-  return connection.Send(statements.complete, CompleteParameters(batch, pending));
+  return connection.Send(CompleteStatement(statements, pending.size()),
+                         ParametersOf(batch, pending));
 }
 
 absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,

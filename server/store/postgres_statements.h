@@ -37,6 +37,9 @@ struct PostgresStatements {
   // The same two, whose commits do not wait for the disk, nor for a standby.
   PostgresStatement insert_relaxed;
   PostgresStatement insert_few_relaxed;
+  // The same for one, whose parameters are no arrays.
+  PostgresStatement insert_one;
+  PostgresStatement insert_one_relaxed;
   PostgresStatement read_to_reserve;
   PostgresStatement read_clock;
   PostgresStatement start_afresh;
@@ -45,6 +48,7 @@ struct PostgresStatements {
   PostgresStatement mark_unknown;
 
   PostgresStatement complete;
+  PostgresStatement complete_one;
   PostgresStatement release;
   PostgresStatement extend;
   PostgresStatement extend_with_checkpoint;

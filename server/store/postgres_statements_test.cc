@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -278,6 +279,20 @@ TEST_F(PostgresStatementsTest, CompleteHitsWhatItsTokenHolds) {
   parameters.Add(Bytes(PostgresType::kBytea, "reply"));
   parameters.Add(Bytes(PostgresType::kBytea, std::string(32, 'd')));
   Expect(statements_->complete, parameters, "",
+         {kUnknown, kLiveLease, kOtherAttempt, "require_recovery = true"},
+         NotHeldAnd({kReleased, kCompleted, kOver,
+                     "state = 4, watched = true, expires_at = "
+                     "'2026-01-03'"}));
+}
+
+TEST_F(PostgresStatementsTest, CompleteOneHitsWhatItsTokenHolds) {
+  PostgresParameters parameters;
+  parameters.Add(*Uuid::Parse("11111111-1111-1111-1111-111111111111"));
+  parameters.Add(*Uuid::Parse("22222222-2222-2222-2222-222222222222"));
+  for (const std::string_view part : {"n", "s", "o", "k"}) parameters.AddBytes(part);
+  parameters.AddBytes("reply");
+  parameters.AddBytes(std::string(32, 'd'));
+  Expect(statements_->complete_one, parameters, "",
          {kUnknown, kLiveLease, kOtherAttempt, "require_recovery = true"},
          NotHeldAnd({kReleased, kCompleted, kOver,
                      "state = 4, watched = true, expires_at = "
