@@ -106,6 +106,7 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
     ~Session() override {
       MutexLock lock(store_.mutex_);
       ++store_.spare_;
+      if (is_awaited_) --store_.awaited_;
       std::vector<Session*>& held = store_.held_;
       held.erase(std::find(held.begin(), held.end(), this));
       store_.changed_.NotifyAll();
@@ -114,7 +115,12 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
     void Signal() const { eventfd_write(arrived_.get(), 1); }
     void Want() const { wanted_(); }
 
-    int descriptor() const override { return arrived_.get(); }
+    int descriptor() const override {
+      MutexLock lock(store_.mutex_);
+      if (!std::exchange(is_awaited_, true)) ++store_.awaited_;
+      store_.changed_.NotifyAll();
+      return arrived_.get();
+    }
     bool BeginReserve(absl::Span<const ReserveOp> ops) override {
       reservations_ = ops;
       return Begin();
@@ -143,6 +149,7 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
     HoldingStore& store_;
     const std::function<void()> wanted_;
     const FileDescriptor arrived_;
+    mutable bool is_awaited_ = false;
     absl::Span<const ReserveOp> reservations_;
     absl::Span<const CompleteOp> completions_;
   };
@@ -164,6 +171,8 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
   bool delays_ ABSL_GUARDED_BY(mutex_) = false;
   int own_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Session*> held_ ABSL_GUARDED_BY(mutex_);
+  // Those whose descriptor was asked for.
+  std::size_t awaited_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread::id> begun_by_ ABSL_GUARDED_BY(mutex_);
 };
 
