@@ -49,15 +49,13 @@ class SerialEvents::Event : public QueueEvent {
   // `events` outlives it.
   explicit Event(SerialEvents& events) : events_(events) {}
   void Happened(bool ok) final { events_.Bring(*this, ok); }
+  // In its turn. May destroy the call with its events.
+  virtual void React(bool ok) = 0;
 
  protected:
   ~Event() = default;
 
  private:
-  friend class SerialEvents;
-  // May destroy the call with its events.
-  virtual void React(bool ok) = 0;
-
   SerialEvents& events_;
 };
 
