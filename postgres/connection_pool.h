@@ -107,7 +107,8 @@ class ConnectionPool {
     }
   }
 
-  // An idle connection, without waiting: nullopt if there is none, or another caller waits for it.
+  // Returns an idle connection without waiting. nullopt if no connection is idle, or another caller
+  // waits for one.
   std::optional<Lease> TryAcquire() {
     std::unique_ptr<Connection> taken;
     {

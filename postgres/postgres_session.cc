@@ -16,6 +16,10 @@ PipelinedRows Owned(PGresult* result) {
   return {result, [](const PGresult* cleared) { PQclear(const_cast<PGresult*>(cleared)); }};
 }
 
+SocketWatchdog::TimePoint After(absl::Duration time) {
+  return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(time);
+}
+
 }  // namespace
 
 PostgresSession::PostgresSession(const std::string& conninfo, SocketWatchdog& watchdog)
@@ -29,14 +33,13 @@ PostgresSession::PostgresSession(const std::string& conninfo, SocketWatchdog& wa
 }
 
 bool PostgresSession::Watched(absl::Duration time_limit, absl::FunctionRef<void()> call) {
-  const std::unique_ptr<SocketWatchdog::Watch> watch = Watch(time_limit);
+  const SocketWatchdog::Watch watch(watchdog_, socket_, After(time_limit));
   call();
-  return !watch->expired();
+  return !watch.expired();
 }
 
 std::unique_ptr<SocketWatchdog::Watch> PostgresSession::Watch(absl::Duration time_limit) {
-  return std::make_unique<SocketWatchdog::Watch>(
-      watchdog_, socket_, std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(time_limit));
+  return std::make_unique<SocketWatchdog::Watch>(watchdog_, socket_, After(time_limit));
 }
 
 void PostgresSession::Prepare(const std::string& name, const std::string& sql) {

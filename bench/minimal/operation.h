@@ -47,7 +47,7 @@ class Operation {
   std::string reply;
 };
 
-// Who performs operations: the store, or the session with a daemon.
+// Performs operations: the store, or the session with a daemon.
 class Operations {
  public:
   virtual ~Operations() = default;

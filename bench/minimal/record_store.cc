@@ -172,7 +172,7 @@ RecordId IdOf(const PGresult* result, int row) {
 
 bool IsBefore(const Operation* operation, const RecordId& id) { return operation->id < id; }
 
-// Of operations in the order of their ids; the end if there is none.
+// Returns the first operation with this id, or the end. `operations` are in the order of their ids.
 std::vector<Operation*>::iterator FirstOf(const RecordId& id, std::vector<Operation*>& operations) {
   return std::lower_bound(operations.begin(), operations.end(), id, IsBefore);
 }

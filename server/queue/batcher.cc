@@ -471,14 +471,20 @@ Batcher::Worker* Batcher::TakeToBegin(std::vector<QueuedPtr>& overdue) {
   return &worker;
 }
 
-void Batcher::Begin(Worker& worker) {
-  worker.start = options_.clock->Monotonic();
+bool Batcher::BeginAtStore(Worker& worker) {
   HeldSession& session = worker.wait.session();
   const auto* const completions = std::get_if<AtStore<QueuedComplete>>(&worker.operations);
-  const bool begun =
-      completions != nullptr
-          ? session.BeginComplete(completions->ops)
-          : session.BeginReserve(std::get<AtStore<QueuedReserve>>(worker.operations).ops);
+  if (completions == nullptr) {
+    return session.BeginReserve(std::get<AtStore<QueuedReserve>>(worker.operations).ops);
+  }
+  std::size_t bytes = 0;
+  for (const CompleteOp& op : completions->ops) bytes += op.reply.bytes.size();
+  return bytes <= HeldSession::kMaxReplyBytes && session.BeginComplete(completions->ops);
+}
+
+void Batcher::Begin(Worker& worker) {
+  worker.start = options_.clock->Monotonic();
+  const bool begun = BeginAtStore(worker);
   // Before the worker may end: the descriptor is its own.
   if (!begun) worker.wait.Wake();
   MutexLock lock(mutex_);

@@ -241,6 +241,7 @@ class Batcher {
   // one to begin. Begin() must follow.
   Worker* TakeToBegin(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Begin(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  static bool BeginAtStore(Worker& worker);
   // Whether there is a call for the worker to finish.
   bool StopIdling(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishBegun(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);

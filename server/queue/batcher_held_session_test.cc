@@ -129,6 +129,16 @@ TEST_F(BatcherHeldSessionTest, ManyOperationsTogetherAreAWorkers) {
   EXPECT_EQ(store_->own_calls(), 1);
 }
 
+TEST_F(BatcherHeldSessionTest, ALargeReplyIsAWorkers) {
+  Batcher& batcher = Make(1, 1);
+  batcher.Complete(
+      CompleteNamed("none", Uuid::Random(), std::string(HeldSession::kMaxReplyBytes, 'x')),
+      kNoDeadline, completions_.Sink());
+
+  EXPECT_THAT(completions_.Await(1), SizeIs(1));
+  EXPECT_THAT(store_->begun_by(), IsEmpty());
+}
+
 TEST_F(BatcherHeldSessionTest, OtherKindsAreAWorkers) {
   Batcher& batcher = Make(1, 1);
   batcher.Release(ReleaseNamed("none", Uuid::Random()), kNoDeadline, releases_.Sink());

@@ -33,7 +33,7 @@ class SerialEvents {
   };
 
   void Bring(Event& event, bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
-  // False if there is none, and then no thread reacts any more.
+  // Returns false if no event is left; then no thread is reacting.
   bool TakeNext(Brought& next) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Mutex mutex_;

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
 #define IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,10 @@ struct ReserveOp;
 // call.
 class HeldSession {
  public:
+  // Replies of one call together, in bytes: the thread that begins it also seals and encodes them,
+  // and a socket that has been idle takes them at once. Calls with more do not begin.
+  static constexpr std::size_t kMaxReplyBytes = 8 * 1024;
+
   virtual ~HeldSession() = default;
 
   // Readable when a call that began can be finished, and when the session should be given up: its

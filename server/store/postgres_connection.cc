@@ -65,7 +65,9 @@ std::string_view StateOf(const std::exception& failure) {
 void LogFailures(const std::vector<PipelinedOutcome>& outcomes) {
   std::map<std::string, int> failed;
   int unconfirmed = 0;
+  int lost = 0;
   for (const PipelinedOutcome& outcome : outcomes) {
+    if (outcome.lost) ++lost;
     if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
     if (outcome.unconfirmed) ++unconfirmed;
   }
@@ -73,6 +75,7 @@ void LogFailures(const std::vector<PipelinedOutcome>& outcomes) {
     spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
                  state);
   }
+  if (lost > 0) spdlog::warn("postgres: the session was lost during {} statements", lost);
   if (unconfirmed > 0) {
     spdlog::warn("postgres: {} commits were not confirmed by the synchronous standby", unconfirmed);
   }

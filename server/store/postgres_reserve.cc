@@ -9,6 +9,7 @@
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/batch_weight.h"
+#include "server/store/postgres_operation_parameters.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -110,46 +111,12 @@ PostgresParameters ManyParameters(const std::vector<const ReserveOp*>& ops,
   return parameters;
 }
 
-void AddOptional(const std::optional<Uuid>& value, PostgresParameters& parameters) {
-  if (value) {
-    parameters.Add(*value);
-  } else {
-    parameters.AddNull();
-  }
-}
-
-void AddOptional(const std::optional<absl::Duration>& value, PostgresParameters& parameters) {
-  if (value) {
-    parameters.AddInterval(*value);
-  } else {
-    parameters.AddNull();
-  }
-}
-
-void AddParent(const std::optional<RecordKey>& parent, PostgresParameters& parameters) {
-  if (!parent) {
-    for (int part = 0; part < 4; ++part) parameters.AddNull();
-    return;
-  }
-  parameters.AddBytes(parent->name_space);
-  parameters.AddBytes(parent->scope);
-  parameters.AddBytes(parent->operation);
-  parameters.AddBytes(parent->key);
-}
-
 // The same columns, each without an array.
 PostgresParameters OneParameters(const ReserveOp& op, const Uuid& token) {
   PostgresParameters parameters;
   parameters.Add(op.id);
-  parameters.AddBytes(op.key.name_space);
-  parameters.AddBytes(op.key.scope);
-  parameters.AddBytes(op.key.operation);
-  parameters.AddBytes(op.key.key);
-  if (const auto time = KeyTime(op.key)) {
-    parameters.Add(*time);
-  } else {
-    parameters.AddNull();
-  }
+  AddKey(op.key, parameters);
+  AddOptional(KeyTime(op.key), parameters);
   parameters.AddInterval(op.window);
   parameters.AddBytes(EncodeFingerprints(op.fingerprints));
   parameters.AddBool(op.on_lease_expiry == LeaseExpiry::kRequireRecovery);
@@ -158,11 +125,7 @@ PostgresParameters OneParameters(const ReserveOp& op, const Uuid& token) {
   parameters.AddInterval(op.lease);
   parameters.AddInterval(op.retention);
   AddParent(op.parent, parameters);
-  if (op.labels.empty()) {
-    parameters.AddNull();
-  } else {
-    parameters.AddBytes(LabelsToJson(op.labels));
-  }
+  AddLabels(op.labels, parameters);
   AddOptional(op.reply_retention, parameters);
   AddOptional(op.tombstone > absl::ZeroDuration() ? std::make_optional(op.tombstone) : std::nullopt,
               parameters);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/store/decision.h"
+#include "server/store/postgres_operation_parameters.h"
 #include "server/store/postgres_rows.h"
 #include "server/store/state_numbers.h"
 
@@ -56,13 +57,7 @@ const PostgresStatement& CompleteStatement(const PostgresStatements& statements,
 PostgresParameters ParametersOf(const CompleteBatch& batch, const CompleteBatch::Indices& indices) {
   if (indices.size() > 1) return CompleteParameters(batch, indices);
   const CompleteOp& op = batch.op(indices.front());
-  PostgresParameters parameters;
-  parameters.Add(op.id);
-  parameters.Add(op.token);
-  parameters.AddBytes(op.key.name_space);
-  parameters.AddBytes(op.key.scope);
-  parameters.AddBytes(op.key.operation);
-  parameters.AddBytes(op.key.key);
+  PostgresParameters parameters = HolderParameters(op);
   parameters.AddBytes(op.reply.bytes);
   parameters.AddBytes(DigestOf(op.reply));
   return parameters;
@@ -160,10 +155,6 @@ absl::Status CompleteRound(PostgresConnection& connection, const PostgresStateme
 static_assert(PostgresConnection::kMaxSentBytes <= kMaxStatementBytes);
 bool SendComplete(PostgresConnection& connection, const PostgresStatements& statements,
                   const CompleteBatch& batch, const CompleteBatch::Indices& pending) {
-  std::size_t bytes = 0;
-  for (const std::size_t index : pending) bytes += batch.op(index).reply.bytes.size();
-  // Without a copy of replies that are too large.
-  if (bytes > PostgresConnection::kMaxSentBytes) return false;
   return connection.Send(CompleteStatement(statements, pending.size()),
                          ParametersOf(batch, pending));
 }

@@ -12,6 +12,7 @@
 #include "server/store/audit_hmac.h"
 #include "server/store/decision.h"
 #include "server/store/postgres_batch.h"
+#include "server/store/postgres_operation_parameters.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {

@@ -59,22 +59,6 @@ PostgresParameters GuardParameters(const StoredRecord& stored) {
   return parameters;
 }
 
-void AddOptional(const std::optional<Uuid>& value, PostgresParameters& parameters) {
-  if (value) {
-    parameters.Add(*value);
-  } else {
-    parameters.AddNull();
-  }
-}
-
-void AddOptional(const std::optional<absl::Time>& value, PostgresParameters& parameters) {
-  if (value) {
-    parameters.Add(*value);
-  } else {
-    parameters.AddNull();
-  }
-}
-
 absl::StatusOr<SingleRowTime> SingleRowRecords::ReadTime() {
   const auto clock = connection_.Execute(statements_.read_clock, {});
   if (!clock.ok()) return clock.status();

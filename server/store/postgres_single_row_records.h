@@ -72,9 +72,6 @@ class SingleRowRecords {
 // $1-$6 of the statements that match a record as it was read.
 PostgresParameters GuardParameters(const StoredRecord& stored);
 
-void AddOptional(const std::optional<Uuid>& value, PostgresParameters& parameters);
-void AddOptional(const std::optional<absl::Time>& value, PostgresParameters& parameters);
-
 // Settles an operation whose own statement failed; others are not affected.
 template <typename Op, typename Answer>
 void FailRow(PostgresBatch<Op, Answer>& batch, std::size_t index, const absl::Status& failure) {

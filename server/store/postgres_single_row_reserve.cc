@@ -10,6 +10,7 @@
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
+#include "server/store/postgres_operation_parameters.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -19,10 +20,7 @@ namespace {
 PostgresParameters InsertParameters(const ReserveOp& op, const Grant& grant, const Uuid& token) {
   PostgresParameters parameters;
   parameters.Add(op.id);
-  parameters.AddBytes(op.key.name_space);
-  parameters.AddBytes(op.key.scope);
-  parameters.AddBytes(op.key.operation);
-  parameters.AddBytes(op.key.key);
+  AddKey(op.key, parameters);
   parameters.AddBool(op.on_lease_expiry == LeaseExpiry::kRequireRecovery);
   parameters.Add(token);
   AddOptional(op.request_token, parameters);
@@ -30,19 +28,8 @@ PostgresParameters InsertParameters(const ReserveOp& op, const Grant& grant, con
   parameters.Add(grant.lease_expires_at);
   parameters.Add(grant.expires_at);
   parameters.AddBytes(EncodeFingerprints(op.fingerprints));
-  if (op.parent) {
-    parameters.AddBytes(op.parent->name_space);
-    parameters.AddBytes(op.parent->scope);
-    parameters.AddBytes(op.parent->operation);
-    parameters.AddBytes(op.parent->key);
-  } else {
-    for (int part = 0; part < 4; ++part) parameters.AddNull();
-  }
-  if (op.labels.empty()) {
-    parameters.AddNull();
-  } else {
-    parameters.AddBytes(LabelsToJson(op.labels));
-  }
+  AddParent(op.parent, parameters);
+  AddLabels(op.labels, parameters);
   AddOptional(grant.reply_expires_at, parameters);
   AddOptional(grant.tombstone_until, parameters);
   return parameters;

@@ -9,6 +9,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
+#include "server/store/postgres_operation_parameters.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -17,19 +18,6 @@ namespace {
 // Replies that one pipeline carries, in bytes, unless one is larger: this side holds them about
 // twice.
 constexpr std::size_t kMaxPipelineBytes = 16 * 1024 * 1024;
-
-// $1-$6 of the statements that match a record by its holder.
-template <typename Op>
-PostgresParameters HolderParameters(const Op& op) {
-  PostgresParameters parameters;
-  parameters.Add(op.id);
-  parameters.Add(op.token);
-  parameters.AddBytes(op.key.name_space);
-  parameters.AddBytes(op.key.scope);
-  parameters.AddBytes(op.key.operation);
-  parameters.AddBytes(op.key.key);
-  return parameters;
-}
 
 // Reads the records of `indices`, which their statements did not hit, and settles the operations by
 // `decide` (SettleByReading).

@@ -311,11 +311,11 @@ class Store {
   // reply. Not confirmed by a standby.
   virtual absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) = 0;
 
-  // A session to begin calls with, for a thread that is idle, until it destroys it or the store
-  // calls `wanted`, from any thread and at most once: then the thread destroys it soon, since
-  // another call waits for a session. `wanted` must not block, nor call the store. nullptr, without
-  // waiting, if there is none to spare; and from a store without such sessions. Outlived by the
-  // store.
+  // Returns a session for an idle thread, through which another one can begin a call. Does not
+  // wait: returns nullptr if no session is idle, or if the store has no such sessions. The store
+  // calls `wanted` at most once, from any thread, when another call waits for a session; the idle
+  // thread then destroys its session soon. `wanted` must not block, nor call the store, which
+  // outlives the session.
   virtual std::unique_ptr<HeldSession> Hold([[maybe_unused]] std::function<void()> wanted) {
     return nullptr;
   }
