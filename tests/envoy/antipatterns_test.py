@@ -6,7 +6,7 @@ import threading
 import unittest
 import uuid
 
-from .grpc_call import call, channel, reply_to, start
+from .grpc_call import call, channel, connected, reply_to, start
 from .guard_test import CHARGE, Stack
 
 CALLERS = 20
@@ -28,7 +28,7 @@ class AntipatternsTest(unittest.TestCase):
         codes = []
 
         def one():
-            with channel(self.stack.envoy.address) as on:
+            with connected(channel(self.stack.envoy.address)) as on:
                 together.wait()
                 codes.append(reply_to(start(on, CHARGE, self.key, b"pay")).code)
 
