@@ -134,6 +134,7 @@ TEST_F(DirectConnectionTest, ADeadlineDoesNotWaitForTheStore) {
   EXPECT_EQ(KindOfAnswer(late.status()), AnswerKind::kNone);
   // The store's answer comes afterwards, for nobody.
   store_.Open();
+  ASSERT_TRUE(store_.AwaitDone(1));
   EXPECT_TRUE(Reserve(ReserveFor("one"), In(kLong)).get()->has_in_flight());
 }
 
