@@ -1,6 +1,7 @@
 #include "core/utf8.h"
 
 #include <cstdint>
+#include <cstring>
 
 namespace idempotency::internal {
 namespace {
@@ -19,6 +20,18 @@ std::size_t LengthByFirstByte(std::uint8_t first) {
   if (first < 0xF0) return 3;
   if (first < 0xF5) return 4;
   return 0;
+}
+
+// The length of a prefix that is ASCII; nearly all text is, and is passed eight bytes at a time.
+std::size_t AsciiPrefix(std::string_view text) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080;
+  std::size_t passed = 0;
+  for (std::uint64_t word = 0; text.size() - passed >= sizeof(word); passed += sizeof(word)) {
+    std::memcpy(&word, text.data() + passed, sizeof(word));
+    if ((word & kHighBits) != 0) break;
+  }
+  while (passed < text.size() && ByteAt(text, passed) < 0x80) ++passed;
+  return passed;
 }
 
 // The second byte rules out overlong forms, surrogates and the far end.
@@ -51,10 +64,12 @@ bool IsControl(std::string_view character) {
 }  // namespace
 
 bool IsUtf8(std::string_view text) {
+  text.remove_prefix(AsciiPrefix(text));
   while (!text.empty()) {
     const std::size_t length = CharacterLength(text);
     if (length == 0) return false;
     text.remove_prefix(length);
+    text.remove_prefix(AsciiPrefix(text));
   }
   return true;
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <list>
-#include <string>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -13,12 +11,11 @@
 #include "core/mutex.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
-#include "grpc_idempotency/record_key.h"
+#include "interceptors/server/connection/answer_memory.h"
 
 namespace idempotency::internal {
 namespace {
 
-using Fingerprints = ReplayCache::Fingerprints;
 using Moment = ReplayCache::Moment;
 
 // Enough that the threads of one server rarely contend for a lock. A shard has at least 4 MiB:
@@ -31,29 +28,9 @@ constexpr std::size_t kEntryShare = 4;
 constexpr std::size_t kProtectedNumerator = 4;
 constexpr std::size_t kProtectedDenominator = 5;
 
-// The four parts of a key, not owned.
-using Parts = std::tuple<std::string_view, std::string_view, std::string_view, std::string_view>;
-
-Parts PartsOf(const v1::RecordKey& key) {
-  return {key.key(), key.operation(), key.scope(), key.namespace_()};
-}
-Parts PartsOf(const RecordKey& key) { return {key.key, key.operation, key.scope, key.name_space}; }
-
-struct KeyView {
-  Parts parts;
-  std::size_t hash = 0;
-};
-
-template <typename Key>
-KeyView ViewOf(const Key& key, std::size_t hash_mask) {
-  const Parts parts = PartsOf(key);
-  return {parts, absl::HashOf(parts) & hash_mask};
-}
-
 struct Entry {
-  RecordKey key;
-  std::size_t hash = 0;
   std::shared_ptr<const ReplayCache::Answer> answer;
+  std::size_t hash = 0;
   Moment asked;
   Moment end;
   std::size_t bytes = 0;
@@ -62,44 +39,33 @@ struct Entry {
 
 using Entries = std::list<Entry>;
 
-struct EntryHash {
-  using is_transparent = void;
-  std::size_t operator()(const KeyView& key) const { return key.hash; }
-  std::size_t operator()(Entries::iterator entry) const { return entry->hash; }
-};
-
-struct EntryEq {
-  using is_transparent = void;
-  bool operator()(const KeyView& a, Entries::iterator b) const {
-    return a.hash == b->hash && a.parts == PartsOf(b->key);
-  }
-  bool operator()(Entries::iterator a, const KeyView& b) const { return (*this)(b, a); }
-  bool operator()(Entries::iterator a, Entries::iterator b) const { return a->key == b->key; }
-};
-
 bool IsOver(const Moment& end, const Moment& now) {
   return now.monotonic >= end.monotonic || now.wall >= end.wall;
 }
 
-bool Same(const Fingerprints& a, const Fingerprints& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.version() == y.version() && x.digest() == y.digest();
-  });
-}
-
 // The memory of an entry: the list's node, about two slots of the set, the block of the shared
-// answer, and the data that these point to. The allocator's overhead is not counted.
-std::size_t WeightOf(const RecordKey& key, const ReplayCache::Answer& answer) {
+// answer, that of the request, which a grant and its replay share, and the data that these point
+// to. The allocator's overhead is not counted.
+std::size_t WeightOf(const ReplayCache::Answer& answer) {
   constexpr std::size_t kNode = sizeof(Entry) + 2 * sizeof(void*);
   constexpr std::size_t kSlots = 2 * (sizeof(Entries::iterator) + 1);
-  constexpr std::size_t kBlock = sizeof(answer) + 2 * sizeof(void*);
-  return kNode + kSlots + kBlock + key.name_space.capacity() + key.scope.capacity() +
-         key.operation.capacity() + key.key.capacity() +
-         answer.fingerprints.SpaceUsedExcludingSelfLong() + answer.response.SpaceUsedLong() -
-         sizeof(answer.response);
+  constexpr std::size_t kCounts = 2 * sizeof(void*);
+  return kNode + kSlots + kCounts + sizeof(answer) - sizeof(answer.response) +
+         MemoryOf(answer.response) + kCounts + sizeof(ReservedRequest) +
+         answer.request->allocated_bytes();
 }
 
 }  // namespace
+
+// A record key that is looked up: of a message, or of a request that the cache has encoded.
+struct ReplayCache::Key {
+  const v1::RecordKey& record_key;
+  std::size_t hash;
+};
+struct ReplayCache::StoredKey {
+  const ReservedRequest& request;
+  std::size_t hash;
+};
 
 // A part of the cache, with its own lock.
 class ReplayCache::Shard {
@@ -108,13 +74,13 @@ class ReplayCache::Shard {
       : capacity_(capacity),
         protected_capacity_(capacity / kProtectedDenominator * kProtectedNumerator) {}
 
-  std::shared_ptr<const Answer> FindReplay(const KeyView& key, const Fingerprints& fingerprints,
+  std::shared_ptr<const Answer> FindReplay(const Key& key, const Fingerprints& fingerprints,
                                            const Moment& now) {
     Entries dropped;
     MutexLock lock(mutex_);
     const Entries::iterator* const found = FindAlive(key, now, dropped);
     if (found == nullptr || !(*found)->answer->response.has_replay() ||
-        !Same((*found)->answer->fingerprints, fingerprints)) {
+        !(*found)->answer->request->HasFingerprints(fingerprints)) {
       ++counters_.misses;
       return nullptr;
     }
@@ -123,7 +89,7 @@ class ReplayCache::Shard {
     return (*found)->answer;
   }
 
-  std::shared_ptr<const Answer> FindGrant(const KeyView& key, std::string_view reservation_token,
+  std::shared_ptr<const Answer> FindGrant(const Key& key, std::string_view reservation_token,
                                           const Moment& now) {
     Entries dropped;
     MutexLock lock(mutex_);
@@ -140,7 +106,7 @@ class ReplayCache::Shard {
     // Dropped entries are destroyed after the lock is released.
     Entries dropped;
     MutexLock lock(mutex_);
-    const auto held = by_key_.find(KeyView{PartsOf(added.front().key), added.front().hash});
+    const auto held = by_key_.find(added.begin());
     if (held != by_key_.end()) {
       if ((*held)->asked.monotonic > added.front().asked.monotonic) return;
       Remove(*held, dropped);
@@ -152,7 +118,7 @@ class ReplayCache::Shard {
     by_key_.insert(probation_.begin());
   }
 
-  void DropReplay(const KeyView& key) {
+  void DropReplay(const StoredKey& key) {
     Entries dropped;
     MutexLock lock(mutex_);
     const auto held = by_key_.find(key);
@@ -169,8 +135,29 @@ class ReplayCache::Shard {
   }
 
  private:
+  struct EntryHash {
+    using is_transparent = void;
+    std::size_t operator()(const Key& key) const { return key.hash; }
+    std::size_t operator()(const StoredKey& key) const { return key.hash; }
+    std::size_t operator()(Entries::iterator entry) const { return entry->hash; }
+  };
+  struct EntryEq {
+    using is_transparent = void;
+    bool operator()(const Key& a, Entries::iterator b) const {
+      return a.hash == b->hash && b->answer->request->HasKey(a.record_key);
+    }
+    bool operator()(const StoredKey& a, Entries::iterator b) const {
+      return a.hash == b->hash && b->answer->request->HasSameKey(a.request);
+    }
+    bool operator()(Entries::iterator a, const Key& b) const { return (*this)(b, a); }
+    bool operator()(Entries::iterator a, const StoredKey& b) const { return (*this)(b, a); }
+    bool operator()(Entries::iterator a, Entries::iterator b) const {
+      return (*this)(StoredKey{*a->answer->request, a->hash}, b);
+    }
+  };
+
   // nullptr if there is none; an expired one is moved to `dropped`.
-  const Entries::iterator* FindAlive(const KeyView& key, const Moment& now, Entries& dropped)
+  const Entries::iterator* FindAlive(const Key& key, const Moment& now, Entries& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto held = by_key_.find(key);
     if (held == by_key_.end()) return nullptr;
@@ -262,37 +249,39 @@ Moment ReplayCache::EndOf(const v1::ReserveResponse& response, Moment asked) con
   return {After(asked.monotonic, life), wall};
 }
 
+ReplayCache::Key ReplayCache::KeyOf(const v1::RecordKey& key) const {
+  return {key, ReservedRequest::HashOf(key) & hash_mask_};
+}
+
 std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindReplay(
-    const v1::RecordKey& key, const Fingerprints& fingerprints) {
-  const KeyView view = ViewOf(key, hash_mask_);
-  return ShardOf(view.hash).FindReplay(view, fingerprints, Now());
+    const v1::RecordKey& record_key, const Fingerprints& fingerprints) {
+  const Key key = KeyOf(record_key);
+  return ShardOf(key.hash).FindReplay(key, fingerprints, Now());
 }
 
 std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindGrant(
-    const v1::RecordKey& key, std::string_view reservation_token) {
-  const KeyView view = ViewOf(key, hash_mask_);
-  return ShardOf(view.hash).FindGrant(view, reservation_token, Now());
+    const v1::RecordKey& record_key, std::string_view reservation_token) {
+  const Key key = KeyOf(record_key);
+  return ShardOf(key.hash).FindGrant(key, reservation_token, Now());
 }
 
-void ReplayCache::Keep(const v1::RecordKey& key, Answer answer, Moment asked) {
+void ReplayCache::Keep(std::shared_ptr<const Answer> answer, Moment asked) {
   Entries added(1);
   Entry& entry = added.front();
-  // Part by part, normalised or not: it is compared with the next request's parts.
-  entry.key = {key.namespace_(), key.scope(), key.operation(), key.key()};
-  entry.hash = ViewOf(entry.key, hash_mask_).hash;
+  entry.hash = answer->request->hash() & hash_mask_;
   entry.asked = asked;
-  entry.end = EndOf(answer.response, asked);
-  entry.bytes = WeightOf(entry.key, answer);
+  entry.end = EndOf(answer->response, asked);
+  entry.bytes = WeightOf(*answer);
   const Moment now = Now();
   if (entry.bytes > max_entry_bytes_ || IsOver(entry.end, now)) return;
-  entry.answer = std::make_shared<const Answer>(std::move(answer));
+  entry.answer = std::move(answer);
   Shard& shard = ShardOf(entry.hash);
   shard.Keep(std::move(added), now);
 }
 
-void ReplayCache::DropReplay(const v1::RecordKey& key) {
-  const KeyView view = ViewOf(key, hash_mask_);
-  ShardOf(view.hash).DropReplay(view);
+void ReplayCache::DropReplay(const ReservedRequest& request) {
+  const std::size_t hash = request.hash() & hash_mask_;
+  ShardOf(hash).DropReplay({request, hash});
 }
 
 ReplayCacheCounters ReplayCache::counters() const {

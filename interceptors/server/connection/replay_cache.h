@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "google/protobuf/repeated_field.h"
 
 #include "core/clock.h"
 #include "grpc_idempotency/server_guard/replay_cache_counters.h"
 #include "grpc_idempotency/server_guard/replay_cache_options.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/connection/reserved_request.h"
 
 namespace idempotency::internal {
 
@@ -45,7 +45,7 @@ namespace idempotency::internal {
 // Thread-safe. A lookup copies nothing and allocates nothing.
 class ReplayCache {
  public:
-  using Fingerprints = google::protobuf::RepeatedPtrField<v1::Fingerprint>;
+  using Fingerprints = ReservedRequest::Fingerprints;
 
   // The time of a request, by both clocks, before it was sent.
   struct Moment {
@@ -54,7 +54,7 @@ class ReplayCache {
   };
   // A request and the store's answer to it: `replay` or `reserved`.
   struct Answer {
-    Fingerprints fingerprints;
+    std::shared_ptr<const ReservedRequest> request;
     v1::ReserveResponse response;
   };
 
@@ -76,11 +76,11 @@ class ReplayCache {
   std::shared_ptr<const Answer> FindGrant(const v1::RecordKey& key,
                                           std::string_view reservation_token);
 
-  // Stores `answer` in place of the cached one for the key, unless that one was requested
+  // Stores `answer` in place of the cached one for its key, unless that one was requested
   // later, or `answer` is over max_entry_bytes().
-  void Keep(const v1::RecordKey& key, Answer answer, Moment asked);
-  // The store has returned another verdict: drops the cached replay.
-  void DropReplay(const v1::RecordKey& key);
+  void Keep(std::shared_ptr<const Answer> answer, Moment asked);
+  // The store has returned another verdict on the request's record: drops the cached replay.
+  void DropReplay(const ReservedRequest& request);
 
   // The maximum size of one entry.
   std::size_t max_entry_bytes() const { return max_entry_bytes_; }
@@ -88,9 +88,12 @@ class ReplayCache {
 
  private:
   class Shard;
+  struct Key;
+  struct StoredKey;
 
   // The time from which an answer, requested at `asked`, is no longer given.
   Moment EndOf(const v1::ReserveResponse& response, Moment asked) const;
+  Key KeyOf(const v1::RecordKey& key) const;
   Shard& ShardOf(std::size_t hash) const;
 
   const Clock& clock_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,14 +43,32 @@ void Set(google::protobuf::Timestamp& timestamp, absl::Time time) {
   timestamp.set_seconds(absl::ToUnixSeconds(time));
 }
 
+// An answer whose request's key is chosen when it is stored.
+struct TestAnswer {
+  ReplayCache::Fingerprints fingerprints;
+  v1::ReserveResponse response;
+};
+
+void KeepIn(ReplayCache& cache, const v1::RecordKey& key, const TestAnswer& answer,
+            ReplayCache::Moment asked) {
+  cache.Keep(
+      std::make_shared<const ReplayCache::Answer>(ReplayCache::Answer{
+          std::make_shared<const ReservedRequest>(key, answer.fingerprints), answer.response}),
+      asked);
+}
+
+void DropFrom(ReplayCache& cache, const std::string& key) {
+  cache.DropReplay(ReservedRequest(Key(key), {}));
+}
+
 class ReplayCacheTest : public testing::Test {
  protected:
   explicit ReplayCacheTest(std::size_t capacity_bytes = kMiB, std::size_t hash_mask = ~0ULL)
       : cache_({capacity_bytes, kMaxAge}, clock_, hash_mask) {}
 
   // A replay whose record is kept for a day, by a store with the guard's time.
-  ReplayCache::Answer Replay(std::size_t body_bytes = 100) const {
-    ReplayCache::Answer answer;
+  TestAnswer Replay(std::size_t body_bytes = 100) const {
+    TestAnswer answer;
     answer.fingerprints = Prints({{1, 'a'}});
     answer.response.set_record_id("01890a5d-ac96-774b-bcce-b302099a8057");
     v1::Replay& replay = *answer.response.mutable_replay();
@@ -59,23 +78,23 @@ class ReplayCacheTest : public testing::Test {
     Set(*replay.mutable_expires_at(), clock_.Now() + absl::Hours(24));
     return answer;
   }
-  ReplayCache::Answer Grant(const std::string& token) const {
-    ReplayCache::Answer answer;
+  TestAnswer Grant(const std::string& token) const {
+    TestAnswer answer;
     answer.fingerprints = Prints({{1, 'a'}});
     answer.response.mutable_reserved()->set_reservation_token(token);
     return answer;
   }
-  void Keep(const std::string& key, const ReplayCache::Answer& answer) {
-    cache_.Keep(Key(key), answer, cache_.Now());
+  void Keep(const std::string& key, const TestAnswer& answer) {
+    KeepIn(cache_, Key(key), answer, cache_.Now());
   }
   bool Has(const v1::RecordKey& key) {
     return cache_.FindReplay(key, Prints({{1, 'a'}})) != nullptr;
   }
   bool Has(const std::string& key) { return Has(Key(key)); }
   // The growth of the cache.
-  std::size_t WeightOf(const v1::RecordKey& key, const ReplayCache::Answer& answer) {
+  std::size_t WeightOf(const v1::RecordKey& key, const TestAnswer& answer) {
     const std::size_t before = cache_.counters().bytes;
-    cache_.Keep(key, answer, cache_.Now());
+    KeepIn(cache_, key, answer, cache_.Now());
     return cache_.counters().bytes - before;
   }
 
@@ -85,7 +104,7 @@ class ReplayCacheTest : public testing::Test {
 
 TEST_F(ReplayCacheTest, GivesTheAnswerAgainAsItWas) {
   EXPECT_FALSE(Has("order-1"));
-  const ReplayCache::Answer answer = Replay();
+  const TestAnswer answer = Replay();
   Keep("order-1", answer);
   const auto found = cache_.FindReplay(Key("order-1"), Prints({{1, 'a'}}));
   ASSERT_NE(found, nullptr);
@@ -97,14 +116,14 @@ TEST_F(ReplayCacheTest, PartsThatReadTheSameInARowAreDifferentKeys) {
   one.set_scope("1");
   v1::RecordKey other = Key("3");
   other.set_scope("12");
-  cache_.Keep(one, Replay(), cache_.Now());
+  KeepIn(cache_, one, Replay(), cache_.Now());
   EXPECT_TRUE(Has(one));
   EXPECT_FALSE(Has(other));
 }
 
 // The store must answer every other request: it may know a version that differs.
 TEST_F(ReplayCacheTest, OnlyTheSameFingerprintsAreAnswered) {
-  ReplayCache::Answer answer = Replay();
+  TestAnswer answer = Replay();
   answer.fingerprints = Prints({{1, 'a'}, {2, 'b'}});
   Keep("order-1", answer);
   const auto has = [&](const std::vector<std::pair<int, char>>& versions) {
@@ -124,7 +143,7 @@ TEST_F(ReplayCacheTest, OnlyTheSameFingerprintsAreAnswered) {
 TEST_F(ReplayCacheTest, MaxAgeCountsFromTheQuestion) {
   const ReplayCache::Moment asked = cache_.Now();
   clock_.Advance(absl::Seconds(4));
-  cache_.Keep(Key("order-1"), Replay(), asked);
+  KeepIn(cache_, Key("order-1"), Replay(), asked);
   clock_.Advance(absl::Seconds(5));
   EXPECT_TRUE(Has("order-1"));
   clock_.Advance(absl::Seconds(1));
@@ -145,12 +164,12 @@ TEST_F(ReplayCacheTest, GivingItAgainDoesNotLengthenItsLife) {
 TEST_F(ReplayCacheTest, AnAnswerThatCameTooLateIsNotKept) {
   const ReplayCache::Moment asked = cache_.Now();
   clock_.Advance(kMaxAge);
-  cache_.Keep(Key("order-1"), Replay(), asked);
+  KeepIn(cache_, Key("order-1"), Replay(), asked);
   EXPECT_EQ(cache_.counters().entries, 0u);
 }
 
 TEST_F(ReplayCacheTest, EndsWithItsRecord) {
-  ReplayCache::Answer answer = Replay();
+  TestAnswer answer = Replay();
   // Completed yesterday: only the wall clock shows the remaining time.
   Set(*answer.response.mutable_replay()->mutable_completed_at(), clock_.Now() - absl::Hours(24));
   Set(*answer.response.mutable_replay()->mutable_expires_at(), clock_.Now() + absl::Seconds(3));
@@ -163,7 +182,7 @@ TEST_F(ReplayCacheTest, EndsWithItsRecord) {
 
 TEST_F(ReplayCacheTest, AGuardWhoseClockIsBehindKeepsItNoLongerThanTheRecordCanLive) {
   Keep("short", [&] {
-    ReplayCache::Answer answer = Replay();
+    TestAnswer answer = Replay();
     Set(*answer.response.mutable_replay()->mutable_expires_at(), clock_.Now() + absl::Seconds(3));
     return answer;
   }());
@@ -186,7 +205,7 @@ TEST_F(ReplayCacheTest, TheAnswerRequestedLaterStays) {
   const ReplayCache::Moment before = cache_.Now();
   clock_.Advance(absl::Seconds(1));
   Keep("order-1", Grant("token-2"));
-  cache_.Keep(Key("order-1"), Replay(), before);
+  KeepIn(cache_, Key("order-1"), Replay(), before);
   EXPECT_FALSE(Has("order-1"));
   EXPECT_NE(cache_.FindGrant(Key("order-1"), "token-2"), nullptr);
 }
@@ -205,9 +224,9 @@ TEST_F(ReplayCacheTest, GrantsAreNoReplays) {
 TEST_F(ReplayCacheTest, DroppingForgetsAReplayButNoGrant) {
   Keep("order-1", Replay());
   Keep("order-2", Grant("token-2"));
-  cache_.DropReplay(Key("order-1"));
-  cache_.DropReplay(Key("order-2"));
-  cache_.DropReplay(Key("order-3"));
+  DropFrom(cache_, "order-1");
+  DropFrom(cache_, "order-2");
+  DropFrom(cache_, "order-3");
   EXPECT_FALSE(Has("order-1"));
   EXPECT_NE(cache_.FindGrant(Key("order-2"), "token-2"), nullptr);
   EXPECT_EQ(cache_.counters().entries, 1u);
@@ -242,9 +261,9 @@ TEST_F(ReplayCacheTest, KeysAndFingerprintsAndEntriesWeighToo) {
   EXPECT_GT(small, sizeof(v1::ReserveResponse) + sizeof(v1::Replay));
   v1::RecordKey key = Key(std::string(255, 'k'));
   key.set_operation(std::string(512, 'o'));
-  ReplayCache::Answer answer = Replay(0);
+  TestAnswer answer = Replay(0);
   answer.fingerprints = Prints({{1, 'a'}, {2, 'a'}, {3, 'a'}, {4, 'a'}});
-  cache_.Keep(key, answer, cache_.Now());
+  KeepIn(cache_, key, answer, cache_.Now());
   EXPECT_GT(cache_.counters().bytes, 2 * small + 255 + 512 - 100 + 3 * 32);
 }
 
@@ -261,32 +280,33 @@ TEST_F(ReplayCacheTest, EachPartOfTheKeyAndTheFingerprintsWeighTheirLength) {
     EXPECT_GE(weight, with_short_parts + kLong - 64) << i;
     EXPECT_LE(weight, with_short_parts + kLong + 64) << i;
   }
-  ReplayCache::Answer answer = Replay();
+  TestAnswer answer = Replay();
   answer.fingerprints[0].set_digest(std::string(kLong, 'd'));
   EXPECT_GE(WeightOf(Key("order-2"), answer), with_short_parts + kLong - 64);
 }
 
 // Otherwise a cache of small replies takes a multiple of its capacity, or uses little of it.
 TEST_F(ReplayCacheTest, WhatTheCacheAddsToAnEntryWeighsToo) {
-  const ReplayCache::Answer answer = Replay(0);
-  // Too long to be stored inside a string object.
+  const TestAnswer answer = Replay(0);
   v1::RecordKey key = Key(std::string(32, 'k'));
   key.set_namespace_(std::string(32, 'n'));
   key.set_scope(std::string(32, 's'));
   key.set_operation(std::string(32, 'o'));
-  const std::size_t content = answer.response.SpaceUsedLong() + sizeof(answer.fingerprints) +
-                              answer.fingerprints.SpaceUsedExcludingSelfLong() + 4 * 32;
+  // The parts of the key, and the digest.
+  const std::size_t content = answer.response.SpaceUsedLong() + 5 * 32;
   const std::size_t added = WeightOf(key, answer) - content;
-  // The links of a list, a slot of a table, a shared pointer and its counts.
-  constexpr std::size_t kLeastLinks = 6 * sizeof(void*);
-  EXPECT_GT(added, sizeof(RecordKey) + 2 * sizeof(ReplayCache::Moment) + kLeastLinks);
-  EXPECT_LT(added, 3 * sizeof(RecordKey));
+  // The links of a list, a slot of a table, two shared pointers and their counts.
+  constexpr std::size_t kLeastLinks = 9 * sizeof(void*);
+  constexpr std::size_t kLeast =
+      sizeof(ReservedRequest) + 2 * sizeof(ReplayCache::Moment) + kLeastLinks;
+  EXPECT_GT(added, kLeast);
+  EXPECT_LT(added, kLeast + 128);
 }
 
 TEST_F(ReplayCacheTest, WeighsNothingWhenAllIsForgotten) {
   for (int i = 0; i < 50; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
   for (int i = 0; i < 25; ++i) EXPECT_TRUE(Has(absl::StrCat("order-", i)));
-  for (int i = 0; i < 50; ++i) cache_.DropReplay(Key(absl::StrCat("order-", i)));
+  for (int i = 0; i < 50; ++i) DropFrom(cache_, absl::StrCat("order-", i));
   EXPECT_EQ(cache_.counters().entries, 0u);
   EXPECT_EQ(cache_.counters().bytes, 0u);
 }
@@ -333,10 +353,10 @@ TEST_F(ReplayCacheTest, WhatWasRetriedAgainOutlastsWhatWasRetriedOnce) {
 }
 
 TEST_F(ReplayCacheTest, WhatFitsExactlyIsHeldAndFourFifthsOfItProtected) {
-  const ReplayCache::Answer answer = Replay(8 * 1024);
+  const TestAnswer answer = Replay(8 * 1024);
   const std::size_t weight = WeightOf(Key("a"), answer);
   ReplayCache cache({5 * weight, kMaxAge}, clock_);
-  const auto keep = [&](const char* key) { cache.Keep(Key(key), answer, cache.Now()); };
+  const auto keep = [&](const char* key) { KeepIn(cache, Key(key), answer, cache.Now()); };
   const auto has = [&](const char* key) {
     return cache.FindReplay(Key(key), Prints({{1, 'a'}})) != nullptr;
   };
@@ -407,7 +427,7 @@ TEST_F(ReplayCacheTest, WhatWasDroppedTakesNoShareOfTheProtected) {
     const std::string key = absl::StrCat("dropped-", i);
     Keep(key, Replay(8 * 1024));
     ASSERT_TRUE(Has(key));
-    cache_.DropReplay(Key(key));
+    DropFrom(cache_, key);
   }
   Keep("retried", Replay(8 * 1024));
   EXPECT_TRUE(Has("retried"));
@@ -429,12 +449,12 @@ TEST_F(CollidingReplayCacheTest, EachPartOfTheKeyIsCompared) {
   Keep("order-1", Replay());
   for (std::size_t i = 1; i < keys.size(); ++i) {
     EXPECT_FALSE(Has(keys[i])) << keys[i].ShortDebugString();
-    cache_.DropReplay(keys[i]);
+    cache_.DropReplay(ReservedRequest(keys[i], {}));
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    ReplayCache::Answer answer = Replay();
+    TestAnswer answer = Replay();
     answer.response.set_record_id(absl::StrCat(i));
-    cache_.Keep(keys[i], answer, cache_.Now());
+    KeepIn(cache_, keys[i], answer, cache_.Now());
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const auto found = cache_.FindReplay(keys[i], Prints({{1, 'a'}}));
@@ -487,15 +507,15 @@ TEST_F(ReplayCacheTest, ThreadsSeeOnlyWholeAnswersOfTheirOwnKey) {
     threads.emplace_back([this, t] {
       for (int i = 0; i < kRounds; ++i) {
         const std::string key = absl::StrCat("order-", (i * 7 + t * 13) % kKeys);
-        ReplayCache::Answer answer = Replay(8 * 1024);
+        TestAnswer answer = Replay(8 * 1024);
         answer.response.set_record_id(key);
-        if (i % 3 != 0) cache_.Keep(Key(key), std::move(answer), cache_.Now());
+        if (i % 3 != 0) KeepIn(cache_, Key(key), std::move(answer), cache_.Now());
         const auto found = cache_.FindReplay(Key(key), Prints({{1, 'a'}}));
         if (found != nullptr) {
           ASSERT_EQ(found->response.record_id(), key);
           ASSERT_EQ(found->response.replay().reply().body().size(), 8u * 1024);
         }
-        if (i % 50 == 0) cache_.DropReplay(Key(key));
+        if (i % 50 == 0) DropFrom(cache_, key);
         if (i % 100 == 0) clock_.Advance(absl::Seconds(1));
         ASSERT_LE(cache_.counters().bytes, kMiB);
       }

@@ -13,35 +13,47 @@ namespace {
 using ReserveOperation = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
 using CompleteOperation = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
 
-// The part of a request that is needed when its answer arrives.
-struct SentReserve {
-  v1::RecordKey key;
-  ReplayCache::Fingerprints fingerprints;
-  ReplayCache::Moment asked;
-};
+// The part of a grant that the replay of its reply has too.
+v1::ReserveResponse PartOfReplay(const v1::ReserveResponse& grant) {
+  v1::ReserveResponse part;
+  part.set_record_id(grant.record_id());
+  v1::Reserved& reserved = *part.mutable_reserved();
+  reserved.set_reservation_token(grant.reserved().reservation_token());
+  reserved.set_attempt(grant.reserved().attempt());
+  *reserved.mutable_labels() = grant.reserved().labels();
+  return part;
+}
 
-void Learn(ReplayCache& cache, const SentReserve& sent, const v1::ReserveResponse& answer) {
+void Keep(ReplayCache& cache, std::shared_ptr<const ReservedRequest> request,
+          v1::ReserveResponse response, ReplayCache::Moment asked) {
+  cache.Keep(std::make_shared<const ReplayCache::Answer>(
+                 ReplayCache::Answer{std::move(request), std::move(response)}),
+             asked);
+}
+
+void Learn(ReplayCache& cache, std::shared_ptr<const ReservedRequest> request,
+           const v1::ReserveResponse& answer, ReplayCache::Moment asked) {
   switch (answer.verdict_case()) {
     case v1::ReserveResponse::kReplay:
+      return Keep(cache, std::move(request), answer, asked);
     case v1::ReserveResponse::kReserved:
-      cache.Keep(sent.key, {sent.fingerprints, answer}, sent.asked);
-      return;
+      return Keep(cache, std::move(request), PartOfReplay(answer), asked);
     case v1::ReserveResponse::kMismatch:
       // The answer to a different request; it does not affect the cached reply.
       return;
     default:
-      cache.DropReplay(sent.key);
-      return;
+      return cache.DropReplay(*request);
   }
 }
 
 // The replay of the reply that `request` completes, except for its times.
-ReplayCache::Answer ReplayOf(const ReplayCache::Answer& grant, const v1::CompleteRequest& request) {
+std::shared_ptr<ReplayCache::Answer> ReplayOf(const ReplayCache::Answer& grant,
+                                              const v1::CompleteRequest& request) {
   const v1::Reserved& reserved = grant.response.reserved();
-  ReplayCache::Answer answer;
-  answer.fingerprints = grant.fingerprints;
-  answer.response.set_record_id(grant.response.record_id());
-  v1::Replay& replay = *answer.response.mutable_replay();
+  auto answer = std::make_shared<ReplayCache::Answer>();
+  answer->request = grant.request;
+  answer->response.set_record_id(grant.response.record_id());
+  v1::Replay& replay = *answer->response.mutable_replay();
   *replay.mutable_reply() = request.reply();
   replay.set_attempt(reserved.attempt());
   *replay.mutable_labels() = reserved.labels();
@@ -101,11 +113,11 @@ void StoreConnection::Close() {
 }
 
 void StoreConnection::KeepAnswer(ReserveOperation& call) const {
-  auto sent = std::make_shared<const SentReserve>(
-      SentReserve{call.request.record_key(), call.request.fingerprints(), cache_->Now()});
-  call.done = [cache = cache_, sent = std::move(sent),
-               done = std::move(call.done)](absl::StatusOr<v1::ReserveResponse> answer) {
-    if (answer.ok()) Learn(*cache, *sent, *answer);
+  auto request = std::make_shared<const ReservedRequest>(call.request.record_key(),
+                                                         call.request.fingerprints());
+  call.done = [cache = cache_, request = std::move(request), asked = cache_->Now(),
+               done = std::move(call.done)](absl::StatusOr<v1::ReserveResponse> answer) mutable {
+    if (answer.ok()) Learn(*cache, std::move(request), *answer, asked);
     done(std::move(answer));
   };
 }
@@ -119,15 +131,13 @@ void StoreConnection::KeepAnswer(CompleteOperation& call) const {
   const auto grant =
       fits ? cache_->FindGrant(request.record_key(), request.reservation_token()) : nullptr;
   if (grant == nullptr) return;
-  auto replay = std::make_shared<ReplayCache::Answer>(ReplayOf(*grant, request));
-  call.done = [cache = cache_, key = request.record_key(), asked = cache_->Now(),
-               replay = std::move(replay),
+  call.done = [cache = cache_, asked = cache_->Now(), replay = ReplayOf(*grant, request),
                done = std::move(call.done)](absl::StatusOr<v1::CompleteResponse> answer) {
     if (answer.ok()) {
       v1::Replay& kept = *replay->response.mutable_replay();
       *kept.mutable_completed_at() = answer->completed_at();
       *kept.mutable_expires_at() = answer->expires_at();
-      cache->Keep(key, std::move(*replay), asked);
+      cache->Keep(replay, asked);
     }
     done(std::move(answer));
   };

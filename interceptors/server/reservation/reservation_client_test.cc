@@ -224,7 +224,11 @@ TEST(ReservationClientTest, CachedRepliesNeedNoStoreAndAreNotReturnedOnceClosed)
   replay.mutable_replay()->mutable_completed_at()->set_seconds(absl::ToUnixSeconds(now));
   replay.mutable_replay()->mutable_expires_at()->set_seconds(
       absl::ToUnixSeconds(now + absl::Hours(1)));
-  cache->Keep(request.record_key(), {request.fingerprints(), replay}, cache->Now());
+  cache->Keep(std::make_shared<const ReplayCache::Answer>(ReplayCache::Answer{
+                  std::make_shared<const ReservedRequest>(request.record_key(),
+                                                          request.fingerprints()),
+                  replay}),
+              cache->Now());
   std::vector<absl::StatusOr<ReserveAnswer>> answers;
   const auto ask = [&](const v1::ReserveRequest& asked) {
     reservations.Request(asked, absl::ZeroDuration(), reservations.Now() + kLong,
