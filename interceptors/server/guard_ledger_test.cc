@@ -361,14 +361,15 @@ TEST_F(GuardLedgerTest, AGuardThatStopsWhileTheLedgerIsAwayLeavesItToTheLease) {
 
 TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
   const auto execution = Run();
+  const auto request = std::make_shared<const v1::ReserveRequest>(execution->reserve_request());
   Reservation::Grant over;
+  over.request = request;
   over.lease = absl::Milliseconds(20);
   over.lease_deadline = reservations_->Now();
   v1::ReserveResponse grant;
   grant.mutable_reserved()->set_attempt(1);
   store_->Hold(Operation::kExtend);
-  LiveExecution late(operation_, execution->reserve_request(), grant,
-                     reservations_->Hold(std::move(over)));
+  LiveExecution late(operation_, request, grant, reservations_->Hold(std::move(over)));
   FakeTransaction transaction{*ledger_, {}};
   EXPECT_EQ(
       ReasonOf(static_cast<Execution&>(late).RecordInTransaction(transaction, Message("paid"))),

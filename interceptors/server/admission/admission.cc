@@ -29,6 +29,11 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
   // A new token for each call, also for a repeated request; known here, so that a grant can be
   // requested again.
   reserve_request.set_request_token(Uuid::Random().ToString());
+  if (const absl::Duration wait = policy.WaitInFlight(); wait > absl::ZeroDuration()) {
+    *reserve_request.mutable_max_wait() = ToWire(wait);
+  } else {
+    reserve_request.clear_max_wait();
+  }
   *reserve_request.mutable_lease() = ToWire(policy.lease);
   *reserve_request.mutable_retention() = ToWire(policy.retention);
   if (policy.reply_retention) {
@@ -111,12 +116,13 @@ void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
                       v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
                       const google::protobuf::Message* request) {
   Apply(*operation, reserve_request);
-  const auto admission =
-      std::make_shared<Admission>(PassKey<Admission>(), std::move(operation),
-                                  std::move(reserve_request), deadline, std::move(done), request);
+  const auto admission = std::make_shared<Admission>(
+      PassKey<Admission>(), std::move(operation),
+      std::make_shared<const v1::ReserveRequest>(std::move(reserve_request)), deadline,
+      std::move(done), request);
   // Checks the caller's data in the request: a request that the service would refuse must not
   // be sent, above all not together with the requests of other callers.
-  if (const absl::Status valid = ValidateRequest(admission->reserve_request_); !valid.ok()) {
+  if (const absl::Status valid = ValidateRequest(*admission->reserve_request_); !valid.ok()) {
     admission->ReportVerdict(valid, valid);
     admission->Refuse(valid);
     return;
@@ -125,9 +131,11 @@ void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
 }
 
 void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
-  v1::ReserveRequest request = reserve_request_;
+  std::shared_ptr<const v1::ReserveRequest> request = reserve_request_;
   if (!span_traceparent_.empty()) {
-    (*request.mutable_labels())[std::string(kTraceparent)] = span_traceparent_;
+    const auto traced = std::make_shared<v1::ReserveRequest>(*reserve_request_);
+    (*traced->mutable_labels())[std::string(kTraceparent)] = span_traceparent_;
+    request = traced;
   }
   operation_->reservations.Request(
       std::move(request), max_wait, deadline,
@@ -135,15 +143,15 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
 }
 
 Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOperation> operation,
-                     v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
-                     const google::protobuf::Message* request)
+                     std::shared_ptr<const v1::ReserveRequest> reserve_request,
+                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request)
     : operation_(std::move(operation)),
       reserve_request_(std::move(reserve_request)),
       deadline_(deadline),
       done_(std::move(done)),
       request_(request),
       span_(CallSpan::Start(*operation_, "idempotency admission",
-                            TraceparentOf(reserve_request_.labels()))) {
+                            TraceparentOf(reserve_request_->labels()))) {
   if (span_.has_value()) span_traceparent_ = span_->traceparent();
 }
 
@@ -163,7 +171,7 @@ void Admission::ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer,
   if (!operation_->options.hooks.on_verdict) return;
   CallHook(*operation_->log, operation_->options.hooks.on_verdict,
            VerdictEvent{{operation_->name, verdict.record_id(), AttemptOf(verdict),
-                         TraceparentOf(reserve_request_.labels())},
+                         TraceparentOf(reserve_request_->labels())},
                         VerdictOf(verdict),
                         why,
                         TraceparentOf(verdict.replay().labels())});
@@ -187,7 +195,7 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
                             ": key reused with a different request, record ", verdict.record_id());
     }
     if (verdict.has_outcome_unknown() && operation_->unknown_outcomes != nullptr) {
-      operation_->unknown_outcomes->Add(operation_, reserve_request_);
+      operation_->unknown_outcomes->Add(operation_, *reserve_request_);
     }
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
@@ -195,24 +203,25 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
     Replay(std::move(*replay.mutable_reply()), verdict.record_id(), FromWire(replay.expires_at()),
            replay.labels());
   } else {
-    Grant(*answer);
+    Grant(*std::move(answer));
   }
 }
 
-void Admission::Grant(const ReserveAnswer& answer) {
+void Admission::Grant(ReserveAnswer answer) {
   const v1::Reserved& reserved = answer.response.reserved();
   Reservation::Grant grant;
-  grant.record_key = reserve_request_.record_key();
+  grant.request = reserve_request_;
   grant.reservation_token = reserved.reservation_token();
   grant.lease = operation_->policy.lease;
   grant.max_lease = operation_->policy.max_lease;
   grant.lease_deadline = After(answer.sent, FromWire(reserved.lease_remaining()));
-  auto execution = std::make_shared<LiveExecution>(operation_, reserve_request_, answer.response,
-                                                   operation_->reservations.Hold(std::move(grant)));
+  auto execution =
+      std::make_shared<LiveExecution>(operation_, reserve_request_, std::move(answer.response),
+                                      operation_->reservations.Hold(std::move(grant)));
   WatchForLoss(*execution);
-  if (reserved.reservation_token() == cleared_token_) {
+  if (execution->grant().reservation_token() == cleared_token_) {
     Start(std::move(execution));
-  } else if (operation_->options.ledger != nullptr && reserved.attempt() > 1) {
+  } else if (operation_->options.ledger != nullptr && execution->attempt() > 1) {
     ConsultLedger(execution);
   } else {
     Recover(std::move(execution));
@@ -255,7 +264,7 @@ void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const 
                                         : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
                                     [] {});
   if (execution->grant().recovering() && operation_->unknown_outcomes != nullptr) {
-    operation_->unknown_outcomes->Add(operation_, reserve_request_);
+    operation_->unknown_outcomes->Add(operation_, *reserve_request_);
   }
   Refuse(why, execution->record_id());
 }
@@ -284,7 +293,7 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
            execution->grant().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
     if (operation_->unknown_outcomes != nullptr) {
-      operation_->unknown_outcomes->Add(operation_, reserve_request_);
+      operation_->unknown_outcomes->Add(operation_, *reserve_request_);
     }
     Refuse(open->why, execution->record_id());
   } else {

@@ -54,8 +54,8 @@ class Admission final : public std::enable_shared_from_this<Admission> {
 
   // For Admit() alone.
   Admission(PassKey<Admission> key, std::shared_ptr<const GuardedOperation> operation,
-            v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
-            const google::protobuf::Message* request);
+            std::shared_ptr<const v1::ReserveRequest> reserve_request, Scheduler::Time deadline,
+            Done done, const google::protobuf::Message* request);
 
  private:
   using Labels = google::protobuf::Map<std::string, std::string>;
@@ -64,7 +64,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // Calls the hook and ends the span, once.
   void ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer, const absl::Status& why);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
-  void Grant(const ReserveAnswer& answer);
+  void Grant(ReserveAnswer answer);
   // The commit of an earlier attempt decides before anything else does.
   void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
   // The operation is done: `reply` is recorded, and this caller gets it.
@@ -85,7 +85,8 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;
-  const v1::ReserveRequest reserve_request_;
+  // Shared by the call for the reservation and by the execution under it.
+  const std::shared_ptr<const v1::ReserveRequest> reserve_request_;
   const Scheduler::Time deadline_;
   const Done done_;
   const google::protobuf::Message* const request_;

@@ -18,18 +18,16 @@
 namespace idempotency::internal {
 
 LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
-                             const v1::ReserveRequest& reserve_request,
-                             const v1::ReserveResponse& grant,
-                             std::shared_ptr<Reservation> reservation)
+                             std::shared_ptr<const v1::ReserveRequest> reserve_request,
+                             v1::ReserveResponse grant, std::shared_ptr<Reservation> reservation)
     : operation_(std::move(operation)),
-      reserve_request_(reserve_request),
-      grant_(grant.reserved()),
-      record_id_(grant.record_id()),
-      labels_(grant_.labels().begin(), grant_.labels().end()),
+      reserve_request_(std::move(reserve_request)),
+      grant_(std::move(grant)),
+      labels_(grant_.reserved().labels().begin(), grant_.reserved().labels().end()),
       reservation_(std::move(reservation)),
       reply_type_(operation_->reply_type) {}
 
-absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
+absl::Time LiveExecution::expires_at() const { return FromWire(grant().expires_at()); }
 
 void LiveExecution::RepliesWith(const google::protobuf::Descriptor& type) {
   MutexLock lock(mutex_);
@@ -43,7 +41,7 @@ ReplyType LiveExecution::reply_type() const {
 
 void LiveExecution::SetReference(std::string_view type, std::string_view id) {
   if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
-    operation_->log->Error(LogEvent::kInvalidReference, operation_->name, ": record ", record_id_,
+    operation_->log->Error(LogEvent::kInvalidReference, operation_->name, ": record ", record_id(),
                            ": a reference must be UTF-8 of at most ", limits::kMaxReferenceBytes,
                            " bytes: not kept");
     return;
@@ -97,10 +95,10 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   if (LedgerCommitPermit permit = MayCommit(); !permit.why_not.ok()) return permit.why_not;
   LedgerRow row;
   row.log = operation_->log;
-  row.record_key = FromProto(reserve_request_.record_key());
+  row.record_key = FromProto(reserve_request_->record_key());
   row.record_id = RecordIdFor(row.record_key);
   std::vector<Fingerprint> fingerprints;
-  for (const v1::Fingerprint& sent : reserve_request_.fingerprints()) {
+  for (const v1::Fingerprint& sent : reserve_request_->fingerprints()) {
     fingerprints.push_back(FromProto(sent));
   }
   row.fingerprints = EncodeFingerprints(fingerprints);
@@ -108,8 +106,9 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   row.reply = EncodeReply(reply.reply());
   // Both times are the store's, so that no other clock shortens it. The record may live longer
   // than under the present policy.
-  const absl::Duration record_life =
-      grant_.has_created_at() ? expires_at() - FromWire(grant_.created_at()) : absl::ZeroDuration();
+  const absl::Duration record_life = grant().has_created_at()
+                                         ? expires_at() - FromWire(grant().created_at())
+                                         : absl::ZeroDuration();
   row.life = 2 * std::max(record_life, operation_->policy.retention);
   return row;
 }
@@ -140,8 +139,8 @@ ParentOperation& LiveExecution::AsParent() const {
     const GuardOptions& options = operation_->options;
     parent_ = ParentOperation::Make(
         {options.downstream_secret.empty() ? options.name_space : options.downstream_secret,
-         FromProto(reserve_request_.record_key()), Uuid::Parse(record_id_).value_or(RecordId()),
-         grant_.has_created_at() ? FromWire(grant_.created_at()) : absl::InfinitePast(),
+         FromProto(reserve_request_->record_key()), Uuid::Parse(record_id()).value_or(RecordId()),
+         grant().has_created_at() ? FromWire(grant().created_at()) : absl::InfinitePast(),
          expires_at(), MayBeLost()});
   });
   return *parent_;

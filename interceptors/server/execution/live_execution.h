@@ -26,15 +26,15 @@ class LiveExecution final : public Execution {
  public:
   // `reserve_request` is the request for the reservation, `grant` its answer.
   LiveExecution(std::shared_ptr<const GuardedOperation> operation,
-                const v1::ReserveRequest& reserve_request, const v1::ReserveResponse& grant,
-                std::shared_ptr<Reservation> reservation);
+                std::shared_ptr<const v1::ReserveRequest> reserve_request,
+                v1::ReserveResponse grant, std::shared_ptr<Reservation> reservation);
 
   const GuardedOperation& operation() const { return *operation_; }
   const std::shared_ptr<const GuardedOperation>& shared_operation() const { return operation_; }
   const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
   // The request for the reservation: key, fingerprints, parent, labels.
-  const v1::ReserveRequest& reserve_request() const { return reserve_request_; }
-  const v1::Reserved& grant() const { return grant_; }
+  const v1::ReserveRequest& reserve_request() const { return *reserve_request_; }
+  const v1::Reserved& grant() const { return grant_.reserved(); }
   // When the record expires, as known at its reservation.
   absl::Time expires_at() const;
   bool no_effect() const { return no_effect_.load(std::memory_order_acquire); }
@@ -44,13 +44,13 @@ class LiveExecution final : public Execution {
   void RepliesWith(const google::protobuf::Descriptor& type);
   ReplyType reply_type() const;
 
-  std::uint32_t attempt() const override { return grant_.attempt(); }
-  bool certainly_first() const override { return attempt() == 1 && !reserve_request_.relaxed(); }
+  std::uint32_t attempt() const override { return grant().attempt(); }
+  bool certainly_first() const override { return attempt() == 1 && !reserve_request_->relaxed(); }
   // A crash of the store may remove the record: another attempt 1 may have run, or be running.
-  bool MayBeLost() const { return attempt() == 1 && reserve_request_.relaxed(); }
-  const std::string& record_id() const override { return record_id_; }
+  bool MayBeLost() const { return attempt() == 1 && reserve_request_->relaxed(); }
+  const std::string& record_id() const override { return grant_.record_id(); }
   bool lost() const override { return reservation_->lost(); }
-  const std::string& checkpoint() const override { return grant_.checkpoint(); }
+  const std::string& checkpoint() const override { return grant().checkpoint(); }
   const std::map<std::string, std::string>& labels() const override { return labels_; }
   absl::Status Checkpoint(std::string_view progress) override;
   void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;
@@ -74,9 +74,8 @@ class LiveExecution final : public Execution {
   ParentOperation& AsParent() const;
 
   const std::shared_ptr<const GuardedOperation> operation_;
-  const v1::ReserveRequest reserve_request_;
-  const v1::Reserved grant_;
-  const std::string record_id_;
+  const std::shared_ptr<const v1::ReserveRequest> reserve_request_;
+  const v1::ReserveResponse grant_;
   const std::map<std::string, std::string> labels_;
   const std::shared_ptr<Reservation> reservation_;
   std::atomic<bool> no_effect_{false};

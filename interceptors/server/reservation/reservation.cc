@@ -158,7 +158,7 @@ void Reservation::ScheduleBeat(Time when) {
 
 v1::ExtendRequest Reservation::MakeExtend(absl::Duration lease) const {
   v1::ExtendRequest request;
-  *request.mutable_record_key() = grant_.record_key;
+  *request.mutable_record_key() = grant_.request->record_key();
   request.set_reservation_token(grant_.reservation_token);
   *request.mutable_lease() = ToWire(lease);
   return request;
@@ -246,13 +246,19 @@ void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
       });
 }
 
+std::shared_ptr<const v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) const {
+  const auto request = std::make_shared<v1::CompleteRequest>();
+  *request->mutable_record_key() = grant_.request->record_key();
+  request->set_reservation_token(grant_.reservation_token);
+  *request->mutable_reply() = std::move(reply);
+  return request;
+}
+
 void Reservation::Complete(v1::Reply reply, Completed done) {
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kCompleting;
-    *complete_.mutable_record_key() = grant_.record_key;
-    complete_.set_reservation_token(grant_.reservation_token);
-    *complete_.mutable_reply() = std::move(reply);
+    complete_ = MakeComplete(std::move(reply));
     completed_ = std::move(done);
     if (beats_over_) {
       ScheduleBeat(After(context_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
@@ -265,14 +271,14 @@ void Reservation::Complete(v1::Reply reply, Completed done) {
 }
 
 void Reservation::TryComplete() {
-  v1::CompleteRequest request;
+  std::shared_ptr<const v1::CompleteRequest> request;
   {
     MutexLock lock(mutex_);
     if (phase_ != Phase::kCompleting) return;
     request = complete_;
   }
   context_.connection.Complete(
-      request, After(context_.scheduler.Now(), kTryTimeout),
+      *request, After(context_.scheduler.Now(), kTryTimeout),
       [self = shared_from_this()](auto answer) { self->OnCompleted(std::move(answer)); });
 }
 
@@ -302,11 +308,11 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
 
 void Reservation::DropContent(const absl::Status& refusal) {
   context_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
-                      ReplyBytes(complete_.reply()), " bytes (",
+                      ReplyBytes(complete_->reply()), " bytes (",
                       absl::StatusCodeToString(refusal.code()),
                       "): it is recorded without its content");
   content_dropped_ = true;
-  *complete_.mutable_reply() = WithoutContent(complete_.reply());
+  complete_ = MakeComplete(WithoutContent(complete_->reply()));
 }
 
 void Reservation::FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome) {
@@ -324,7 +330,7 @@ void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Releas
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kReleasing;
-    *release_.mutable_record_key() = grant_.record_key;
+    *release_.mutable_record_key() = grant_.request->record_key();
     release_.set_reservation_token(grant_.reservation_token);
     release_.set_reason(std::move(reason));
     release_.set_outcome(outcome);

@@ -40,7 +40,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   using Lost = std::function<void()>;
 
   struct Grant {
-    v1::RecordKey record_key;
+    // The request that it answers.
+    std::shared_ptr<const v1::ReserveRequest> request;
     std::string reservation_token;
     absl::Duration lease;
     // By the guard's own clock, counted from before Reserve was sent.
@@ -118,6 +119,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void ScheduleBeat(Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
   v1::ExtendRequest MakeExtend(absl::Duration lease) const;
+  std::shared_ptr<const v1::CompleteRequest> MakeComplete(v1::Reply reply) const;
 
   // Checks the lease again at its deadline.
   void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -160,7 +162,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Made with the first checkpoint.
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
-  v1::CompleteRequest complete_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const v1::CompleteRequest> complete_ ABSL_GUARDED_BY(mutex_);
   bool content_dropped_ ABSL_GUARDED_BY(mutex_) = false;
   Completed completed_ ABSL_GUARDED_BY(mutex_);
   v1::ReleaseRequest release_ ABSL_GUARDED_BY(mutex_);

@@ -66,10 +66,11 @@ ReservationClient::~ReservationClient() {
   connection_.Close();
 }
 
-void ReservationClient::Request(v1::ReserveRequest request, absl::Duration max_wait,
-                                Scheduler::Time deadline, ReserveCall::Done done) {
+void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> request,
+                                absl::Duration max_wait, Scheduler::Time deadline,
+                                ReserveCall::Done done) {
   if (!closed()) {
-    const auto known = connection_.FindReplay(request);
+    const auto known = connection_.FindReplay(*request);
     if (known != nullptr) return done(ReserveAnswer{known->response, Now()});
   }
   std::shared_ptr<ReserveCall> asked;
@@ -84,11 +85,10 @@ void ReservationClient::Request(v1::ReserveRequest request, absl::Duration max_w
   done(ReserveAnswer{InFlightHere(), Now()});
 }
 
-std::shared_ptr<ReserveCall> ReservationClient::Admit(v1::ReserveRequest& request,
-                                                      absl::Duration max_wait,
-                                                      Scheduler::Time deadline,
-                                                      ReserveCall::Done& done) {
-  const std::size_t key = HashOf(request.record_key());
+std::shared_ptr<ReserveCall> ReservationClient::Admit(
+    const std::shared_ptr<const v1::ReserveRequest>& request, absl::Duration max_wait,
+    Scheduler::Time deadline, ReserveCall::Done& done) {
+  const std::size_t key = HashOf(request->record_key());
   std::size_t& of_key = of_key_[key];
   if (of_key >= limits_.of_a_key) return nullptr;
   ++of_key;
@@ -97,7 +97,7 @@ std::shared_ptr<ReserveCall> ReservationClient::Admit(v1::ReserveRequest& reques
   if (waits) ++waits_;
   const RequestId id = ++last_id_;
   auto asked =
-      ReserveCall::Make(context_, std::move(request), max_wait, deadline,
+      ReserveCall::Make(context_, request, max_wait, deadline,
                         [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) {
                           Forget(id);
                           done(std::move(answer));

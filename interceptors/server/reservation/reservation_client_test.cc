@@ -32,17 +32,19 @@ using Operation = FakeConnection::Operation;
 
 constexpr auto kLong = std::chrono::seconds(20);
 
-v1::ReserveRequest RequestFor(const std::string& key) {
+using SharedRequest = std::shared_ptr<const v1::ReserveRequest>;
+
+SharedRequest RequestFor(const std::string& key) {
   v1::ReserveRequest request = SampleReserveRequest(key);
   *request.mutable_lease() = ToWire(absl::Milliseconds(30));
-  return request;
+  return std::make_shared<const v1::ReserveRequest>(std::move(request));
 }
 
-Reservation::Grant GrantOf(const v1::ReserveRequest& request, const ReserveAnswer& answer) {
+Reservation::Grant GrantOf(const SharedRequest& request, const ReserveAnswer& answer) {
   Reservation::Grant grant;
-  grant.record_key = request.record_key();
+  grant.request = request;
   grant.reservation_token = answer.response.reserved().reservation_token();
-  grant.lease = FromWire(request.lease());
+  grant.lease = FromWire(request->lease());
   grant.lease_deadline = answer.sent + absl::ToChronoNanoseconds(grant.lease);
   return grant;
 }
@@ -119,8 +121,7 @@ TEST(ReservationClientTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
   auto reservations = std::make_unique<ReservationClient>(ConnectionTo(store), absl::Seconds(10),
                                                           absl::Seconds(10));
   std::promise<void> refused;
-  reservations->Request(SampleReserveRequest("a"), absl::ZeroDuration(),
-                        reservations->Now() + kLong,
+  reservations->Request(RequestFor("a"), absl::ZeroDuration(), reservations->Now() + kLong,
                         [&](const absl::StatusOr<ReserveAnswer>& answer) {
                           EXPECT_FALSE(answer.ok());
                           refused.set_value();
@@ -224,13 +225,13 @@ TEST(ReservationClientTest, CachedRepliesNeedNoStoreAndAreNotReturnedOnceClosed)
   replay.mutable_replay()->mutable_completed_at()->set_seconds(absl::ToUnixSeconds(now));
   replay.mutable_replay()->mutable_expires_at()->set_seconds(
       absl::ToUnixSeconds(now + absl::Hours(1)));
-  cache->Keep(std::make_shared<const ReplayCache::Answer>(ReplayCache::Answer{
-                  std::make_shared<const ReservedRequest>(request.record_key(),
-                                                          request.fingerprints()),
-                  replay}),
-              cache->Now());
+  cache->Keep(
+      std::make_shared<const ReplayCache::Answer>(ReplayCache::Answer{
+          std::make_shared<const ReservedRequest>(request->record_key(), request->fingerprints()),
+          replay}),
+      cache->Now());
   std::vector<absl::StatusOr<ReserveAnswer>> answers;
-  const auto ask = [&](const v1::ReserveRequest& asked) {
+  const auto ask = [&](const SharedRequest& asked) {
     reservations.Request(asked, absl::ZeroDuration(), reservations.Now() + kLong,
                          [&](auto answer) { answers.push_back(std::move(answer)); });
   };

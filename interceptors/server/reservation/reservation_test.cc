@@ -32,7 +32,7 @@ class ReservationTest : public testing::Test {
     v1::ReserveRequest request = SampleReserveRequest();
     request.set_request_token(Uuid::Random().ToString());
     *request.mutable_lease() = ToWire(absl::Seconds(30));
-    grant_.record_key = request.record_key();
+    grant_.request = std::make_shared<const v1::ReserveRequest>(request);
     grant_.lease = absl::Seconds(30);
     grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(30);
     store_.Reserve(request, Connection::Deadline::max(),
@@ -616,7 +616,7 @@ TEST(RecordingTimersTest, EndingCancelsNoOtherTask) {
   store.Fail(Operation::kExtend, Away(), 1000);
   const auto hold = [&](absl::Duration lease) {
     Reservation::Grant grant;
-    grant.record_key = SampleReserveRequest().record_key();
+    grant.request = std::make_shared<const v1::ReserveRequest>(SampleReserveRequest());
     grant.reservation_token = Uuid::Random().ToString();
     grant.lease = lease;
     grant.lease_deadline = scheduler.Now() + absl::ToChronoNanoseconds(lease);

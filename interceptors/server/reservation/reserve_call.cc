@@ -43,11 +43,18 @@ absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   return MakeError(Reason::kStoreUnavailable, message, std::move(details));
 }
 
-// The request that every try sends.
-v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
-  if (request.request_token().empty()) request.set_request_token(Uuid::Random().ToString());
-  if (max_wait > absl::ZeroDuration()) *request.mutable_max_wait() = ToWire(max_wait);
-  return request;
+using SharedRequest = std::shared_ptr<const v1::ReserveRequest>;
+
+// The request that every try sends: nearly always the given one.
+SharedRequest Asked(SharedRequest request, absl::Duration max_wait) {
+  if (!request->request_token().empty() && FromWire(request->max_wait()) == max_wait) {
+    return request;
+  }
+  const auto asked = std::make_shared<v1::ReserveRequest>(*request);
+  if (asked->request_token().empty()) asked->set_request_token(Uuid::Random().ToString());
+  asked->clear_max_wait();
+  if (max_wait > absl::ZeroDuration()) *asked->mutable_max_wait() = ToWire(max_wait);
+  return asked;
 }
 
 // The status for the guard's caller. The service's own refusals are passed on. A refusal of the
@@ -70,26 +77,25 @@ absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
 
 }  // namespace
 
-std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context, v1::ReserveRequest request,
+std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context, SharedRequest request,
                                                absl::Duration max_wait, Time deadline, Done done) {
   return std::make_shared<ReserveCall>(PassKey<ReserveCall>(), std::move(context),
                                        std::move(request), max_wait, deadline, std::move(done));
 }
 
-ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, StoreContext context,
-                         v1::ReserveRequest request, absl::Duration max_wait, Time deadline,
-                         Done done)
+ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, StoreContext context, SharedRequest request,
+                         absl::Duration max_wait, Time deadline, Done done)
     : context_(std::move(context)),
       wait_until_(After(context_.scheduler.Now(), max_wait)),
       deadline_(deadline),
-      pursue_until_(After(deadline, std::max(FromWire(request.lease()), kMinPursuit))),
+      pursue_until_(After(deadline, std::max(FromWire(request->lease()), kMinPursuit))),
       request_(Asked(std::move(request), max_wait)),
       hold_(context_.requests->Begin()),
       backoff_(kFirstRepeat, kLongestRepeat),
       done_(std::move(done)) {}
 
 void ReserveCall::Start() {
-  Send(request_, deadline_);
+  Send(*request_, deadline_);
   MutexLock lock(mutex_);
   // Answered at once, as by a closed connection: there is nothing to watch.
   if (done_ == nullptr) return;
@@ -103,7 +109,7 @@ void ReserveCall::Abandon(const absl::Status& status) { Finish(status); }
 
 void ReserveCall::SendAgain() {
   const Time sent = context_.scheduler.Now();
-  v1::ReserveRequest request = request_;
+  v1::ReserveRequest request = *request_;
   Time deadline = deadline_;
   {
     MutexLock lock(mutex_);
@@ -136,7 +142,7 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
     if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
       context_.log->Warn(LogEvent::kLateGrant,
                          "a grant arrived after its lease had expired; reserving again (lease ",
-                         absl::FormatDuration(FromWire(request_.lease())), ")");
+                         absl::FormatDuration(FromWire(request_->lease())), ")");
       return;
     }
   }
@@ -175,7 +181,7 @@ void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
 
 void ReserveCall::ReleaseGrant(Time sent, const v1::Reserved& grant) {
   Reservation::Grant held;
-  held.record_key = request_.record_key();
+  held.request = request_;
   held.reservation_token = grant.reservation_token();
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
   Reservation::Make(context_, std::move(held), kTryTimeout)

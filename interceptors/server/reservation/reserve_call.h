@@ -46,9 +46,10 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // answer.
   using Done = std::function<void(absl::StatusOr<ReserveAnswer>)>;
 
-  // `request` has everything except max_wait; without a request token it gets a new one. The
-  // caller needs the answer by `deadline`.
-  static std::shared_ptr<ReserveCall> Make(StoreContext context, v1::ReserveRequest request,
+  // `request` has everything, or everything except max_wait; without a request token it gets a
+  // new one. The caller needs the answer by `deadline`.
+  static std::shared_ptr<ReserveCall> Make(StoreContext context,
+                                           std::shared_ptr<const v1::ReserveRequest> request,
                                            absl::Duration max_wait, Time deadline, Done done);
 
   void Start();
@@ -57,8 +58,9 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   void Abandon(const absl::Status& status);
 
   // For Make() alone.
-  ReserveCall(PassKey<ReserveCall> key, StoreContext context, v1::ReserveRequest request,
-              absl::Duration max_wait, Time deadline, Done done);
+  ReserveCall(PassKey<ReserveCall> key, StoreContext context,
+              std::shared_ptr<const v1::ReserveRequest> request, absl::Duration max_wait,
+              Time deadline, Done done);
 
  private:
   // `request` is only read.
@@ -78,7 +80,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   const Time pursue_until_;
 
   // The request of the first try.
-  const v1::ReserveRequest request_;
+  const std::shared_ptr<const v1::ReserveRequest> request_;
   Mutex mutex_;
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
   // Set once it is pursued without a waiting caller.

@@ -33,13 +33,14 @@ class ReserveCallTest : public testing::Test {
     request.set_recover(recover);
     request.set_request_token(request_token_);
     *request.mutable_lease() = ToWire(lease_);
-    auto asked = ReserveCall::Make(
-        {store_, scheduler_, requests_, recordings_, pursuits_, log_}, request, max_wait,
-        scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
-        [this](absl::StatusOr<ReserveAnswer> answer) {
-          ++answers_;
-          answer_ = std::move(answer);
-        });
+    auto asked =
+        ReserveCall::Make({store_, scheduler_, requests_, recordings_, pursuits_, log_},
+                          std::make_shared<const v1::ReserveRequest>(request), max_wait,
+                          scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
+                          [this](absl::StatusOr<ReserveAnswer> answer) {
+                            ++answers_;
+                            answer_ = std::move(answer);
+                          });
     asked->Start();
     return asked;
   }
