@@ -115,15 +115,18 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
 void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
                       v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
                       const google::protobuf::Message* request) {
-  Apply(*operation, reserve_request);
+  // The store's answer, if it is known: then the terms of a new reservation are not needed.
+  const auto known = operation->reservations.FindReplay(reserve_request);
+  if (known == nullptr) Apply(*operation, reserve_request);
   const auto admission = std::make_shared<Admission>(
       PassKey<Admission>(), std::move(operation),
       std::make_shared<const v1::ReserveRequest>(std::move(reserve_request)), deadline,
       std::move(done), request);
+  if (known != nullptr) return admission->ReplayKnown(known->response);
   // Checks the caller's data in the request: a request that the service would refuse must not
   // be sent, above all not together with the requests of other callers.
   if (const absl::Status valid = ValidateRequest(*admission->reserve_request_); !valid.ok()) {
-    admission->ReportVerdict(valid, valid);
+    admission->ReportVerdict(v1::ReserveResponse::default_instance(), valid);
     admission->Refuse(valid);
     return;
   }
@@ -155,11 +158,8 @@ Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOp
   if (span_.has_value()) span_traceparent_ = span_->traceparent();
 }
 
-void Admission::ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer,
-                              const absl::Status& why) {
+void Admission::ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& why) {
   if (std::exchange(reported_, true)) return;
-  const v1::ReserveResponse& verdict =
-      answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
   if (span_.has_value()) {
     span_->Set("idempotency.record_id", verdict.record_id());
     span_->Set("idempotency.attempt", static_cast<std::int64_t>(AttemptOf(verdict)));
@@ -181,13 +181,13 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
   if (!answer.ok()) {
     const bool no_verdict =
         KindOfAnswer(answer.status()) == AnswerKind::kNone && !operation_->reservations.closed();
-    ReportVerdict(answer, answer.status());
+    ReportVerdict(v1::ReserveResponse::default_instance(), answer.status());
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
   v1::ReserveResponse& verdict = answer->response;
   const absl::Status rejection = RejectionFor(verdict);
-  ReportVerdict(answer, rejection);
+  ReportVerdict(verdict, rejection);
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id identifies it; the key must not be logged.
@@ -205,6 +205,12 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
   } else {
     Grant(*std::move(answer));
   }
+}
+
+void Admission::ReplayKnown(const v1::ReserveResponse& verdict) {
+  const v1::Replay& replay = verdict.replay();
+  ReportVerdict(verdict, absl::OkStatus());
+  Replay(replay.reply(), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
 }
 
 void Admission::Grant(ReserveAnswer answer) {

@@ -61,9 +61,11 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   using Labels = google::protobuf::Map<std::string, std::string>;
 
   void Request(absl::Duration max_wait, Scheduler::Time deadline);
-  // Calls the hook and ends the span, once.
-  void ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer, const absl::Status& why);
+  // Calls the hook and ends the span, once. Without a verdict it is empty.
+  void ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& why);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
+  // `verdict` is a replay from the cache.
+  void ReplayKnown(const v1::ReserveResponse& verdict);
   void Grant(ReserveAnswer answer);
   // The commit of an earlier attempt decides before anything else does.
   void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);

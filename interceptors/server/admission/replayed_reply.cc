@@ -27,11 +27,11 @@ std::string_view ContentName(v1::ReplyContent content) {
   }
 }
 
-void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
-  for (const auto& [key, value] : entries) {
+void AddTrailers(MetadataEntries entries, v1::Reply& reply) {
+  for (auto& [key, value] : entries) {
     v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(key);
-    entry.set_value(value);
+    entry.set_key(std::move(key));
+    entry.set_value(std::move(value));
   }
 }
 

@@ -66,13 +66,14 @@ ReservationClient::~ReservationClient() {
   connection_.Close();
 }
 
+std::shared_ptr<const ReplayCache::Answer> ReservationClient::FindReplay(
+    const v1::ReserveRequest& request) {
+  return closed() ? nullptr : connection_.FindReplay(request);
+}
+
 void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> request,
                                 absl::Duration max_wait, Scheduler::Time deadline,
                                 ReserveCall::Done done) {
-  if (!closed()) {
-    const auto known = connection_.FindReplay(*request);
-    if (known != nullptr) return done(ReserveAnswer{known->response, Now()});
-  }
   std::shared_ptr<ReserveCall> asked;
   bool closed = false;
   {

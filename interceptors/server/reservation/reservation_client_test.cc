@@ -230,22 +230,17 @@ TEST(ReservationClientTest, CachedRepliesNeedNoStoreAndAreNotReturnedOnceClosed)
           std::make_shared<const ReservedRequest>(request->record_key(), request->fingerprints()),
           replay}),
       cache->Now());
-  std::vector<absl::StatusOr<ReserveAnswer>> answers;
-  const auto ask = [&](const SharedRequest& asked) {
-    reservations.Request(asked, absl::ZeroDuration(), reservations.Now() + kLong,
-                         [&](auto answer) { answers.push_back(std::move(answer)); });
-  };
-  ask(request);
-  ASSERT_EQ(answers.size(), 1u);
-  ASSERT_TRUE(answers[0].ok()) << answers[0].status();
-  EXPECT_EQ(answers[0]->response.replay().reply().body(), "body");
+  const auto known = reservations.FindReplay(*request);
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(known->response.replay().reply().body(), "body");
+  EXPECT_EQ(reservations.FindReplay(*RequestFor("other")), nullptr);
   EXPECT_EQ(store.calls(Operation::kReserve), 0);
-  ask(RequestFor("other"));
-  EXPECT_EQ(store.calls(Operation::kReserve), 1);
   reservations.Close();
-  ask(request);
-  ASSERT_EQ(answers.size(), 3u);
-  EXPECT_EQ(ReasonOf(answers[2].status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(reservations.FindReplay(*request), nullptr);
+  absl::Status answered;
+  reservations.Request(request, absl::ZeroDuration(), reservations.Now() + kLong,
+                       [&](const auto& answer) { answered = answer.status(); });
+  EXPECT_EQ(ReasonOf(answered), Reason::kStoreUnavailable);
 }
 
 TEST(ReservationClientTest, CallersThatWaitWhenTheGuardIsDestroyedGetTheReason) {
