@@ -1,8 +1,11 @@
 #include "grpc_idempotency/uuid.h"
 
 #include <openssl/rand.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdlib>
 
 namespace idempotency {
@@ -31,10 +34,37 @@ constexpr std::array<std::int8_t, 256> kHexValues = HexValues();
 
 int HexValue(char c) { return kHexValues[static_cast<std::uint8_t>(c)]; }
 
+// How often this process is a child of the one that drew its bytes.
+std::atomic<std::uint32_t> forks{0};
+
+// Random bytes of OpenSSL for several UUIDs: a request costs far more than the bytes that it
+// returns. After a fork() the child draws its own. Thread-compatible: one for each thread.
+class RandomBlock {
+ public:
+  Uuid::Bytes Next() {
+    if (next_ == block_.size() || forks_ != forks.load(std::memory_order_relaxed)) Draw();
+    return block_[next_++];
+  }
+
+ private:
+  void Draw() {
+    // Before there are bytes that a child could inherit.
+    static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+    if (registered != 0) std::abort();
+    forks_ = forks.load(std::memory_order_relaxed);
+    next_ = 0;
+    if (RAND_bytes(block_.front().data(), static_cast<int>(sizeof(block_))) != 1) std::abort();
+  }
+
+  std::array<Uuid::Bytes, 16> block_;
+  std::size_t next_ = block_.size();
+  std::uint32_t forks_ = 0;
+};
+
 Uuid::Bytes RandomBytes() {
-  Uuid::Bytes bytes;
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) std::abort();
-  return bytes;
+  thread_local RandomBlock block;
+  return block.Next();
 }
 
 void SetVersion(int version, Uuid::Bytes& bytes) {

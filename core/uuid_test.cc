@@ -1,8 +1,13 @@
 #include "grpc_idempotency/uuid.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "absl/hash/hash_testing.h"
 
@@ -45,6 +50,42 @@ TEST(UuidTest, RandomIsVersion4AndNeverTheSame) {
     EXPECT_TRUE(seen.insert(uuid).second);
     EXPECT_FALSE(uuid.TimeOrderedAt().has_value());
   }
+}
+
+TEST(UuidTest, ThreadsNeverDrawTheSame) {
+  constexpr std::size_t kThreads = 4;
+  std::array<std::vector<Uuid>, kThreads> drawn;
+  std::vector<std::thread> threads;
+  for (std::vector<Uuid>& own : drawn) {
+    threads.emplace_back([&own] {
+      for (int i = 0; i < 100; ++i) own.push_back(Uuid::Random());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<Uuid> seen;
+  for (const std::vector<Uuid>& own : drawn) seen.insert(own.begin(), own.end());
+  EXPECT_EQ(seen.size(), kThreads * 100);
+}
+
+// The child inherits the memory from which its parent draws.
+TEST(UuidTest, AChildNeverDrawsWhatItsParentDraws) {
+  Uuid::Random();
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Uuid::Bytes bytes = Uuid::Random().bytes();
+    _exit(write(ends[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) ? 0 : 1);
+  }
+  Uuid::Bytes bytes{};
+  EXPECT_EQ(read(ends[0], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  close(ends[0]);
+  close(ends[1]);
+  for (int i = 0; i < 100; ++i) EXPECT_NE(Uuid::Random(), Uuid(bytes));
 }
 
 TEST(UuidTest, TimeOrderedContainsItsTime) {
