@@ -83,9 +83,8 @@ bool AreTexts(const v1::RecordKey& key) {
 }
 
 bool AreTexts(const google::protobuf::Map<std::string, std::string>& labels) {
-  return std::all_of(labels.begin(), labels.end(), [](const auto& label) {
-    return IsUtf8(label.first) && IsUtf8(label.second);
-  });
+  return std::all_of(labels.begin(), labels.end(),
+                     [](const auto& label) { return IsUtf8(label.first) && IsUtf8(label.second); });
 }
 
 bool AreTexts(const google::protobuf::RepeatedPtrField<v1::MetadataEntry>& metadata) {

@@ -72,8 +72,7 @@ TEST(MessageTextsTest, NamesTheFieldWhoseTextIsNotUtf8) {
          operation.mutable_complete()->mutable_reply()->add_trailing_metadata()->set_key("good");
          operation.mutable_complete()->mutable_reply()->add_trailing_metadata()->set_key(bad);
        }},
-      {"reason",
-       [](auto& operation, auto& bad) { operation.mutable_release()->set_reason(bad); }},
+      {"reason", [](auto& operation, auto& bad) { operation.mutable_release()->set_reason(bad); }},
       {"record_id",
        [](auto& operation, auto& bad) { operation.mutable_get()->set_record_id(bad); }},
   };

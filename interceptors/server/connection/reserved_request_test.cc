@@ -31,9 +31,10 @@ ReservedRequest::Fingerprints Prints(const std::vector<std::pair<int, std::strin
 TEST(ReservedRequestTest, HasItsOwnKeyAndNoOther) {
   // Texts that are equal in a row, empty ones, and those that look like a length.
   const std::vector<v1::RecordKey> keys = {
-      Key("n", "s", "o", "k"), Key("ns", "", "o", "k"),      Key("", "ns", "o", "k"),
-      Key("n", "", "so", "k"), Key("n", "s", "o", "kk"),     Key("", "", "", "nsok"),
-      Key("", "", "", ""),     Key(std::string(4, '\0'), "", "", "")};
+      Key("n", "s", "o", "k"),  Key("ns", "", "o", "k"),
+      Key("", "ns", "o", "k"),  Key("n", "", "so", "k"),
+      Key("n", "s", "o", "kk"), Key("", "", "", "nsok"),
+      Key("", "", "", ""),      Key(std::string(4, '\0'), "", "", "")};
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const ReservedRequest request(keys[i], Prints({{1, "digest"}}));
     EXPECT_EQ(request.hash(), ReservedRequest::HashOf(keys[i]));
