@@ -12,7 +12,7 @@ using google::protobuf::Timestamp;
 std::size_t MemoryOf(const std::string& text) {
   static const std::size_t within = std::string().capacity();
   if (text.empty()) return 0;
-  return sizeof(text) + (text.capacity() > within ? text.capacity() + 1 : 0);
+  return sizeof(std::string) + (text.capacity() > within ? text.capacity() + 1 : 0);
 }
 
 std::size_t MemoryOf(const v1::MetadataEntry& entry) {

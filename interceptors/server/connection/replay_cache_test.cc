@@ -509,7 +509,7 @@ TEST_F(ReplayCacheTest, ThreadsSeeOnlyWholeAnswersOfTheirOwnKey) {
         const std::string key = absl::StrCat("order-", (i * 7 + t * 13) % kKeys);
         TestAnswer answer = Replay(8 * 1024);
         answer.response.set_record_id(key);
-        if (i % 3 != 0) KeepIn(cache_, Key(key), std::move(answer), cache_.Now());
+        if (i % 3 != 0) KeepIn(cache_, Key(key), answer, cache_.Now());
         const auto found = cache_.FindReplay(Key(key), Prints({{1, 'a'}}));
         if (found != nullptr) {
           ASSERT_EQ(found->response.record_id(), key);
