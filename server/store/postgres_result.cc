@@ -1,17 +1,15 @@
 #include "server/store/postgres_result.h"
 
-#include <algorithm>
 #include <exception>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/civil_time.h"
 #include "postgres/libpqxx.h"
 
 #include "core/absl_view.h"
+#include "core/hex.h"
 
 namespace idempotency::internal {
 namespace {
@@ -70,9 +68,17 @@ std::string ByteaIn(std::string_view text) {
   constexpr std::string_view kPrefix = "\\x";
   if (text.substr(0, kPrefix.size()) != kPrefix) return {};
   text.remove_prefix(kPrefix.size());
-  const auto is_digit = [](unsigned char c) { return absl::ascii_isxdigit(c); };
-  if (text.size() % 2 != 0 || !std::all_of(text.begin(), text.end(), is_digit)) return {};
-  return absl::HexStringToBytes(AbslView(text));
+  if (text.size() % 2 != 0) return {};
+  std::string bytes(text.size() / 2, '\0');
+  // A bad digit is negative.
+  int digits = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const int high = HexValue(text[2 * i]);
+    const int low = HexValue(text[2 * i + 1]);
+    digits |= high | low;
+    bytes[i] = static_cast<char>(high * 16 + low);
+  }
+  return digits < 0 ? std::string() : bytes;
 }
 
 }  // namespace
@@ -87,18 +93,20 @@ bool PostgresResult::IsNull(int row, int column) const {
 }
 
 std::string_view PostgresResult::View(int row, int column) const {
-  if (IsNull(row, column)) return {};
   if (pipelined_) {
+    if (row >= rows() || column >= PQnfields(pipelined_.get())) return {};
+    // Of a NULL: "".
     return {PQgetvalue(pipelined_.get(), row, column),
             static_cast<std::size_t>(PQgetlength(pipelined_.get(), row, column))};
   }
+  if (IsNull(row, column)) return {};
   const auto field = FieldAt(result_, row, column);
   return {field.c_str(), field.size()};
 }
 
 std::string PostgresResult::Bytea(int row, int column) const {
-  if (IsNull(row, column)) return {};
   if (pipelined_) return ByteaIn(View(row, column));
+  if (IsNull(row, column)) return {};
   try {
     return ByteaOf(FieldAt(result_, row, column));
   } catch (const std::exception&) {
