@@ -58,6 +58,8 @@ class PostgresArray {
 // escaped, parsed or doubled in size as hex. Thread-compatible.
 class PostgresParameters {
  public:
+  PostgresParameters() { values_.reserve(kUsual); }
+
   void Add(PostgresArray array) { values_.push_back(std::move(array).Encode()); }
   void Add(const Uuid& value);
   void Add(absl::Time value);
@@ -80,6 +82,9 @@ class PostgresParameters {
   std::vector<std::optional<std::string_view>> Nullable() const;
 
  private:
+  // Statements of the store have no more.
+  static constexpr std::size_t kUsual = 32;
+
   std::vector<std::string> values_;
   // The places of NULLs, ascending.
   std::vector<std::size_t> nulls_;

@@ -163,6 +163,7 @@ bool PostgresReserve::SendFirst(const Indices& pending) {
 
 PostgresReserve::Indices PostgresReserve::Insertable(const Indices& pending) const {
   Indices insertable;
+  insertable.reserve(pending.size());
   for (const std::size_t index : pending) {
     if (!batch_.op(index).only_existing) insertable.push_back(index);
   }
