@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
@@ -24,15 +25,15 @@ using internal::Sha256Digest;
 
 namespace {
 
-bool IsNamespaceCharacter(char c) {
+// Functions of types of their own, which std::all_of calls inline.
+constexpr auto kIsNamespaceCharacter = [](char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-}
-
-bool IsVisibleAscii(char c) { return c >= 0x21 && c <= 0x7E; }
+};
+constexpr auto kIsVisibleAscii = [](char c) { return c >= 0x21 && c <= 0x7E; };
 
 absl::Status ValidateNamespace(std::string_view name_space, std::string_view field) {
   if (name_space.empty() || name_space.size() > limits::kMaxNamespaceBytes ||
-      !std::all_of(name_space.begin(), name_space.end(), IsNamespaceCharacter)) {
+      !std::all_of(name_space.begin(), name_space.end(), kIsNamespaceCharacter)) {
     return InvalidField(absl::StrCat(AbslView(field), ".namespace"),
                         absl::StrCat("must be 1-", limits::kMaxNamespaceBytes,
                                      " characters of a-z, 0-9, '.', '_' and '-'"));
@@ -59,7 +60,7 @@ absl::Status BadKey(Reason reason, std::string_view field, std::string_view desc
 
 absl::Status ValidateKey(std::string_view key, std::string_view field) {
   if (key.empty()) return BadKey(Reason::kKeyMissing, field, "an idempotency key is required");
-  if (key.size() > limits::kMaxKeyBytes || !std::all_of(key.begin(), key.end(), IsVisibleAscii)) {
+  if (key.size() > limits::kMaxKeyBytes || !std::all_of(key.begin(), key.end(), kIsVisibleAscii)) {
     return BadKey(Reason::kKeyInvalid, field,
                   absl::StrCat("must be 1-", limits::kMaxKeyBytes, " visible ASCII characters"));
   }
@@ -91,8 +92,10 @@ Sha256Digest HashOf(const RecordKey& key) {
 }  // namespace
 
 std::string NormaliseKey(std::string_view key) {
-  const std::optional<Uuid> uuid = Uuid::Parse(key);
-  return uuid.has_value() ? uuid->ToString() : std::string(key);
+  std::string normal(key);
+  // Uuid::ToString() writes lower case.
+  if (Uuid::Parse(key).has_value()) absl::AsciiStrToLower(&normal);
+  return normal;
 }
 
 absl::Status ValidateRecordKey(const RecordKey& key, std::string_view field) {

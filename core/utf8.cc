@@ -56,6 +56,8 @@ std::size_t CharacterLength(std::string_view text) {
   return length;
 }
 
+bool IsPrintableAscii(std::uint8_t byte) { return byte >= 0x20 && byte < 0x7F; }
+
 bool IsControl(std::string_view character) {
   const std::uint8_t first = ByteAt(character, 0);
   return first < 0x20 || first == 0x7F || (first == 0xC2 && ByteAt(character, 1) < 0xA0);
@@ -76,6 +78,11 @@ bool IsUtf8(std::string_view text) {
 
 bool IsUtf8WithoutControls(std::string_view text) {
   while (!text.empty()) {
+    // Nearly all text.
+    if (IsPrintableAscii(ByteAt(text, 0))) {
+      text.remove_prefix(1);
+      continue;
+    }
     const std::size_t length = CharacterLength(text);
     if (length == 0 || IsControl(text.substr(0, length))) return false;
     text.remove_prefix(length);

@@ -8,7 +8,12 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "core/hex.h"
+
 namespace idempotency {
+
+using internal::HexValue;
+
 namespace {
 
 constexpr std::size_t kTextSize = 36;
@@ -18,21 +23,6 @@ constexpr std::int64_t kMaxMillis = (std::int64_t{1} << 48) - 1;
 constexpr std::array<std::uint8_t, 16> kDigitsAt = {0,  2,  4,  6,  9,  11, 14, 16,
                                                     19, 21, 24, 26, 28, 30, 32, 34};
 constexpr std::array<std::uint8_t, 4> kHyphensAt = {8, 13, 18, 23};
-
-// By character; -1 for anything that is not a hexadecimal digit.
-constexpr std::array<std::int8_t, 256> HexValues() {
-  std::array<std::int8_t, 256> values{};
-  for (std::int8_t& value : values) value = -1;
-  for (int digit = 0; digit < 10; ++digit) values['0' + digit] = static_cast<std::int8_t>(digit);
-  for (int digit = 10; digit < 16; ++digit) {
-    values['a' + digit - 10] = static_cast<std::int8_t>(digit);
-    values['A' + digit - 10] = static_cast<std::int8_t>(digit);
-  }
-  return values;
-}
-constexpr std::array<std::int8_t, 256> kHexValues = HexValues();
-
-int HexValue(char c) { return kHexValues[static_cast<std::uint8_t>(c)]; }
 
 // How often this process is a child of the one that drew its bytes.
 std::atomic<std::uint32_t> forks{0};

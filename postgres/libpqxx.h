@@ -102,6 +102,15 @@ inline void MakeMessagesVerbose(PostgresConnectionBase& connection) {
 #endif
 }
 
+// Sends the definition of a statement. libpqxx 6.4 by itself sends it with the first execution.
+inline void PrepareNow(PostgresConnectionBase& connection, const std::string& name,
+                       const std::string& sql) {
+  connection.prepare(name, sql);
+#if IDEMPOTENCY_LIBPQXX_6
+  connection.prepare_now(name);
+#endif
+}
+
 // A parameter in binary form. Valid as long as `bytes`.
 inline auto BinaryParameter(std::string_view bytes) {
 #if IDEMPOTENCY_LIBPQXX_6

@@ -44,15 +44,8 @@ std::unique_ptr<SocketWatchdog::Watch> PostgresSession::Watch(absl::Duration tim
 
 void PostgresSession::Prepare(const std::string& name, const std::string& sql) {
   if (prepared_.contains(name)) return;
-  connection_.prepare(name, sql);
+  PrepareNow(connection_, name, sql);
   prepared_.insert(name);
-}
-
-void PostgresSession::PrepareNow(const std::string& name, const std::string& sql) {
-  Prepare(name, sql);
-#if IDEMPOTENCY_LIBPQXX_6
-  connection_.prepare_now(name);
-#endif
 }
 
 std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
@@ -74,6 +67,8 @@ std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
 bool PostgresSession::Send(const std::string& name, const std::vector<PipelinedValue>& values) {
   std::vector<const char*> texts;
   std::vector<int> lengths;
+  texts.reserve(values.size());
+  lengths.reserve(values.size());
   for (const PipelinedValue& value : values) {
     // A null pointer is NULL, also for a value that is empty.
     texts.push_back(!value ? nullptr : value->empty() ? "" : value->data());
@@ -112,12 +107,12 @@ PipelinedOutcome PostgresSession::ReceiveInPipeline() {
   }
 }
 
+bool PostgresSession::ReadArrived() { return PQconsumeInput(connection_.handle()) == 1; }
+
 // The statement's result, and a null pointer once the server is ready again.
 PipelinedOutcome PostgresSession::Receive() {
   PipelinedOutcome outcome;
   TakeUnconfirmedCommit();
-  // Reads what has arrived, before libpq would wait for it.
-  if (PQconsumeInput(connection_.handle()) != 1) return outcome;
   while (PipelinedRows result = Owned(PQgetResult(connection_.handle()))) {
     Take(std::move(result), outcome);
   }

@@ -52,11 +52,8 @@ class PostgresSession {
   // down, and the session is lost.
   bool Watched(absl::Duration time_limit, absl::FunctionRef<void()> call);
 
-  // Prepares a statement on the first call with its name. libpqxx 6.4 sends it with its first
-  // execution, later versions send it here.
+  // Prepares a statement, on the first call with its name.
   void Prepare(const std::string& name, const std::string& sql);
-  // Sends it now, with any version.
-  void PrepareNow(const std::string& name, const std::string& sql);
 
   // Executes a prepared statement once for each of `executions` in libpq's pipeline mode: all are
   // sent before the first result is awaited, and each is a transaction of its own unless one is
@@ -68,6 +65,9 @@ class PostgresSession {
   // parameters fit the socket's buffer, which is empty while the session is idle. False if the
   // session is lost. Receive() awaits its end, and until then there is no other call. Never throws.
   bool Send(const std::string& name, const std::vector<PipelinedValue>& values);
+  // Reads what has arrived, before Receive() would wait for it. False if the session is lost. Does
+  // not wait, and never throws.
+  bool ReadArrived();
   // Blocks. Never throws.
   PipelinedOutcome Receive();
   // Bounds the time until the destruction of the watch, as Watched() does.

@@ -166,7 +166,7 @@ void RunAndHold(bool may_be_held, Run run) {
 // The operation for the store, and the receiver of its answer.
 template <typename Op>
 struct Batcher::QueuedOp : Queued {
-  QueuedOp(QueueKind its_queue_kind, Op operation, Deadline until)
+  QueuedOp(QueueKind its_queue_kind, Op&& operation, Deadline until)
       : Queued(its_queue_kind, operation.id, WeightOf(operation), until),
         op(std::move(operation)) {}
 
@@ -176,7 +176,8 @@ struct Batcher::QueuedOp : Queued {
 };
 
 struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
-  QueuedReserve(QueueKind its_queue_kind, ReserveOp operation, Deadline until, ReserveDone callback)
+  QueuedReserve(QueueKind its_queue_kind, ReserveOp&& operation, Deadline until,
+                ReserveDone callback)
       : QueuedOp(its_queue_kind, std::move(operation), until), done(std::move(callback)) {}
 
   void Refuse(const absl::Status& status) override { Respond(status); }
@@ -213,7 +214,7 @@ class Batcher::Join {
 
 template <typename Op, typename Answer>
 struct Batcher::QueuedWith final : QueuedOp<Op> {
-  QueuedWith(QueueKind its_queue_kind, Op operation, Deadline until, Done<Answer> callback)
+  QueuedWith(QueueKind its_queue_kind, Op&& operation, Deadline until, Done<Answer> callback)
       : QueuedOp<Op>(its_queue_kind, std::move(operation), until), done(std::move(callback)) {}
 
   void Refuse(const absl::Status& status) override { done(status); }

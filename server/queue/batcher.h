@@ -327,7 +327,8 @@ class Batcher {
 // Operations that go into the queue together. Not thread-safe.
 class Batcher::Group {
  public:
-  Group() = default;
+  // Has memory for `expected` operations; more may follow.
+  explicit Group(std::size_t expected = 0) { operations_.reserve(expected); }
   // It must be empty: every queued operation needs an answer.
   ~Group();
   Group(const Group&) = delete;

@@ -62,8 +62,8 @@ class InFlightWaiters::Waiter {
   // What the caller still needs.
   enum class Caller { kWaits, kTakesAnswer, kGone };
 
-  Waiter(InFlightWaiters& its_owner, ReserveOp reserve, Deadline rpc_deadline, Deadline wait_limit,
-         Done callback, std::optional<TraceContext> its_trace)
+  Waiter(InFlightWaiters& its_owner, ReserveOp&& reserve, Deadline rpc_deadline,
+         Deadline wait_limit, Done callback, std::optional<TraceContext> its_trace)
       : owner(its_owner),
         id(reserve.id),
         deadline(rpc_deadline),
@@ -442,7 +442,7 @@ void InFlightWaiters::SendTry(const WaiterPtr& waiter, Batcher::Group* group) {
   CallbackBegins();
   waiter->self = waiter;
   // A pointer fits into the callback without memory of its own.
-  const auto answered = [pointer = waiter.get()](absl::StatusOr<Verdict> answer, ReserveOp op) {
+  const auto answered = [pointer = waiter.get()](absl::StatusOr<Verdict> answer, ReserveOp&& op) {
     const WaiterPtr returned = std::move(pointer->self);
     returned->op = std::move(op);
     InFlightWaiters& owner = returned->owner;

@@ -268,7 +268,7 @@ class SessionCall::Frame {
 
   // All that were registered.
   void Begin(Operations& operations) {
-    Batcher::Group group;
+    Batcher::Group group(entries_.size());
     for (Entry& entry : entries_) {
       if (entry.call == nullptr) {
         stream_.Gather().Add(entry.operation->id(), entry.refusal);

@@ -24,8 +24,13 @@ class PostgresBatch {
  public:
   using Indices = std::vector<std::size_t>;
 
-  explicit PostgresBatch(absl::Span<const Op> ops) : ops_(ops), answers_(ops.size()) {
+  explicit PostgresBatch(absl::Span<const Op> ops)
+      : ops_(ops), answers_(ops.size()), all_(ops.size()) {
+    by_id_.reserve(ops.size());
     for (std::size_t i = 0; i < ops.size(); ++i) by_id_.emplace(ops[i].id, i);
+    std::iota(all_.begin(), all_.end(), 0);
+    std::sort(all_.begin(), all_.end(),
+              [ops](std::size_t a, std::size_t b) { return ops[a].id < ops[b].id; });
   }
 
   std::size_t size() const { return ops_.size(); }
@@ -44,16 +49,11 @@ class PostgresBatch {
   }
 
   // In the order in which every statement must access them: by id.
-  Indices All() const {
-    Indices indices(ops_.size());
-    std::iota(indices.begin(), indices.end(), 0);
-    std::sort(indices.begin(), indices.end(),
-              [this](std::size_t a, std::size_t b) { return ops_[a].id < ops_[b].id; });
-    return indices;
-  }
+  const Indices& All() const { return all_; }
   // Those of `indices` without an answer yet, in the same order.
   Indices Unanswered(const Indices& indices) const {
     Indices left;
+    left.reserve(indices.size());
     std::copy_if(indices.begin(), indices.end(), std::back_inserter(left),
                  [this](std::size_t index) { return !answered(index); });
     return left;
@@ -70,6 +70,7 @@ class PostgresBatch {
  private:
   absl::Span<const Op> ops_;
   std::vector<std::optional<Answer>> answers_;
+  Indices all_;
   absl::flat_hash_map<RecordId, std::size_t> by_id_;
   std::vector<RecordId> locked_;
 };

@@ -62,7 +62,7 @@ std::string_view StateOf(const std::exception& failure) {
 
 // A line for each kind, not for each statement: a node that is away fails its part of every
 // pipeline.
-void LogFailures(const std::vector<PipelinedOutcome>& outcomes) {
+void LogFailures(absl::Span<const PipelinedOutcome> outcomes) {
   std::map<std::string, int> failed;
   int unconfirmed = 0;
   int lost = 0;
@@ -237,32 +237,32 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
 absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStatement& statement,
                                                               const PostgresParameters& parameters,
                                                               absl::Duration time_limit) {
-  if (parameters.has_nulls()) return ExecuteNullable(statement, parameters, time_limit);
-  pqxx::result rows;
-  const auto run = [&](pqxx::transaction_base& transaction) {
-    session_->Prepare(statement.name, statement.sql);
-    rows = ExecutePrepared(transaction, statement.name, parameters.values());
-  };
-  const absl::Status status = ToStatus(AttemptIn(run, time_limit));
-  if (!status.ok()) return status;
-  executed_.insert(statement.name);
-  return PostgresResult(rows);
-}
-
-absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNullable(
-    const PostgresStatement& statement, const PostgresParameters& parameters,
-    absl::Duration time_limit) {
+  if (transaction_ != nullptr) return ExecuteInTransaction(statement, parameters, time_limit);
   PipelinedOutcome outcome;
   const auto run = [&] {
-    session_->PrepareNow(statement.name, statement.sql);
+    session_->Prepare(statement.name, statement.sql);
     if (session_->Send(statement.name, parameters.Nullable())) outcome = session_->Receive();
   };
   const Outcome attempt = Attempt(run, time_limit);
   if (!attempt.state.empty()) return ToStatus(attempt);  // it could not be prepared
-  LogFailures({outcome});
+  LogFailures(absl::MakeConstSpan(&outcome, 1));
   absl::StatusOr<PostgresResult> answer = ToAnswer(outcome);
   if (answer.ok()) executed_.insert(statement.name);
   return answer;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteInTransaction(
+    const PostgresStatement& statement, const PostgresParameters& parameters,
+    absl::Duration time_limit) {
+  pqxx::result rows;
+  const auto run = [&] {
+    session_->Prepare(statement.name, statement.sql);
+    rows = ExecutePrepared(*transaction_, statement.name, parameters.values());
+  };
+  const absl::Status status = ToStatus(Attempt(run, time_limit));
+  if (!status.ok()) return status;
+  executed_.insert(statement.name);
+  return PostgresResult(rows);
 }
 
 bool PostgresConnection::Send(const PostgresStatement& statement,
@@ -286,8 +286,9 @@ absl::StatusOr<PostgresResult> PostgresConnection::Receive(const PostgresStateme
     broken_ = true;
     return absl::UnavailableError("another statement was sent");
   }
-  const PipelinedOutcome outcome = session_->Receive();
-  LogFailures({outcome});
+  const PipelinedOutcome outcome =
+      session_->ReadArrived() ? session_->Receive() : PipelinedOutcome();
+  LogFailures(absl::MakeConstSpan(&outcome, 1));
   if (sent.watch->expired()) {
     spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
                  absl::ToInt64Milliseconds(reply_timeout_));
@@ -328,7 +329,7 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
   for (const std::size_t index : indices) values.push_back(executions[index].Nullable());
   std::vector<PipelinedOutcome> outcomes;
   const Outcome outcome = Attempt([&] {
-    session_->PrepareNow(statement.name, statement.sql);
+    session_->Prepare(statement.name, statement.sql);
     outcomes = session_->ExecutePipelined(statement.name, values);
   });
   if (outcomes.size() != indices.size()) {  // it could not be prepared
@@ -358,7 +359,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutco
 }
 
 std::string PostgresConnection::TryPrepare(const PostgresStatement& statement) {
-  return Attempt([&] { session_->PrepareNow(statement.name, statement.sql); }).state;
+  return Attempt([&] { session_->Prepare(statement.name, statement.sql); }).state;
 }
 
 absl::StatusOr<PostgresResult> PostgresConnection::ExecuteScript(const std::string& sql) {
@@ -392,13 +393,12 @@ absl::Status PostgresConnection::Rollback() {
 }
 
 PostgresConnection::Outcome PostgresConnection::AttemptIn(
-    absl::FunctionRef<void(pqxx::transaction_base&)> call, absl::Duration time_limit) {
-  const auto run = [&] {
+    absl::FunctionRef<void(pqxx::transaction_base&)> call) {
+  return Attempt([&] {
     if (transaction_ != nullptr) return call(*transaction_);
     pqxx::nontransaction alone(session_->connection());
     call(alone);
-  };
-  return Attempt(run, time_limit);
+  });
 }
 
 PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()> call,

@@ -120,10 +120,10 @@ class PostgresConnection {
   absl::StatusOr<PostgresResult> ExecuteNow(const PostgresStatement& statement,
                                             const PostgresParameters& parameters,
                                             absl::Duration time_limit);
-  // The same with NULLs, which libpqxx does not send.
-  absl::StatusOr<PostgresResult> ExecuteNullable(const PostgresStatement& statement,
-                                                 const PostgresParameters& parameters,
-                                                 absl::Duration time_limit);
+  // The same within the open transaction, which is libpqxx's.
+  absl::StatusOr<PostgresResult> ExecuteInTransaction(const PostgresStatement& statement,
+                                                      const PostgresParameters& parameters,
+                                                      absl::Duration time_limit);
   absl::StatusOr<PostgresResult> Receive(const PostgresStatement& statement);
 
   // FAILED_PRECONDITION behind a pooler. A pooler answers for servers that it chooses, so the key
@@ -135,8 +135,7 @@ class PostgresConnection {
   Outcome Attempt(absl::FunctionRef<void()> call,
                   absl::Duration time_limit = absl::InfiniteDuration());
   // The same within the open transaction, else in one of the statement's own.
-  Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call,
-                    absl::Duration time_limit = absl::InfiniteDuration());
+  Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call);
   absl::Status ToStatus(const Outcome& outcome);
   // For the SQLSTATE of a statement that failed.
   absl::Status FailureOf(const std::string& state);

@@ -1,5 +1,10 @@
 #include "server/store/postgres_parameters.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
 namespace idempotency::internal {
 namespace {
 
@@ -7,11 +12,52 @@ namespace {
 constexpr std::int64_t kPostgresEpochUnixMicros = 946'684'800'000'000;
 
 template <typename Integer>
-void AppendBigEndian(Integer value, std::string& out) {
-  for (int shift = 8 * static_cast<int>(sizeof(Integer)) - 8; shift >= 0; shift -= 8) {
-    out.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> shift));
+std::array<char, sizeof(Integer)> BigEndian(Integer value) {
+  std::array<char, sizeof(Integer)> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * (bytes.size() - 1 - i)));
   }
+  return bytes;
 }
+
+template <std::size_t kSize>
+std::string_view View(const std::array<char, kSize>& bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
+// In microseconds, days and months, which Postgres keeps apart: the latter are not used here.
+std::array<char, 16> IntervalBytes(absl::Duration value) {
+  std::array<char, 16> bytes{};
+  const auto micros = BigEndian(absl::ToInt64Microseconds(value));
+  std::copy(micros.begin(), micros.end(), bytes.begin());
+  return bytes;
+}
+
+// Of a value in an array, as far as its type tells; the assumed size of others.
+std::size_t SizeOf(PostgresType type) {
+  switch (type) {
+    case PostgresType::kBool:
+      return 1;
+    case PostgresType::kInt2:
+      return 2;
+    case PostgresType::kInt4:
+      return 4;
+    case PostgresType::kTimestamptz:
+      return 8;
+    case PostgresType::kInterval:
+    case PostgresType::kUuid:
+      return 16;
+    case PostgresType::kBytea:
+    case PostgresType::kText:
+      break;
+  }
+  return 32;
+}
+
+// Of an array: dimensions, whether there are NULLs, the type; the number of elements and the first
+// index, which one without a dimension lacks.
+constexpr std::size_t kEmptyHeaderBytes = 12;
+constexpr std::size_t kHeaderBytes = 20;
 
 std::string_view AsBytes(const Uuid& uuid) {
   return {reinterpret_cast<const char*>(uuid.bytes().data()), uuid.bytes().size()};
@@ -27,84 +73,63 @@ absl::Time FromPostgresMicros(std::int64_t micros) {
   return absl::FromUnixMicros(micros + kPostgresEpochUnixMicros);
 }
 
+PostgresArray::PostgresArray(PostgresType type, std::size_t expected) : type_(type) {
+  bytes_.reserve(kHeaderBytes + expected * (sizeof(std::int32_t) + SizeOf(type)));
+  bytes_.resize(kHeaderBytes);
+}
+
 void PostgresArray::AppendNull() {
   ++nulls_;
   ++size_;
-  AppendBigEndian(std::int32_t{-1}, elements_);
+  bytes_.append(View(BigEndian(std::int32_t{-1})));
 }
 
 void PostgresArray::AppendBytes(std::string_view value) {
   ++size_;
-  AppendBigEndian(static_cast<std::int32_t>(value.size()), elements_);
-  elements_.append(value);
+  bytes_.append(View(BigEndian(static_cast<std::int32_t>(value.size()))));
+  bytes_.append(value);
 }
 
 void PostgresArray::AppendUuid(const Uuid& value) { AppendBytes(AsBytes(value)); }
 
 void PostgresArray::AppendBool(bool value) { AppendBytes({value ? "\1" : "\0", 1}); }
 
-void PostgresArray::AppendInt2(std::int16_t value) {
-  std::string bytes;
-  AppendBigEndian(value, bytes);
-  AppendBytes(bytes);
-}
+void PostgresArray::AppendInt2(std::int16_t value) { AppendBytes(View(BigEndian(value))); }
 
-void PostgresArray::AppendInt4(std::int32_t value) {
-  std::string bytes;
-  AppendBigEndian(value, bytes);
-  AppendBytes(bytes);
-}
+void PostgresArray::AppendInt4(std::int32_t value) { AppendBytes(View(BigEndian(value))); }
 
 void PostgresArray::AppendTime(absl::Time value) {
-  std::string bytes;
-  AppendBigEndian(ToPostgresMicros(value), bytes);
-  AppendBytes(bytes);
+  AppendBytes(View(BigEndian(ToPostgresMicros(value))));
 }
 
 void PostgresArray::AppendInterval(absl::Duration value) {
-  std::string bytes;
-  AppendBigEndian(absl::ToInt64Microseconds(value), bytes);
-  // Days and months: kept apart by Postgres, not used here.
-  AppendBigEndian(std::int64_t{0}, bytes);
-  AppendBytes(bytes);
+  AppendBytes(View(IntervalBytes(value)));
 }
 
-std::string PostgresArray::Encode() const {
+std::string PostgresArray::Encode() && {
   const bool empty = nulls_ == size_;
-  std::string out;
-  out.reserve(20 + elements_.size());
-  AppendBigEndian(std::int32_t{empty ? 0 : 1}, out);  // dimensions
-  AppendBigEndian(std::int32_t{nulls_ > 0 && !empty}, out);
-  AppendBigEndian(static_cast<std::uint32_t>(type_), out);
-  if (empty) return out;
-  AppendBigEndian(size_, out);
-  AppendBigEndian(std::int32_t{1}, out);  // the first index
-  out.append(elements_);
-  return out;
+  const std::array<std::int32_t, 5> header = {empty ? 0 : 1, nulls_ > 0 && !empty ? 1 : 0,
+                                              static_cast<std::int32_t>(type_), size_, 1};
+  auto at = bytes_.begin();
+  for (const std::int32_t number : header) {
+    const auto bytes = BigEndian(number);
+    at = std::copy(bytes.begin(), bytes.end(), at);
+  }
+  if (empty) bytes_.resize(kEmptyHeaderBytes);
+  return std::move(bytes_);
 }
 
 void PostgresParameters::Add(const Uuid& value) { values_.emplace_back(AsBytes(value)); }
 
 void PostgresParameters::Add(absl::Time value) {
-  AppendBigEndian(ToPostgresMicros(value), values_.emplace_back());
+  AddBytes(View(BigEndian(ToPostgresMicros(value))));
 }
 
-void PostgresParameters::AddInt2(std::int16_t value) {
-  AppendBigEndian(value, values_.emplace_back());
-}
+void PostgresParameters::AddInt2(std::int16_t value) { AddBytes(View(BigEndian(value))); }
 
-void PostgresParameters::AddInt8(std::int64_t value) {
-  std::string bytes;
-  AppendBigEndian(value, bytes);
-  values_.push_back(std::move(bytes));
-}
+void PostgresParameters::AddInt8(std::int64_t value) { AddBytes(View(BigEndian(value))); }
 
-void PostgresParameters::AddInterval(absl::Duration value) {
-  std::string bytes;
-  AppendBigEndian(absl::ToInt64Microseconds(value), bytes);
-  AppendBigEndian(std::int64_t{0}, bytes);
-  values_.push_back(std::move(bytes));
-}
+void PostgresParameters::AddInterval(absl::Duration value) { AddBytes(View(IntervalBytes(value))); }
 
 void PostgresParameters::AddNull() {
   nulls_.push_back(values_.size());
@@ -117,6 +142,11 @@ std::vector<std::optional<std::string_view>> PostgresParameters::Nullable() cons
   return nullable;
 }
 
-void PostgresParameters::Add(std::int32_t value) { AppendBigEndian(value, values_.emplace_back()); }
+void PostgresParameters::Append(PostgresParameters others) {
+  values_.insert(values_.end(), std::make_move_iterator(others.values_.begin()),
+                 std::make_move_iterator(others.values_.end()));
+}
+
+void PostgresParameters::Add(std::int32_t value) { AddBytes(View(BigEndian(value))); }
 
 }  // namespace idempotency::internal

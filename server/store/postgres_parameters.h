@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -31,7 +32,8 @@ enum class PostgresType : std::uint32_t {
 // subscripts return NULLs for that too. Thread-compatible.
 class PostgresArray {
  public:
-  explicit PostgresArray(PostgresType type) : type_(type) {}
+  // Has memory for `expected` elements; more may follow.
+  explicit PostgresArray(PostgresType type, std::size_t expected = 0);
 
   void AppendNull();
   void AppendBytes(std::string_view value);  // kBytea, kText
@@ -42,20 +44,23 @@ class PostgresArray {
   void AppendTime(absl::Time value);          // to the microsecond, rounded down
   void AppendInterval(absl::Duration value);  // to the microsecond, rounded down
 
-  std::string Encode() const;
+  std::string Encode() &&;
 
  private:
   PostgresType type_;
   std::int32_t size_ = 0;
   std::int32_t nulls_ = 0;
-  std::string elements_;
+  // The elements, after room for the header.
+  std::string bytes_;
 };
 
 // The parameters of one statement, $1 first, all in binary form: no copy is
 // escaped, parsed or doubled in size as hex. Thread-compatible.
 class PostgresParameters {
  public:
-  void Add(const PostgresArray& array) { values_.push_back(array.Encode()); }
+  PostgresParameters() { values_.reserve(kUsual); }
+
+  void Add(PostgresArray array) { values_.push_back(std::move(array).Encode()); }
   void Add(const Uuid& value);
   void Add(absl::Time value);
   void Add(std::int32_t value);
@@ -69,9 +74,7 @@ class PostgresParameters {
   void AddBytes(std::string_view value) { values_.emplace_back(value); }
 
   // Those of another statement, after these.
-  void Append(const PostgresParameters& others) {
-    values_.insert(values_.end(), others.values_.begin(), others.values_.end());
-  }
+  void Append(PostgresParameters others);
 
   const std::vector<std::string>& values() const { return values_; }
   bool has_nulls() const { return !nulls_.empty(); }
@@ -79,6 +82,9 @@ class PostgresParameters {
   std::vector<std::optional<std::string_view>> Nullable() const;
 
  private:
+  // Statements of the store have no more.
+  static constexpr std::size_t kUsual = 32;
+
   std::vector<std::string> values_;
   // The places of NULLs, ascending.
   std::vector<std::size_t> nulls_;

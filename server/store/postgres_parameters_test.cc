@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 namespace idempotency::internal {
 namespace {
@@ -17,13 +18,15 @@ std::string Hex(const std::string& bytes) {
   return hex;
 }
 
+std::string Encoded(PostgresArray array) { return std::move(array).Encode(); }
+
 // One dimension, whether there are NULLs, the element's type; the number of elements, the lower
 // bound 1.
 TEST(PostgresArrayTest, IsAsTheProtocolHasIt) {
   PostgresArray array(PostgresType::kInt2);
   array.AppendInt2(258);
   array.AppendInt2(-1);
-  EXPECT_EQ(Hex(array.Encode()),
+  EXPECT_EQ(Hex(Encoded(array)),
             "00000001"
             "00000000"
             "00000015"
@@ -38,7 +41,7 @@ TEST(PostgresArrayTest, ANullIsALengthOfMinusOneAndAnnouncedAhead) {
   array.AppendNull();
   array.AppendBytes(std::string("\0x", 2));
   array.AppendBytes("");
-  EXPECT_EQ(Hex(array.Encode()),
+  EXPECT_EQ(Hex(Encoded(array)),
             "00000001"
             "00000001"
             "00000011"
@@ -52,11 +55,11 @@ TEST(PostgresArrayTest, ANullIsALengthOfMinusOneAndAnnouncedAhead) {
 TEST(PostgresArrayTest, OneOfNothingButNullsIsEmpty) {
   PostgresArray array(PostgresType::kInt4);
   const std::string empty = "000000000000000000000017";
-  EXPECT_EQ(Hex(array.Encode()), empty);
+  EXPECT_EQ(Hex(Encoded(array)), empty);
   array.AppendNull();
-  EXPECT_EQ(Hex(array.Encode()), empty);
+  EXPECT_EQ(Hex(Encoded(array)), empty);
   array.AppendInt4(1);
-  EXPECT_NE(Hex(array.Encode()), empty);
+  EXPECT_NE(Hex(Encoded(array)), empty);
 }
 
 TEST(PostgresArrayTest, TimesCountMicrosecondsSinceTheYear2000) {
@@ -66,14 +69,14 @@ TEST(PostgresArrayTest, TimesCountMicrosecondsSinceTheYear2000) {
   EXPECT_EQ(FromPostgresMicros(-1), epoch - absl::Microseconds(1));
   PostgresArray array(PostgresType::kTimestamptz);
   array.AppendTime(epoch + absl::Microseconds(258));
-  const std::string bytes = array.Encode();
+  const std::string bytes = Encoded(array);
   EXPECT_EQ(Hex(bytes.substr(bytes.size() - 12)), "000000080000000000000102");
 }
 
 TEST(PostgresArrayTest, IntervalsHaveNoDaysAndNoMonths) {
   PostgresArray array(PostgresType::kInterval);
   array.AppendInterval(absl::Microseconds(258));
-  const std::string bytes = array.Encode();
+  const std::string bytes = Encoded(array);
   EXPECT_EQ(Hex(bytes.substr(bytes.size() - 20)), "0000001000000000000001020000000000000000");
 }
 
@@ -81,7 +84,7 @@ TEST(PostgresArrayTest, TruthIsOneByte) {
   PostgresArray array(PostgresType::kBool);
   array.AppendBool(true);
   array.AppendBool(false);
-  const std::string bytes = array.Encode();
+  const std::string bytes = Encoded(array);
   EXPECT_EQ(Hex(bytes.substr(bytes.size() - 10)), "00000001010000000100");
 }
 
@@ -93,7 +96,7 @@ TEST(PostgresParametersTest, StandInTheirOrderAndThoseOfOthersBehindThem) {
   Uuid::Bytes bytes{};
   bytes[15] = 3;
   second.Add(Uuid(bytes));
-  first.Append(second);
+  first.Append(std::move(second));
   ASSERT_EQ(first.values().size(), 3u);
   EXPECT_EQ(Hex(first.values()[0]), "00000001");
   EXPECT_EQ(Hex(first.values()[1]), "0000000000000002");

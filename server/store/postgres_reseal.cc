@@ -117,7 +117,7 @@ PostgresParameters ParametersOf(const std::vector<ContentReplacement>& replaceme
   PostgresParameters parameters;
   parameters.Add(ids);
   parameters.Add(tokens);
-  for (const PostgresArray& column : columns) parameters.Add(column);
+  for (PostgresArray& column : columns) parameters.Add(std::move(column));
   return parameters;
 }
 

@@ -25,24 +25,23 @@ void AppendOptional(const std::optional<Uuid>& value, PostgresArray& array) {
 
 // The columns of `insert` that describe the record and its grant; the tokens
 // are the store's.
-PostgresParameters ManyParameters(const std::vector<const ReserveOp*>& ops,
-                                  const PostgresArray& tokens) {
-  PostgresArray ids(PostgresType::kUuid);
-  PostgresArray namespaces(PostgresType::kText);
-  PostgresArray scopes(PostgresType::kText);
-  PostgresArray operations(PostgresType::kText);
-  PostgresArray keys(PostgresType::kText);
-  PostgresArray made_at(PostgresType::kTimestamptz);
-  PostgresArray windows(PostgresType::kInterval);
-  PostgresArray fingerprints(PostgresType::kBytea);
-  PostgresArray require_recovery(PostgresType::kBool);
-  PostgresArray request_tokens(PostgresType::kUuid);
-  PostgresArray leases(PostgresType::kInterval);
-  PostgresArray retentions(PostgresType::kInterval);
-  std::vector<PostgresArray> parent(4, PostgresArray(PostgresType::kText));
-  PostgresArray labels(PostgresType::kText);
-  PostgresArray reply_retentions(PostgresType::kInterval);
-  PostgresArray tombstones(PostgresType::kInterval);
+PostgresParameters ManyParameters(const std::vector<const ReserveOp*>& ops, PostgresArray tokens) {
+  PostgresArray ids(PostgresType::kUuid, ops.size());
+  PostgresArray namespaces(PostgresType::kText, ops.size());
+  PostgresArray scopes(PostgresType::kText, ops.size());
+  PostgresArray operations(PostgresType::kText, ops.size());
+  PostgresArray keys(PostgresType::kText, ops.size());
+  PostgresArray made_at(PostgresType::kTimestamptz, ops.size());
+  PostgresArray windows(PostgresType::kInterval, ops.size());
+  PostgresArray fingerprints(PostgresType::kBytea, ops.size());
+  PostgresArray require_recovery(PostgresType::kBool, ops.size());
+  PostgresArray request_tokens(PostgresType::kUuid, ops.size());
+  PostgresArray leases(PostgresType::kInterval, ops.size());
+  PostgresArray retentions(PostgresType::kInterval, ops.size());
+  std::vector<PostgresArray> parent(4, PostgresArray(PostgresType::kText, ops.size()));
+  PostgresArray labels(PostgresType::kText, ops.size());
+  PostgresArray reply_retentions(PostgresType::kInterval, ops.size());
+  PostgresArray tombstones(PostgresType::kInterval, ops.size());
   for (const ReserveOp* const op : ops) {
     ids.AppendUuid(op->id);
     namespaces.AppendBytes(op->key.name_space);
@@ -85,28 +84,27 @@ PostgresParameters ManyParameters(const std::vector<const ReserveOp*>& ops,
     }
   }
   PostgresParameters parameters;
-  for (const PostgresArray* const column :
-       std::initializer_list<const PostgresArray*>{&ids,
-                                                   &namespaces,
-                                                   &scopes,
-                                                   &operations,
-                                                   &keys,
-                                                   &made_at,
-                                                   &windows,
-                                                   &fingerprints,
-                                                   &require_recovery,
-                                                   &tokens,
-                                                   &request_tokens,
-                                                   &leases,
-                                                   &retentions,
-                                                   &parent[0],
-                                                   &parent[1],
-                                                   &parent[2],
-                                                   &parent[3],
-                                                   &labels,
-                                                   &reply_retentions,
-                                                   &tombstones}) {
-    parameters.Add(*column);
+  for (PostgresArray* const column : std::initializer_list<PostgresArray*>{&ids,
+                                                                           &namespaces,
+                                                                           &scopes,
+                                                                           &operations,
+                                                                           &keys,
+                                                                           &made_at,
+                                                                           &windows,
+                                                                           &fingerprints,
+                                                                           &require_recovery,
+                                                                           &tokens,
+                                                                           &request_tokens,
+                                                                           &leases,
+                                                                           &retentions,
+                                                                           &parent[0],
+                                                                           &parent[1],
+                                                                           &parent[2],
+                                                                           &parent[3],
+                                                                           &labels,
+                                                                           &reply_retentions,
+                                                                           &tombstones}) {
+    parameters.Add(std::move(*column));
   }
   return parameters;
 }
@@ -164,6 +162,7 @@ bool PostgresReserve::SendFirst(const Indices& pending) {
 
 PostgresReserve::Indices PostgresReserve::Insertable(const Indices& pending) const {
   Indices insertable;
+  insertable.reserve(pending.size());
   for (const std::size_t index : pending) {
     if (!batch_.op(index).only_existing) insertable.push_back(index);
   }
@@ -281,13 +280,14 @@ PostgresParameters PostgresReserve::InsertParameters(const Indices& sorted) {
 
 PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
   std::vector<const ReserveOp*> ops;
-  PostgresArray tokens(PostgresType::kUuid);
+  PostgresArray tokens(PostgresType::kUuid, indices.size());
+  ops.reserve(indices.size());
   for (const std::size_t index : indices) {
     ops.push_back(&batch_.op(index));
     progress_[index].token = Uuid::Random();
     tokens.AppendUuid(progress_[index].token);
   }
-  return ManyParameters(ops, tokens);
+  return ManyParameters(ops, std::move(tokens));
 }
 
 void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int column,

@@ -1,18 +1,15 @@
 #include "server/store/postgres_result.h"
 
-#include <algorithm>
-#include <array>
 #include <exception>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/civil_time.h"
 #include "postgres/libpqxx.h"
 
 #include "core/absl_view.h"
+#include "core/hex.h"
 
 namespace idempotency::internal {
 namespace {
@@ -23,41 +20,46 @@ auto FieldAt(const pqxx::result& result, int row, int column) {
                [static_cast<pqxx::row::size_type>(column)];
 }
 
+// The number that `count` digits from `at` on make; negative if one of them is none.
+int DigitsAt(std::string_view text, std::size_t at, std::size_t count) {
+  int number = 0;
+  for (std::size_t i = at; i < at + count; ++i) {
+    if (text[i] < '0' || text[i] > '9') return -1;
+    number = 10 * number + (text[i] - '0');
+  }
+  return number;
+}
+
 // "2026-11-21 14:05:02.123456+00", the form of nearly every time; nullopt for
 // any other form. absl::ParseTime takes twenty times as long, and four are read
 // for each record.
 std::optional<absl::Time> ParseUtc(std::string_view text) {
-  constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd";
+  constexpr std::size_t kSecondsEnd = 19;
   constexpr std::string_view kUtc = "+00";
-  if (text.size() < kForm.size() + kUtc.size()) return std::nullopt;
-  std::array<int, 6> parts{};
-  std::size_t part = 0;
-  for (std::size_t i = 0; i < kForm.size(); ++i) {
-    if (kForm[i] != 'd') {
-      if (text[i] != kForm[i]) return std::nullopt;
-      ++part;
-    } else if (text[i] < '0' || text[i] > '9') {
-      return std::nullopt;
-    } else {
-      parts[part] = 10 * parts[part] + (text[i] - '0');
-    }
-  }
+  if (text.size() < kSecondsEnd + kUtc.size()) return std::nullopt;
   if (text.substr(text.size() - kUtc.size()) != kUtc) return std::nullopt;
   text.remove_suffix(kUtc.size());
-  text.remove_prefix(kForm.size());
-  std::int64_t micros = 0;
-  if (!text.empty()) {
-    if (text.front() != '.' || text.size() > 7) return std::nullopt;
-    text.remove_prefix(1);
-    for (std::size_t i = 0; i < 6; ++i) {
-      const char digit = i < text.size() ? text[i] : '0';
-      if (digit < '0' || digit > '9') return std::nullopt;
-      micros = 10 * micros + (digit - '0');
-    }
+  if (text[4] != '-' || text[7] != '-' || text[10] != ' ' || text[13] != ':' || text[16] != ':') {
+    return std::nullopt;
   }
-  const std::int64_t days =
-      absl::CivilDay(parts[0], parts[1], parts[2]) - absl::CivilDay(1970, 1, 1);
-  const std::int64_t seconds = ((days * 24 + parts[3]) * 60 + parts[4]) * 60 + parts[5];
+  const int year = DigitsAt(text, 0, 4);
+  const int month = DigitsAt(text, 5, 2);
+  const int day = DigitsAt(text, 8, 2);
+  const int hour = DigitsAt(text, 11, 2);
+  const int minute = DigitsAt(text, 14, 2);
+  const int second = DigitsAt(text, 17, 2);
+  int micros = 0;
+  if (text.size() > kSecondsEnd) {
+    const std::size_t digits = text.size() - kSecondsEnd - 1;
+    if (text[kSecondsEnd] != '.' || digits > 6) return std::nullopt;
+    micros = DigitsAt(text, kSecondsEnd + 1, digits);
+    for (std::size_t i = digits; i < 6; ++i) micros *= 10;
+  }
+  if (year < 0 || month < 0 || day < 0 || hour < 0 || minute < 0 || second < 0 || micros < 0) {
+    return std::nullopt;
+  }
+  const std::int64_t days = absl::CivilDay(year, month, day) - absl::CivilDay(1970, 1, 1);
+  const std::int64_t seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
   return absl::FromUnixMicros(seconds * 1'000'000 + micros);
 }
 
@@ -66,9 +68,17 @@ std::string ByteaIn(std::string_view text) {
   constexpr std::string_view kPrefix = "\\x";
   if (text.substr(0, kPrefix.size()) != kPrefix) return {};
   text.remove_prefix(kPrefix.size());
-  const auto is_digit = [](unsigned char c) { return absl::ascii_isxdigit(c); };
-  if (text.size() % 2 != 0 || !std::all_of(text.begin(), text.end(), is_digit)) return {};
-  return absl::HexStringToBytes(AbslView(text));
+  if (text.size() % 2 != 0) return {};
+  std::string bytes(text.size() / 2, '\0');
+  // A bad digit is negative.
+  int digits = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const int high = HexValue(text[2 * i]);
+    const int low = HexValue(text[2 * i + 1]);
+    digits |= high | low;
+    bytes[i] = static_cast<char>(high * 16 + low);
+  }
+  return digits < 0 ? std::string() : bytes;
 }
 
 }  // namespace
@@ -83,18 +93,20 @@ bool PostgresResult::IsNull(int row, int column) const {
 }
 
 std::string_view PostgresResult::View(int row, int column) const {
-  if (IsNull(row, column)) return {};
   if (pipelined_) {
+    if (row >= rows() || column >= PQnfields(pipelined_.get())) return {};
+    // Of a NULL: "".
     return {PQgetvalue(pipelined_.get(), row, column),
             static_cast<std::size_t>(PQgetlength(pipelined_.get(), row, column))};
   }
+  if (IsNull(row, column)) return {};
   const auto field = FieldAt(result_, row, column);
   return {field.c_str(), field.size()};
 }
 
 std::string PostgresResult::Bytea(int row, int column) const {
-  if (IsNull(row, column)) return {};
   if (pipelined_) return ByteaIn(View(row, column));
+  if (IsNull(row, column)) return {};
   try {
     return ByteaOf(FieldAt(result_, row, column));
   } catch (const std::exception&) {

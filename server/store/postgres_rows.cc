@@ -39,7 +39,9 @@ absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
     if (is_full && record.ok() && record->stored.record.state == RecordState::kCompleted) {
       record->reply_left_out = result->IsNull(row, record_column::kReply);
     }
-    rows.emplace(result->GetUuid(row, record_column::kId), std::move(record));
+    const RecordId id =
+        record.ok() ? record->stored.record.id : result->GetUuid(row, record_column::kId);
+    rows.emplace(id, std::move(record));
   }
   return rows;
 }

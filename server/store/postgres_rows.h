@@ -27,7 +27,7 @@ using PostgresRows = absl::flat_hash_map<RecordId, absl::StatusOr<PostgresRecord
 template <typename Op, typename Answer>
 PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
                     const std::vector<std::size_t>& indices) {
-  PostgresArray ids(PostgresType::kUuid);
+  PostgresArray ids(PostgresType::kUuid, indices.size());
   for (const std::size_t index : indices) ids.AppendUuid(batch.op(index).id);
   return ids;
 }

@@ -14,7 +14,7 @@ namespace idempotency::internal {
 namespace {
 
 // Replies that one statement carries, in bytes, unless one is larger. This side
-// holds them about four times over while a statement is put together, on every
+// holds them about three times over while a statement is put together, on every
 // connection; where they are larger, a commit is the smaller cost.
 constexpr std::size_t kMaxStatementBytes = 4 * 1024 * 1024;
 
@@ -22,12 +22,12 @@ constexpr std::size_t kMaxStatementBytes = 4 * 1024 * 1024;
 template <typename Op, typename Answer>
 PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
                            const std::vector<std::size_t>& indices) {
-  PostgresArray ids(PostgresType::kUuid);
-  PostgresArray tokens(PostgresType::kUuid);
-  PostgresArray namespaces(PostgresType::kText);
-  PostgresArray scopes(PostgresType::kText);
-  PostgresArray operations(PostgresType::kText);
-  PostgresArray keys(PostgresType::kText);
+  PostgresArray ids(PostgresType::kUuid, indices.size());
+  PostgresArray tokens(PostgresType::kUuid, indices.size());
+  PostgresArray namespaces(PostgresType::kText, indices.size());
+  PostgresArray scopes(PostgresType::kText, indices.size());
+  PostgresArray operations(PostgresType::kText, indices.size());
+  PostgresArray keys(PostgresType::kText, indices.size());
   for (const std::size_t index : indices) {
     const Op& op = batch.op(index);
     ids.AppendUuid(op.id);
@@ -38,9 +38,8 @@ PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
     keys.AppendBytes(op.key.key);
   }
   PostgresParameters parameters;
-  for (const PostgresArray* const column :
-       {&ids, &tokens, &namespaces, &scopes, &operations, &keys}) {
-    parameters.Add(*column);
+  for (PostgresArray* const column : {&ids, &tokens, &namespaces, &scopes, &operations, &keys}) {
+    parameters.Add(std::move(*column));
   }
   return parameters;
 }
@@ -101,16 +100,16 @@ absl::Status WriteExtensions(PostgresConnection& connection, const PostgresState
 
 PostgresParameters CompleteParameters(const CompleteBatch& batch,
                                       const CompleteBatch::Indices& indices) {
-  PostgresArray replies(PostgresType::kBytea);
-  PostgresArray digests(PostgresType::kBytea);
+  PostgresArray replies(PostgresType::kBytea, indices.size());
+  PostgresArray digests(PostgresType::kBytea, indices.size());
   for (const std::size_t index : indices) {
     const EncodedReply& reply = batch.op(index).reply;
     replies.AppendBytes(reply.bytes);
     digests.AppendBytes(DigestOf(reply));
   }
   PostgresParameters parameters = Holders(batch, indices);
-  parameters.Add(replies);
-  parameters.Add(digests);
+  parameters.Add(std::move(replies));
+  parameters.Add(std::move(digests));
   return parameters;
 }
 

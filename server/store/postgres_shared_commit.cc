@@ -27,10 +27,12 @@ bool PostgresSharedCommit::Pays(absl::Span<const CompleteOp> completions,
 
 void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch& reserving,
                                PostgresReserve& reserve) {
-  const bool both = !completing.Unanswered(completing.All()).empty() &&
-                    !reserve.Insertable(reserving.Unanswered(reserving.All())).empty();
-  const absl::Status together =
-      both ? RunTogether(completing, reserving, reserve) : absl::OkStatus();
+  const CompleteBatch::Indices completions = completing.Unanswered(completing.All());
+  const PostgresReserve::Indices insertable =
+      reserve.Insertable(reserving.Unanswered(reserving.All()));
+  const absl::Status together = completions.empty() || insertable.empty()
+                                    ? absl::OkStatus()
+                                    : RunTogether(completing, completions, reserve, insertable);
   if (together.code() == absl::StatusCode::kUnavailable) {
     completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(together));
     reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(together));
@@ -57,13 +59,12 @@ void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch
 }
 
 absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,
-                                               PostgresReserve::Batch& reserving,
-                                               PostgresReserve& reserve) {
-  const PostgresReserve::Indices all = reserve.Insertable(reserving.Unanswered(reserving.All()));
-  PostgresParameters parameters =
-      CompleteParameters(completing, completing.Unanswered(completing.All()));
-  parameters.Append(reserve.BeginInsert(all));
-  const bool few = all.size() <= PostgresStatements::kMaxFew;
+                                               const CompleteBatch::Indices& completions,
+                                               PostgresReserve& reserve,
+                                               const PostgresReserve::Indices& insertable) {
+  PostgresParameters parameters = CompleteParameters(completing, completions);
+  parameters.Append(reserve.BeginInsert(insertable));
+  const bool few = insertable.size() <= PostgresStatements::kMaxFew;
   const auto result = connection_.Execute(
       few ? statements_.complete_and_insert_few : statements_.complete_and_insert, parameters);
   if (!result.ok()) return result.status();
@@ -74,7 +75,7 @@ absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,
       reserve.SettleInserted(*result, row, kInserted);
     }
   }
-  reserve.EndInsert(all);
+  reserve.EndInsert(insertable);
   return absl::OkStatus();
 }
 

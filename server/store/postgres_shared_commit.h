@@ -30,8 +30,9 @@ class PostgresSharedCommit {
   void Run(CompleteBatch& completing, PostgresReserve::Batch& reserving, PostgresReserve& reserve);
 
  private:
-  absl::Status RunTogether(CompleteBatch& completing, PostgresReserve::Batch& reserving,
-                           PostgresReserve& reserve);
+  // Of those operations.
+  absl::Status RunTogether(CompleteBatch& completing, const CompleteBatch::Indices& completions,
+                           PostgresReserve& reserve, const PostgresReserve::Indices& insertable);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
