@@ -8,10 +8,10 @@ namespace {
 using google::protobuf::RepeatedPtrField;
 using google::protobuf::Timestamp;
 
-// A field that is set holds a string object of its own, which holds short texts itself.
+// Of a string object, which holds short texts itself. A field that was never set has none, which
+// cannot be distinguished here from one that was set to "".
 std::size_t MemoryOf(const std::string& text) {
   static const std::size_t within = std::string().capacity();
-  if (text.empty()) return 0;
   return sizeof(std::string) + (text.capacity() > within ? text.capacity() + 1 : 0);
 }
 

@@ -8,8 +8,8 @@
 namespace idempotency::internal {
 
 // The memory of a `replay` or `reserved` answer, itself included, without the allocator's overhead.
-// As protobuf's SpaceUsedLong(), which visits every field by reflection and takes as long as the
-// rest of storing an answer.
+// About as protobuf's SpaceUsedLong() counts it, which visits every field by reflection and takes
+// as long as the rest of storing an answer; never much less, for any content.
 std::size_t MemoryOf(const v1::ReserveResponse& answer);
 
 }  // namespace idempotency::internal

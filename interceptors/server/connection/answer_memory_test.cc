@@ -7,12 +7,13 @@
 namespace idempotency::internal {
 namespace {
 
-// protobuf's own count, within a tenth and some slots of repeated fields and maps.
+// Not under protobuf's own count by more than a tenth, for slots of repeated fields and maps. Over
+// it for texts that were not set: at most one in each entry of metadata.
 void ExpectAsProtobufCounts(const v1::ReserveResponse& answer) {
   const auto counted = static_cast<double>(answer.SpaceUsedLong());
   const auto memory = static_cast<double>(MemoryOf(answer));
   EXPECT_GE(memory, counted * 0.9) << answer.ShortDebugString();
-  EXPECT_LE(memory, counted * 1.1 + 512) << answer.ShortDebugString();
+  EXPECT_LE(memory, counted * 1.5 + 512) << answer.ShortDebugString();
 }
 
 v1::ReserveResponse Answered() {
@@ -45,7 +46,7 @@ TEST(AnswerMemoryTest, EveryFieldOfAReplayCounts) {
 
 // As small as they can be, so that their own overhead is nearly all that they take.
 TEST(AnswerMemoryTest, ManySmallElementsCount) {
-  for (const std::string& text : {std::string("k"), std::string(40, 'k')}) {
+  for (const std::string& text : {std::string(), std::string("k"), std::string(40, 'k')}) {
     v1::ReserveResponse answer = Answered();
     v1::Reply& reply = *ReplayIn(answer).mutable_reply();
     for (int i = 0; i < 1000; ++i) reply.add_initial_metadata()->set_key(text);
