@@ -25,7 +25,7 @@ using internal::Sha256Digest;
 
 namespace {
 
-// Functions of types of their own, which std::all_of calls inline.
+// Lambdas, not functions: std::all_of can inline them.
 constexpr auto kIsNamespaceCharacter = [](char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 };

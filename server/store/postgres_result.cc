@@ -20,7 +20,7 @@ auto FieldAt(const pqxx::result& result, int row, int column) {
                [static_cast<pqxx::row::size_type>(column)];
 }
 
-// The number that `count` digits from `at` on make; negative if one of them is none.
+// The number that the `count` digits at `at` form; -1 if one of those characters is not a digit.
 int DigitsAt(std::string_view text, std::size_t at, std::size_t count) {
   int number = 0;
   for (std::size_t i = at; i < at + count; ++i) {

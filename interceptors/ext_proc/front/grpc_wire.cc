@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 
 #include "core/absl_view.h"
+#include "core/hex.h"
 #include "core/sha256.h"
 
 namespace idempotency::internal {
@@ -20,12 +21,6 @@ constexpr std::size_t kPrefixBytes = 5;
 constexpr char kHexDigits[] = "0123456789ABCDEF";
 
 bool IsPlain(char c) { return c >= 0x20 && c <= 0x7E && c != '%'; }
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c = absl::ascii_toupper(static_cast<unsigned char>(c));
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 }  // namespace
 

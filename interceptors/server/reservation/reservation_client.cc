@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/hash/hash.h"
-
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
+#include "interceptors/server/connection/reserved_request.h"
 
 namespace idempotency::internal {
 namespace {
@@ -26,10 +25,6 @@ v1::ReserveResponse InFlightHere() {
   v1::ReserveResponse response;
   *response.mutable_in_flight()->mutable_retry_after() = ToWire(kBusyKeyDelay);
   return response;
-}
-
-std::size_t HashOf(const v1::RecordKey& key) {
-  return absl::HashOf(key.namespace_(), key.scope(), key.operation(), key.key());
 }
 
 }  // namespace
@@ -89,7 +84,7 @@ void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> reques
 std::shared_ptr<ReserveCall> ReservationClient::Admit(
     const std::shared_ptr<const v1::ReserveRequest>& request, absl::Duration max_wait,
     Scheduler::Time deadline, ReserveCall::Done& done) {
-  const std::size_t key = HashOf(request->record_key());
+  const std::size_t key = ReservedRequest::HashOf(request->record_key());
   std::size_t& of_key = of_key_[key];
   if (of_key >= limits_.of_a_key) return nullptr;
   ++of_key;
