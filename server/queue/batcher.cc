@@ -177,13 +177,17 @@ struct Batcher::QueuedOp : Queued {
 
 struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
   QueuedReserve(QueueKind its_queue_kind, ReserveOp&& operation, Deadline until,
-                ReserveDone callback)
-      : QueuedOp(its_queue_kind, std::move(operation), until), done(std::move(callback)) {}
+                ReserveDone callback, const ReserveCaller* its_caller)
+      : QueuedOp(its_queue_kind, std::move(operation), until),
+        done(std::move(callback)),
+        caller(its_caller) {}
 
+  bool CallerHasLeft() const override { return caller != nullptr && caller->HasLeft(); }
   void Refuse(const absl::Status& status) override { Respond(status); }
   void Respond(absl::StatusOr<Verdict> answer) { done(std::move(answer), std::move(op)); }
 
   const ReserveDone done;
+  const ReserveCaller* const caller;
   // Reservations of the same record for the same request, which arrived later.
   std::vector<QueuedPtr> followers;
 };
@@ -288,16 +292,17 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
 Batcher::~Batcher() { Close(); }
 
 void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group,
-                      const Trace& trace) {
+                      const Trace& trace, const ReserveCaller* caller) {
   const QueueKind queue_kind = op.relaxed ? QueueKind::kReserveRelaxed : QueueKind::kReserve;
-  Enqueue(std::make_unique<QueuedReserve>(queue_kind, std::move(op), deadline, std::move(done)),
-          group, trace);
+  Enqueue(
+      std::make_unique<QueuedReserve>(queue_kind, std::move(op), deadline, std::move(done), caller),
+      group, trace);
 }
 
 void Batcher::ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done,
-                               const Trace& trace) {
+                               const Trace& trace, const ReserveCaller* caller) {
   Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserveForWaiter, std::move(op), deadline,
-                                          std::move(done)),
+                                          std::move(done), caller),
           nullptr, trace);
 }
 
@@ -352,7 +357,7 @@ void Batcher::Submit(Group& group) {
 
 void Batcher::Push(absl::Span<QueuedPtr> operations) {
   std::vector<std::pair<QueuedPtr, absl::Status>> refused;
-  std::vector<QueuedPtr> overdue;
+  std::vector<QueuedPtr> unwanted;
   Worker* begins_for = nullptr;
   std::size_t to_wake = 0;
   std::vector<const Worker*> idle;
@@ -367,7 +372,7 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
         refused.emplace_back(std::move(queued), std::move(admitted));
       }
     }
-    begins_for = TakeToBegin(overdue);
+    begins_for = TakeToBegin(unwanted);
     observer_.QueueDepthChanged(queued_);
     if (begins_for == nullptr) {
       to_wake = WorkersFor(operations.size() - refused.size());
@@ -376,7 +381,7 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
   }
   if (begins_for != nullptr) Begin(*begins_for);
   Wake(to_wake, idle);
-  AnswerOverdue(overdue);
+  AnswerUnwanted(unwanted);
   for (const auto& [queued, status] : refused) {
     if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind());
     queued->Refuse(status);
@@ -447,7 +452,7 @@ void Batcher::Wake(std::size_t workers, const std::vector<const Worker*>& idle) 
   for (std::size_t others = idle.size(); others < workers; ++others) work_.NotifyOne();
 }
 
-Batcher::Worker* Batcher::TakeToBegin(std::vector<QueuedPtr>& overdue) {
+Batcher::Worker* Batcher::TakeToBegin(std::vector<QueuedPtr>& unwanted) {
   if (idle_.empty() || queued_ == 0 || queued_ > kMaxBegun) return nullptr;
   if (MayTakeAt() > std::chrono::steady_clock::now()) return nullptr;
   const bool completions = AllAre(QueueKind::kComplete);
@@ -455,10 +460,10 @@ Batcher::Worker* Batcher::TakeToBegin(std::vector<QueuedPtr>& overdue) {
     return nullptr;
   }
   Worker& worker = *idle_.back();
-  Batch batch = Take(worker.began, overdue);
+  Batch batch = Take(worker.began, unwanted);
   const auto taken = std::find_if(batch.begin(), batch.end(),
                                   [](const auto& operations) { return !operations.empty(); });
-  if (taken == batch.end()) {  // all were overdue
+  if (taken == batch.end()) {  // all were unwanted
     worker.began = Began();
     return nullptr;
   }
@@ -527,7 +532,7 @@ void Batcher::FinishBegun(Worker& worker, AtStore<QueuedType> operations,
   End(std::move(operations), std::move(answers), worker.start);
 }
 
-Batcher::Next Batcher::TakeOrIdle(Worker& worker, Batch& batch, std::vector<QueuedPtr>& overdue) {
+Batcher::Next Batcher::TakeOrIdle(Worker& worker, Batch& batch, std::vector<QueuedPtr>& unwanted) {
   for (bool tried = false;; tried = true) {
     {
       MutexLock lock(mutex_);
@@ -548,7 +553,7 @@ Batcher::Next Batcher::TakeOrIdle(Worker& worker, Batch& batch, std::vector<Queu
         }
       }
       if (queued_ > 0 && MayTakeAt() <= std::chrono::steady_clock::now()) {
-        batch = Take(worker.began, overdue);
+        batch = Take(worker.began, unwanted);
         observer_.QueueDepthChanged(queued_);
         return Next::kTaken;
       }
@@ -561,8 +566,8 @@ void Batcher::Work(Worker& worker) {
   pthread_setname_np(pthread_self(), absl::StrCat("batcher-", worker.number).c_str());
   for (;;) {
     Batch batch;
-    std::vector<QueuedPtr> overdue;
-    switch (TakeOrIdle(worker, batch, overdue)) {
+    std::vector<QueuedPtr> unwanted;
+    switch (TakeOrIdle(worker, batch, unwanted)) {
       case Next::kClosed:
         return worker.wait.Release();
       case Next::kIdle:
@@ -576,7 +581,7 @@ void Batcher::Work(Worker& worker) {
       case Next::kTaken:
         // The store's methods take a session of their own.
         worker.wait.Release();
-        AnswerOverdue(overdue);
+        AnswerUnwanted(unwanted);
         RunAndHold(MayBeHeld(batch), [&] { Run(std::move(batch)); });
     }
   }
@@ -617,7 +622,7 @@ std::size_t Batcher::PromisedBehind(std::size_t queue_kind) const {
   return promised;
 }
 
-Batcher::Batch Batcher::Take(Began& began, std::vector<QueuedPtr>& overdue) {
+Batcher::Batch Batcher::Take(Began& began, std::vector<QueuedPtr>& unwanted) {
   const SteadyTime steady_now = std::chrono::steady_clock::now();
   const bool takes_durable = MayTakeAt(Lane::kDurable) <= steady_now;
   const bool takes_relaxed = MayTakeAt(Lane::kRelaxed) <= steady_now;
@@ -628,7 +633,9 @@ Batcher::Batch Batcher::Take(Began& began, std::vector<QueuedPtr>& overdue) {
     began.relaxed = steady_now;
   }
   const Deadline now = options_.clock->Monotonic();
-  const auto is_overdue = [now](const QueuedPtr& queued) { return queued->deadline <= now; };
+  const auto is_unwanted = [now](const QueuedPtr& queued) {
+    return queued->deadline <= now || queued->CallerHasLeft();
+  };
   const Join join(options_.max_batch);
   std::size_t room = options_.max_batch;
   Batch batch;
@@ -637,7 +644,7 @@ Batcher::Batch Batcher::Take(Began& began, std::vector<QueuedPtr>& overdue) {
     const bool is_relaxed = static_cast<QueueKind>(queue_kind) == QueueKind::kReserveRelaxed;
     if (is_relaxed ? takes_relaxed : takes_durable) {
       const std::size_t promised = std::min(PromisedBehind(queue_kind), room);
-      batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_overdue, overdue, join);
+      batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_unwanted, unwanted, join);
       room -= batch[queue_kind].size();
     }
     left += queues_[queue_kind].size();
@@ -800,12 +807,16 @@ void Batcher::PutBack(std::vector<QueuedPtr> operations) {
   Wake(to_wake, idle);
 }
 
-void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
-  if (overdue.empty()) return;
+void Batcher::AnswerUnwanted(const std::vector<QueuedPtr>& unwanted) {
+  if (unwanted.empty()) return;
   const ResponseBatchScope scope;
-  for (const QueuedPtr& queued : overdue) {
-    observer_.OperationOverdue(queued->kind());
-    queued->Refuse(Overdue());
+  for (const QueuedPtr& queued : unwanted) {
+    if (queued->CallerHasLeft()) {
+      queued->Refuse(absl::CancelledError("the caller left while its reservation was queued"));
+    } else {
+      observer_.OperationOverdue(queued->kind());
+      queued->Refuse(Overdue());
+    }
     budget_.Remove(queued->bytes);
   }
 }

@@ -87,6 +87,8 @@ struct BatcherOptions {
 //   DEADLINE_EXCEEDED / STORE_UNAVAILABLE
 //                                        The operation's deadline passed while
 //                                        it was queued. Nothing happened.
+//   CANCELLED                            The caller of a reservation left while it was
+//                                        queued (ReserveCaller). Nothing happened.
 // The answers of one call of the store are given within one ResponseBatchScope.
 //
 // Thread-safe.
@@ -104,6 +106,19 @@ class Batcher {
 
   class Group;
 
+  // The caller of a reservation. Must exist until the reservation is answered.
+  class ReserveCaller {
+   public:
+    // Whether it left, for good: a queued reservation of it does not go to the store, where it
+    // would take the record for nobody. A caller that repeats the call elsewhere may have its
+    // answer already, and a grant that follows the answer holds the record until its lease ends.
+    // Called on any thread; must not block.
+    virtual bool HasLeft() const = 0;
+
+   protected:
+    ~ReserveCaller() = default;
+  };
+
   // `store` and `observer` must outlive this.
   Batcher(Store& store, Observer& observer, const BatcherOptions& options = {});
   // Like Close().
@@ -114,9 +129,9 @@ class Batcher {
   // Of a sampled operation, its span.
   using Trace = std::optional<TraceContext>;
 
-  // With a group, the operation waits in it for Submit().
+  // With a group, the operation waits in it for Submit(). Without a `caller`, it never leaves.
   void Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group = nullptr,
-               const Trace& trace = std::nullopt);
+               const Trace& trace = std::nullopt, const ReserveCaller* caller = nullptr);
   void Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
                 Group* group = nullptr, const Trace& trace = std::nullopt);
   void Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group = nullptr,
@@ -133,7 +148,7 @@ class Batcher {
 
   // Like Reserve() and Get(), for callers that waited in the wait room.
   void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done,
-                        const Trace& trace = std::nullopt);
+                        const Trace& trace = std::nullopt, const ReserveCaller* caller = nullptr);
   void GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done);
 
   // Queues the operations of a group, which is empty afterwards: together, so
@@ -177,6 +192,7 @@ class Batcher {
         : queue_kind(its_queue_kind), id(record), bytes(weight), deadline(until) {}
     virtual ~Queued() = default;
     virtual std::string_view name_space() const = 0;
+    virtual bool CallerHasLeft() const { return false; }
     // The answer without the store.
     virtual void Refuse(const absl::Status& status) = 0;
 
@@ -239,7 +255,7 @@ class Batcher {
 
   // An idle worker, with what is queued for a call that it is to finish; nullptr if the call is not
   // one to begin. Begin() must follow.
-  Worker* TakeToBegin(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Worker* TakeToBegin(std::vector<QueuedPtr>& unwanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Begin(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   static bool BeginAtStore(Worker& worker);
   // Whether there is a call for the worker to finish.
@@ -253,7 +269,7 @@ class Batcher {
   void Work(Worker& worker);
   enum class Next { kTaken, kIdle, kClosed };
   // Returns with operations for the store, or with a session to wait for, in idle_.
-  Next TakeOrIdle(Worker& worker, Batch& batch, std::vector<QueuedPtr>& overdue)
+  Next TakeOrIdle(Worker& worker, Batch& batch, std::vector<QueuedPtr>& unwanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Relaxed reservations are gathered among themselves, the others among themselves.
   enum class Lane { kDurable, kRelaxed };
@@ -267,12 +283,12 @@ class Batcher {
   SteadyTime MayTakeAt(Lane lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The earlier one.
   SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Operations whose deadline has passed go into `overdue` instead, and take no place
-  // of a record or a namespace. The worker takes the remaining operations later: more
+  // Operations whose deadline has passed, or whose caller has left, go into `unwanted` instead, and
+  // take no place of a record or a namespace. The worker takes the remaining operations later: more
   // than a batch may hold, and second operations of a record, which in another
   // worker's batch would wait for the first one's row, and delay all of that batch. Notes in
   // `began` which lanes it takes from.
-  Batch Take(Began& began, std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Batch Take(Began& began, std::vector<QueuedPtr>& unwanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
   // Whether work that follows its answers may hold this worker (core/after_answers.h): it delays
   // no other answer of the batch, and other workers are there for the next one.
@@ -295,7 +311,7 @@ class Batcher {
   // In front of later ones of their records, or those could overtake them each time while the
   // store fails. Also if there is no room: they were admitted before.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
-  void AnswerOverdue(const std::vector<QueuedPtr>& overdue);
+  void AnswerUnwanted(const std::vector<QueuedPtr>& unwanted);
 
   Store& store_;
   Observer& observer_;

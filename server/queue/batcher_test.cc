@@ -443,6 +443,63 @@ TEST_F(BatcherTest, AnOverdueOperationDoesNotReachTheStore) {
   EXPECT_EQ(observer_.counts().overdue, 1u);
 }
 
+// The caller of a reservation, until Leave().
+class LeavingCaller final : public Batcher::ReserveCaller {
+ public:
+  bool HasLeft() const override { return left_; }
+  void Leave() { left_ = true; }
+
+ private:
+  std::atomic<bool> left_{false};
+};
+
+// It may have repeated the call elsewhere and have its answer: a grant would hold the record for
+// nobody.
+TEST_F(BatcherTest, AReservationWhoseCallerHasLeftDoesNotReachTheStore) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  LeavingCaller leaves;
+  LeavingCaller waits;
+  Answers<absl::StatusOr<Verdict>> left;
+  batcher.Reserve(ReserveNamed("left"), kNoDeadline, ReserveSink(left), nullptr, std::nullopt,
+                  &leaves);
+  batcher.ReserveForWaiter(ReserveNamed("left-too"), kNoDeadline, ReserveSink(left), std::nullopt,
+                           &leaves);
+  batcher.Reserve(ReserveNamed("waits"), kNoDeadline, ReserveSink(verdicts_), nullptr, std::nullopt,
+                  &waits);
+  leaves.Leave();
+  store_.Open();
+
+  EXPECT_NE(As<Reserved>(verdicts_.Await(1)[0]), nullptr);
+  for (const auto& answer : left.Await(2)) EXPECT_TRUE(absl::IsCancelled(answer.status()));
+  for (const char* const name : {"left", "left-too"}) {
+    EXPECT_EQ(memory_.Get({GetNamed(name)})[0].status().code(), absl::StatusCode::kNotFound);
+  }
+  EXPECT_EQ(observer_.counts().overdue, 0u);
+  batcher.Close();
+  EXPECT_EQ(batcher.budget().held(), 0u);
+}
+
+// The first of its record fails at the store, and the follower would be the next to go there.
+TEST_F(BatcherTest, AFollowerWhoseCallerHasLeftIsNotTheNext) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  LeavingCaller leaves;
+  Answers<absl::StatusOr<Verdict>> left;
+  store_.FailOn(OperationKind::kReserve, IdNamed("hot"), GatedStore::Fate::kNeverHappens);
+  batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(left), nullptr, std::nullopt,
+                  &leaves);
+  store_.Admit();
+  ASSERT_TRUE(store_.AwaitCalls(2));
+  leaves.Leave();
+  store_.Open();
+
+  EXPECT_EQ(ReasonOf(verdicts_.Await(1)[0].status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(absl::IsCancelled(left.Await(1)[0].status()));
+  EXPECT_THAT(store_.calls(), SizeIs(2));
+}
+
 // A call holds one operation of a record: if those that are past their deadline took their turns,
 // one that is in time would wait one call of a slow store for each of them.
 TEST_F(BatcherTest, OverdueOperationsOfARecordKeepItsNewerOneFromNoCall) {

@@ -57,7 +57,7 @@ Verdict VerdictOf(Proof proof, const Record& record) {
 
 }  // namespace
 
-class InFlightWaiters::Waiter {
+class InFlightWaiters::Waiter final : public Batcher::ReserveCaller {
  public:
   // What the caller still needs.
   enum class Caller { kWaits, kTakesAnswer, kGone };
@@ -71,6 +71,8 @@ class InFlightWaiters::Waiter {
         done(std::move(callback)),
         trace(its_trace),
         op(std::move(reserve)) {}
+
+  bool HasLeft() const override { return caller.load() == Caller::kGone; }
 
   InFlightWaiters& owner;
   const RecordId id;
@@ -198,7 +200,7 @@ void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> 
   const auto* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
   const auto* const in_flight = answer.ok() ? std::get_if<InFlight>(&*answer) : nullptr;
   // Most calls have nothing to do with any entry.
-  if (in_flight == nullptr && !waiter->trying && waiter->caller.load() != Waiter::Caller::kGone) {
+  if (in_flight == nullptr && !waiter->trying && !waiter->HasLeft()) {
     return waiter->done(std::move(answer));
   }
   Todo todo;
@@ -208,7 +210,7 @@ void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> 
     const bool waits = in_flight != nullptr && Add(waiter, *in_flight);
     if (std::exchange(waiter->trying, false)) Learn(waiter->id, answer, todo);
     if (!waits) {
-      const bool gone = waiter->caller.load() == Waiter::Caller::kGone;
+      const bool gone = waiter->HasLeft();
       if (gone && reserved != nullptr && !waiter->op.request_token) unwanted = *reserved;
       if (gone) answer = absl::CancelledError();
       todo.answers.emplace_back(waiter, std::move(answer));
@@ -450,9 +452,11 @@ void InFlightWaiters::SendTry(const WaiterPtr& waiter, Batcher::Group* group) {
     owner.CallbackReturns();
   };
   if (waiter->trying) {
-    batcher_.ReserveForWaiter(std::move(waiter->op), waiter->deadline, answered, waiter->trace);
+    batcher_.ReserveForWaiter(std::move(waiter->op), waiter->deadline, answered, waiter->trace,
+                              waiter.get());
   } else {
-    batcher_.Reserve(std::move(waiter->op), waiter->deadline, answered, group, waiter->trace);
+    batcher_.Reserve(std::move(waiter->op), waiter->deadline, answered, group, waiter->trace,
+                     waiter.get());
   }
 }
 

@@ -92,12 +92,11 @@ class InFlightWaiters {
   // gets the store's answer at once. No effect on a call that was answered.
   void StopWaiting(const WaiterPtr& waiter);
 
-  // The answer is no longer needed. A call that waits leaves the entry and is
-  // never granted. If the store is just granting it, a call without a request
-  // token releases the reservation (as OUTCOME_UNKNOWN if it was granted for
-  // recovery, else as NOTHING_HAPPENED); one with a request token keeps it, since
-  // its caller repeats the call until it has the answer. No effect on a call that
-  // was answered.
+  // The answer is no longer needed. A call that waits leaves the entry, one that is
+  // queued does not go to the store, and neither is ever granted. If the store is just granting it,
+  // a call without a request token releases the reservation (as OUTCOME_UNKNOWN if it was granted
+  // for recovery, else as NOTHING_HAPPENED); one with a request token keeps it, since its caller
+  // repeats the call until it has the answer. No effect on a call that was answered.
   void Cancel(const WaiterPtr& waiter);
 
   // This process completed or released the record: its waiters are examined

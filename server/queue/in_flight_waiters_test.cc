@@ -566,6 +566,51 @@ TEST_F(GrantWhileCancelledTest, OfARecoveryLeavesTheRecordUnknown) {
   EXPECT_EQ(Stored("dead").state, RecordState::kUnknown);
 }
 
+// A caller that can repeat the call may have done so at another replica, and have its answer: the
+// grant that follows would hold the record for nobody.
+TEST_F(InFlightWaitersTest, ACallThatIsCancelledInTheQueueIsNotGranted) {
+  Make(1000, /*threads=*/1);
+  store_.Shut();
+  Start(ReserveNamed("occupies"));
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  ReserveOp op = ReserveNamed("free");
+  op.request_token = Uuid::Random();
+  const auto call = Start(op);
+  room_->Cancel(call);
+  store_.Open();
+
+  EXPECT_EQ(Count<Reserved>(2), 1u) << "the one at the store";
+  EXPECT_EQ(memory_.Get({GetNamed("free")})[0].status().code(), absl::StatusCode::kNotFound);
+}
+
+// The queued call was to run next: another of its record does.
+TEST_F(InFlightWaitersTest, ATryThatIsCancelledInTheQueueGivesWayToTheNextWaiter) {
+  Make(1000, /*threads=*/1);
+  Hold(ReserveNamed("held"));
+  ReserveOp op = ReserveNamed("held");
+  op.request_token = Uuid::Random();
+  const auto leaves = Start(op, absl::Minutes(10));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  Start(ReserveNamed("held"), absl::Minutes(10));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  store_.Shut();
+  const std::size_t before = store_.calls().size();
+  const auto occupies =
+      room_->NewWaiter(ReserveNamed("occupies"), kNoDeadline, kLongWait, [](const auto&) {});
+  room_->Start(occupies);
+  ASSERT_TRUE(store_.AwaitCalls(before + 1));
+  // Past the lease, so that the first waiter tries.
+  store_clock_.Advance(absl::Seconds(31));
+  clock_.Advance(absl::Seconds(31));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 1));
+  room_->Cancel(leaves);
+  store_.Open();
+
+  EXPECT_EQ(Count<Reserved>(2), 1u);
+  EXPECT_EQ(Stored("held").attempt, 2u);
+}
+
 TEST_F(InFlightWaitersTest, AtTheMaximumNewCallersAreTurnedAway) {
   // A namespace takes no more places than it leaves to the others.
   Make(/*max_waiters=*/5);
