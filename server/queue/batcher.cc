@@ -633,9 +633,7 @@ Batcher::Batch Batcher::Take(Began& began, std::vector<QueuedPtr>& unwanted) {
     began.relaxed = steady_now;
   }
   const Deadline now = options_.clock->Monotonic();
-  const auto is_unwanted = [now](const QueuedPtr& queued) {
-    return queued->deadline <= now || queued->CallerHasLeft();
-  };
+  const auto is_unwanted = [now](const QueuedPtr& queued) { return queued->IsUnwanted(now); };
   const Join join(options_.max_batch);
   std::size_t room = options_.max_batch;
   Batch batch;
@@ -664,9 +662,31 @@ Batcher::AtStore<QueuedType> Batcher::ToStore(std::vector<QueuedPtr> taken) {
   return at_store;
 }
 
+std::vector<Batcher::QueuedPtr> Batcher::StillWanted(std::vector<QueuedPtr> taken) {
+  if (taken.empty()) return taken;
+  const Deadline now = options_.clock->Monotonic();
+  const auto kept =
+      std::stable_partition(taken.begin(), taken.end(),
+                            [now](const QueuedPtr& queued) { return !queued->IsUnwanted(now); });
+  if (kept == taken.end()) return taken;
+  std::vector<QueuedPtr> unwanted(std::make_move_iterator(kept),
+                                  std::make_move_iterator(taken.end()));
+  taken.erase(kept, taken.end());
+  std::vector<QueuedPtr> followers;
+  for (const QueuedPtr& queued : unwanted) {
+    if (queued->kind() != OperationKind::kReserve) break;
+    std::vector<QueuedPtr>& its = static_cast<QueuedReserve&>(*queued).followers;
+    std::move(its.begin(), its.end(), std::back_inserter(followers));
+    its.clear();
+  }
+  if (!followers.empty()) PutBack(std::move(followers));
+  AnswerUnwanted(unwanted);
+  return taken;
+}
+
 void Batcher::Run(Batch batch) {
-  const auto of = [&batch](QueueKind queue_kind) {
-    return std::move(batch[static_cast<std::size_t>(queue_kind)]);
+  const auto of = [this, &batch](QueueKind queue_kind) {
+    return StillWanted(std::move(batch[static_cast<std::size_t>(queue_kind)]));
   };
   RunKind(ToStore<QueuedReserve>(of(QueueKind::kReserveRelaxed)), &Store::Reserve);
   RunTogether(ToStore<QueuedComplete>(of(QueueKind::kComplete)),

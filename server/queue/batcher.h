@@ -197,6 +197,8 @@ class Batcher {
     virtual void Refuse(const absl::Status& status) = 0;
 
     OperationKind kind() const { return KindOf(queue_kind); }
+    // Whether it must not go to the store any more.
+    bool IsUnwanted(Deadline now) const { return deadline <= now || CallerHasLeft(); }
 
     const QueueKind queue_kind;
     const RecordId id;
@@ -290,6 +292,9 @@ class Batcher {
   // `began` which lanes it takes from.
   Batch Take(Began& began, std::vector<QueuedPtr>& unwanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
+  // Those that may go to the store when their turn comes, since calls for other kinds of the same
+  // batch may take long. The others are answered.
+  std::vector<QueuedPtr> StillWanted(std::vector<QueuedPtr> taken) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether work that follows its answers may hold this worker (core/after_answers.h): it delays
   // no other answer of the batch, and other workers are there for the next one.
   bool MayBeHeld(const Batch& batch) const;

@@ -480,6 +480,43 @@ TEST_F(BatcherTest, AReservationWhoseCallerHasLeftDoesNotReachTheStore) {
   EXPECT_EQ(batcher.budget().held(), 0u);
 }
 
+// Calls for other kinds of a batch may take long, as while the store fails over.
+TEST_F(BatcherTest, AnOperationOfABatchIsExaminedWhenItsTurnComes) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  LeavingCaller leaves;
+  Answers<absl::StatusOr<Verdict>> left;
+  Answers<absl::StatusOr<Verdict>> late;
+  ReserveOp relaxed = ReserveNamed("relaxed");
+  relaxed.relaxed = true;
+  batcher.Reserve(relaxed, kNoDeadline, ReserveSink(verdicts_));
+  for (const char* const name : {"left", "hot"}) {
+    batcher.Reserve(ReserveNamed(name), kNoDeadline, ReserveSink(left), nullptr, std::nullopt,
+                    &leaves);
+  }
+  batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  batcher.Reserve(ReserveNamed("late"), clock_.Monotonic() + std::chrono::seconds(1),
+                  ReserveSink(late));
+  batcher.ReserveForWaiter(ReserveNamed("left-too"), kNoDeadline, ReserveSink(left), std::nullopt,
+                           &leaves);
+  store_.Admit();
+  ASSERT_TRUE(store_.AwaitCalls(2));
+  leaves.Leave();
+  clock_.Advance(absl::Seconds(1));
+  store_.Open();
+
+  for (const auto& answer : left.Await(3)) EXPECT_TRUE(absl::IsCancelled(answer.status()));
+  EXPECT_EQ(ReasonOf(late.Await(1)[0].status()), Reason::kStoreUnavailable);
+  // The one that waited behind a reservation of its record takes its place.
+  for (const auto& answer : verdicts_.Await(2)) EXPECT_NE(As<Reserved>(answer), nullptr);
+  for (const char* const name : {"left", "left-too", "late"}) {
+    EXPECT_EQ(memory_.Get({GetNamed(name)})[0].status().code(), absl::StatusCode::kNotFound);
+  }
+  EXPECT_EQ(observer_.counts().overdue, 1u);
+  batcher.Close();
+  EXPECT_EQ(batcher.budget().held(), 0u);
+}
+
 // The first of its record fails at the store, and the follower would be the next to go there.
 TEST_F(BatcherTest, AFollowerWhoseCallerHasLeftIsNotTheNext) {
   Batcher& batcher = Make();

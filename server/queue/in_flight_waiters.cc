@@ -20,41 +20,6 @@ constexpr absl::Duration kAnswerMargin = absl::Milliseconds(20);
 // The minimum interval of queries about an almost expired lease.
 constexpr absl::Duration kShortestLease = absl::Milliseconds(1);
 
-// The verdict that the record proves, without another store call: lines 4, 5
-// and 9 of the table of verdicts. nullopt where only Reserve can decide.
-enum class Proof { kMismatch, kReplay, kOutcomeUnknown };
-
-std::optional<Proof> ProofFrom(const Batcher& batcher, const Record& record, const ReserveOp& op) {
-  if (record.key != op.key) return std::nullopt;
-  switch (batcher.MatchRequest(record, op)) {
-    case FingerprintMatch::kNothingInCommon:
-      return std::nullopt;
-    case FingerprintMatch::kDifferent:
-      return Proof::kMismatch;
-    case FingerprintMatch::kSame:
-      break;
-  }
-  if (record.state == RecordState::kCompleted && record.reply.has_value() &&
-      record.completed_at.has_value()) {
-    return Proof::kReplay;
-  }
-  if (record.state == RecordState::kUnknown && !op.recover) return Proof::kOutcomeUnknown;
-  return std::nullopt;
-}
-
-Verdict VerdictOf(Proof proof, const Record& record) {
-  switch (proof) {
-    case Proof::kMismatch:
-      return Mismatch{record.attempt};
-    case Proof::kReplay:
-      return Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt,
-                    record.labels};
-    case Proof::kOutcomeUnknown:
-      break;
-  }
-  return ToOutcomeUnknown(record);
-}
-
 }  // namespace
 
 class InFlightWaiters::Waiter final : public Batcher::ReserveCaller {
@@ -246,6 +211,38 @@ void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record
 
 // The handling of the answers.
 
+std::optional<InFlightWaiters::Proof> InFlightWaiters::ProofFrom(const Record& record,
+                                                                 const ReserveOp& op) const {
+  if (record.key != op.key) return std::nullopt;
+  switch (batcher_.MatchRequest(record, op)) {
+    case FingerprintMatch::kNothingInCommon:
+      return std::nullopt;
+    case FingerprintMatch::kDifferent:
+      return Proof::kMismatch;
+    case FingerprintMatch::kSame:
+      break;
+  }
+  if (record.state == RecordState::kCompleted && record.reply.has_value() &&
+      record.completed_at.has_value()) {
+    return Proof::kReplay;
+  }
+  if (record.state == RecordState::kUnknown && !op.recover) return Proof::kOutcomeUnknown;
+  return std::nullopt;
+}
+
+Verdict InFlightWaiters::VerdictOf(Proof proof, const Record& record) {
+  switch (proof) {
+    case Proof::kMismatch:
+      return Mismatch{record.attempt};
+    case Proof::kReplay:
+      return Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt,
+                    record.labels};
+    case Proof::kOutcomeUnknown:
+      break;
+  }
+  return ToOutcomeUnknown(record);
+}
+
 void InFlightWaiters::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo) {
   RecordWaiters& entry = records_.at(id);
   entry.trying = false;
@@ -276,7 +273,7 @@ void InFlightWaiters::LearnWhetherToConfirm(const RecordId& id, RecordWaiters& e
   const bool proves =
       found.ok() &&
       std::any_of(entry.waiters.begin(), entry.waiters.end(), [this, &found](const auto& waiter) {
-        return ProofFrom(batcher_, *found, waiter.second->op).has_value();
+        return ProofFrom(*found, waiter.second->op).has_value();
       });
   if (!found.ok() || proves) {
     ReadNow(id, entry, /*confirming=*/true, todo);
@@ -288,14 +285,16 @@ void InFlightWaiters::LearnWhetherToConfirm(const RecordId& id, RecordWaiters& e
 
 void InFlightWaiters::LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record,
                                       Todo& todo) {
-  std::vector<WaiterPtr> proved;
+  std::vector<Proved> proved;
   for (const auto& [waiter_id, waiter] : entry.waiters) {
     if (waiter_id >= entry.read_before) break;
-    if (ProofFrom(batcher_, *record, waiter->op).has_value()) proved.push_back(waiter);
+    if (const auto proof = ProofFrom(*record, waiter->op)) {
+      proved.push_back({waiter, record, *proof});
+    }
   }
-  for (const WaiterPtr& waiter : proved) {
-    Remove(entry, waiter);
-    todo.proved.emplace_back(waiter, record);
+  for (Proved& its : proved) {
+    Remove(entry, its.waiter);
+    todo.proved.push_back(std::move(its));
   }
   WaitOrTry(entry, *record, todo);
 }
@@ -427,8 +426,8 @@ void InFlightWaiters::Settle(const RecordId& id, RecordWaiters& entry) {
 void InFlightWaiters::Do(Todo todo) {
   const ResponseBatchScope scope;
   for (auto& [waiter, answer] : todo.answers) waiter->done(std::move(answer));
-  for (const auto& [waiter, record] : todo.proved) {
-    waiter->done(VerdictOf(*ProofFrom(batcher_, *record, waiter->op), *record));
+  for (const Proved& proved : todo.proved) {
+    proved.waiter->done(VerdictOf(proved.proof, *proved.record));
   }
   for (const WaiterPtr& waiter : todo.tries) SendTry(waiter);
   for (GetOp& op : todo.reads) SendRead(std::move(op));

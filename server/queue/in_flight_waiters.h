@@ -138,16 +138,30 @@ class InFlightWaiters {
     Deadline due = Batcher::kNoDeadline;
   };
 
+  // A verdict that a record proves without another call of the store: lines 4, 5 and 9 of the table
+  // of verdicts.
+  enum class Proof { kMismatch, kReplay, kOutcomeUnknown };
+  // A waiter that the record answers.
+  struct Proved {
+    WaiterPtr waiter;
+    std::shared_ptr<const Record> record;
+    // Found once: a key ring that is replaced meanwhile may no longer prove it.
+    Proof proof;
+  };
+
   // Actions for after the lock is released: callbacks and the batcher, which
   // may call back at once.
   struct Todo {
     std::vector<std::pair<WaiterPtr, absl::StatusOr<Verdict>>> answers;
-    // The waiters that the record answers. Their verdicts are made outside the
-    // lock, one by one: a reply may be large.
-    std::vector<std::pair<WaiterPtr, std::shared_ptr<const Record>>> proved;
+    // Their verdicts are made outside the lock, one by one: a reply may be large.
+    std::vector<Proved> proved;
     std::vector<WaiterPtr> tries;
     std::vector<GetOp> reads;
   };
+
+  // nullopt where only Reserve can decide.
+  std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op) const;
+  static Verdict VerdictOf(Proof proof, const Record& record);
 
   // The batcher's answers.
   void Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer)

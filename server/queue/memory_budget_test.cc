@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/queue/namespace_shares.h"
+
 namespace idempotency::internal {
 namespace {
 
@@ -121,6 +123,16 @@ TEST(MemoryBudgetTest, AHoldIsGivenBackOnceWhereverItGoes) {
   second.Release();
   second.Release();
   EXPECT_EQ(budget.held(), 0u);
+}
+
+// An empty reply, for example. Otherwise every namespace that ever had one would take memory.
+TEST(NamespaceSharesTest, NothingIsKeptOfANamespaceWithoutAShare) {
+  NamespaceShares shares;
+  shares.Add("nothing", 0);
+  shares.Add("something", 1);
+  EXPECT_EQ(shares.namespaces(), 1u);
+  shares.Remove("something", 1);
+  EXPECT_EQ(shares.namespaces(), 0u);
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ class NamespaceShares {
     return its == 0 || its + amount <= left - amount;
   }
   void Add(std::string_view name_space, std::size_t amount) {
+    // Remove() ends no share of nothing.
+    if (amount == 0) return;
     shares_[AbslView(name_space)] += amount;
     total_ += amount;
   }
@@ -43,6 +45,8 @@ class NamespaceShares {
     return share == shares_.end() ? 0 : share->second;
   }
   std::size_t total() const { return total_; }
+  // Those that have a share.
+  std::size_t namespaces() const { return shares_.size(); }
 
  private:
   absl::flat_hash_map<std::string, std::size_t> shares_;

@@ -194,10 +194,13 @@ class SessionCall::Call {
   std::uint64_t id() const { return id_; }
   std::size_t bytes() const { return bytes_; }
   bool counted() const { return counted_; }
-  virtual PendingOperation& pending() = 0;
+  // Of a reservation that waits, or is on its way to the store; otherwise nullptr.
+  virtual InFlightWaiters::WaiterPtr waiting() const = 0;
   // Puts it into the group; it may be over, and this destroyed, afterwards.
   virtual void Begin(Operations& operations, const v1::SessionOperation& operation,
                      Batcher::Group& group) = 0;
+  // In place of Begin().
+  virtual void Refuse(Operations& operations, const absl::Status& why) = 0;
 
  private:
   const std::uint64_t id_;
@@ -216,7 +219,9 @@ class SessionCall::CallFor final : public Call, private PendingResponse<Response
     this->SetCaller(stream.caller_.get());
   }
 
-  PendingOperation& pending() override { return *this; }
+  InFlightWaiters::WaiterPtr waiting() const override {
+    return PendingResponse<Response>::waiting();
+  }
   void Begin(Operations& operations, const v1::SessionOperation& operation,
              Batcher::Group& group) override {
     if constexpr (std::is_same_v<Response, v1::ReserveResponse>) {
@@ -231,6 +236,9 @@ class SessionCall::CallFor final : public Call, private PendingResponse<Response
       operations.Get(operation.get(), *this, &group);
     }
   }
+  void Refuse(Operations& operations, const absl::Status& why) override {
+    operations.Refuse(*this, why);
+  }
 
  private:
   Response& response() override {
@@ -240,6 +248,24 @@ class SessionCall::CallFor final : public Call, private PendingResponse<Response
     stream_.Gather().Add(this->id(), status, this->TakeHold());
   }
 
+  SessionCall& stream_;
+};
+
+// An operation of a kind that this server does not know, which it refuses. It has its place among
+// the calls of its stream: its id is in use until its answer is on its way, and the stream stays.
+class SessionCall::UnknownCall final : public Call {
+ public:
+  UnknownCall(SessionCall& stream, std::uint64_t id, std::size_t bytes)
+      : Call(id, bytes, /*counted=*/false), stream_(stream) {}
+
+  InFlightWaiters::WaiterPtr waiting() const override { return nullptr; }
+  void Begin(Operations& operations, const v1::SessionOperation&, Batcher::Group&) override {
+    Refuse(operations,
+           InvalidField("operation", "is required, and must be one that this server knows"));
+  }
+  void Refuse(Operations&, const absl::Status& why) override { stream_.Gather().Add(id(), why); }
+
+ private:
   SessionCall& stream_;
 };
 
@@ -256,10 +282,10 @@ class SessionCall::Frame {
 
   struct Entry {
     const v1::SessionOperation* operation;
-    // nullptr for an operation that is refused before it begins.
     std::unique_ptr<Call> made;
     // The same, once the stream owns it.
     Call* call = nullptr;
+    // Not OK for one that does not begin.
     absl::Status refusal;
   };
 
@@ -270,12 +296,10 @@ class SessionCall::Frame {
   void Begin(Operations& operations) {
     Batcher::Group group(entries_.size());
     for (Entry& entry : entries_) {
-      if (entry.call == nullptr) {
-        stream_.Gather().Add(entry.operation->id(), entry.refusal);
-      } else if (!entry.refusal.ok()) {
-        operations.Refuse(entry.call->pending(), entry.refusal);
-      } else {
+      if (entry.refusal.ok()) {
         entry.call->Begin(operations, *entry.operation, group);
+      } else {
+        entry.call->Refuse(operations, entry.refusal);
       }
     }
     operations.batcher().Submit(group);
@@ -301,9 +325,8 @@ class SessionCall::Frame {
       case Kind::OPERATION_NOT_SET:
         break;
     }
-    entries_.push_back(
-        {&operation, nullptr, nullptr,
-         InvalidField("operation", "is required, and must be one that this server knows")});
+    entries_.push_back({&operation, std::make_unique<UnknownCall>(stream_, operation.id(), share_),
+                        nullptr, absl::OkStatus()});
   }
 
   template <typename Response>
@@ -473,24 +496,21 @@ absl::Status SessionCall::Register(Frame& frame) {
   for (std::size_t i = 0; i < frame.entries().size(); ++i) {
     Frame::Entry& entry = frame.entries()[i];
     const std::uint64_t id = entry.operation->id();
-    bool unused = calls_.find(id) == calls_.end();
-    if (unused && entry.made != nullptr) {
-      entry.call = entry.made.get();
-      calls_bytes_ += entry.call->bytes();
-      calls_.emplace(id, std::move(entry.made));
-      if (entry.call->counted() && ++counted_ > options_.max_in_flight && entry.refusal.ok()) {
-        entry.refusal = Overloaded("More operations are in flight than this session may have.");
-      }
-    }
-    if (unused) continue;
-    for (std::size_t begun = 0; begun < i; ++begun) {
-      if (frame.entries()[begun].call != nullptr) {
+    const auto [place, unused] = calls_.try_emplace(id);
+    if (!unused) {
+      for (std::size_t begun = 0; begun < i; ++begun) {
         calls_bytes_ -= frame.entries()[begun].call->bytes();
         calls_.erase(frame.entries()[begun].operation->id());
       }
+      counted_ = before;
+      return InvalidField("operations.id", "is the id of an operation that is not answered yet");
     }
-    counted_ = before;
-    return InvalidField("operations.id", "is the id of an operation that is not answered yet");
+    place->second = std::move(entry.made);
+    entry.call = place->second.get();
+    calls_bytes_ += entry.call->bytes();
+    if (entry.call->counted() && ++counted_ > options_.max_in_flight && entry.refusal.ok()) {
+      entry.refusal = Overloaded("More operations are in flight than this session may have.");
+    }
   }
   return absl::OkStatus();
 }
@@ -516,8 +536,6 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
     MutexLock lock(mutex_);
     for (const std::uint64_t id : gathered.ids()) {
       const auto call = calls_.find(id);
-      // An operation that never began has none.
-      if (call == calls_.end()) continue;
       if (call->second->counted()) --counted_;
       calls_bytes_ -= call->second->bytes();
       answered.push_back(std::move(call->second));
@@ -549,7 +567,7 @@ void SessionCall::StopWaiting(const std::vector<std::uint64_t>& ids) {
     {
       MutexLock lock(mutex_);
       const auto call = calls_.find(id);
-      if (call != calls_.end()) waiting = call->second->pending().waiting();
+      if (call != calls_.end()) waiting = call->second->waiting();
     }
     if (waiting != nullptr) operations_.waiters().StopWaiting(waiting);
   }
@@ -559,7 +577,7 @@ std::vector<InFlightWaiters::WaiterPtr> SessionCall::Waiting() const {
   // In their order of arrival, not in that of a hash table.
   absl::btree_map<std::uint64_t, InFlightWaiters::WaiterPtr> by_id;
   for (const auto& [id, call] : calls_) {
-    if (call->pending().waiting() != nullptr) by_id.emplace(id, call->pending().waiting());
+    if (InFlightWaiters::WaiterPtr its = call->waiting()) by_id.emplace(id, std::move(its));
   }
   std::vector<InFlightWaiters::WaiterPtr> waiting;
   waiting.reserve(by_id.size());

@@ -84,6 +84,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   class Call;
   template <typename Response>
   class CallFor;
+  class UnknownCall;
   class Frame;
   class GatheredAnswers;
 

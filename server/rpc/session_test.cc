@@ -320,6 +320,25 @@ TEST_P(SessionTest, AnOperationThatIsNotValidFailsAlone) {
   EXPECT_TRUE(answers[5].reserve().has_reserved());
 }
 
+// Whichever of the two comes first. The answer of the one would otherwise end the other, which the
+// store still has.
+TEST_P(SessionTest, AnIdOfAnUnknownOperationIsInUse) {
+  v1::SessionOperation unknown;
+  unknown.set_id(1);
+  OccupyWorker();
+  for (const auto& frame : {std::vector<v1::SessionOperation>{unknown, ReserveAs(1, "one")},
+                            std::vector<v1::SessionOperation>{ReserveAs(1, "one"), unknown},
+                            std::vector<v1::SessionOperation>{unknown, unknown}}) {
+    Caller caller(*stub_);
+    ASSERT_TRUE(caller.Send(frame));
+    const grpc::Status status = caller.Status();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
+  }
+  store_.Open();
+  EXPECT_EQ(memory_.Get({GetNamed("one")})[0].status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_P(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
   Caller caller(*stub_);
   OccupyWorker();
@@ -330,12 +349,11 @@ TEST_P(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
   EXPECT_EQ(caller.unexpected(), 0);
   store_.Open();
-  // Earlier requests are applied, and their reservations released: their caller could not
-  // distinguish a repeat from another call.
+  // The earlier request was queued, and its caller has left.
   EXPECT_TRUE(observer_.Await(&Counts::rpcs, 1));
-  EXPECT_TRUE(memory_.Get({GetNamed("one")})[0].ok());
-  EXPECT_FALSE(memory_.Get({GetNamed("two")})[0].ok());
-  EXPECT_FALSE(memory_.Get({GetNamed("other")})[0].ok());
+  for (const char* const name : {"one", "two", "other"}) {
+    EXPECT_EQ(memory_.Get({GetNamed(name)})[0].status().code(), absl::StatusCode::kNotFound);
+  }
 }
 
 TEST_P(SessionTest, AnEmptyFrameEndsTheStream) {
