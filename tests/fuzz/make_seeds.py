@@ -190,6 +190,10 @@ def sessions():
         frame("operations { id: 2 cancel { } }"))
     write("server_session", "same_id_twice", frame(
         reserve % (1, RESERVE) + reserve % (1, RESERVE)))
+    write("server_session", "id_of_an_unknown_operation", b"\4" + frame(
+        "operations { id: 1 } " + reserve % (1, RESERVE)) + b"\4")
+    write("server_session", "store_is_slow", b"\4" + frame(reserve % (1, RESERVE)) +
+          frame(reserve % (2, RESERVE)) + b"\4" + frame(reserve % (3, RESERVE)))
     write("server_session", "over_the_limit", frame("".join(
         reserve % (i, "record_key { %s } %s" % (KEY % f"key-{i}", FINGERPRINT))
         for i in range(9))))

@@ -1,5 +1,5 @@
-// A Session stream of an arbitrary caller: frames of any bytes, one after the other. Each step is a
-// byte, and a block for a frame.
+// A Session stream of an arbitrary caller: frames of any bytes, one after the other, over a store
+// that may be slow. Each step is a byte, and a block for a frame.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +15,7 @@
 #include "server/rpc/session_call.h"
 #include "server/rpc/session_registry.h"
 #include "server/store/memory_store.h"
+#include "server/testing/gated_store.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/served_stream.h"
@@ -62,12 +63,22 @@ class Service {
   }
   void HalfClose() { served_->HalfClose(); }
   void Drain() { registry_.Drain(); }
+  // The store holds back its calls, or no longer does.
+  void TurnStore() {
+    shut_ = !shut_;
+    if (shut_) {
+      store_.Shut();
+    } else {
+      store_.Open();
+    }
+  }
   void Cancel() {
     cancelled_ = true;
     served_->Cancel();
   }
 
   void End() {
+    store_.Open();
     waiters_.Close();
     const grpc::Status status = served_->AwaitEnd();
     batcher_.Close();
@@ -90,7 +101,8 @@ class Service {
   }
 
   ManualClock clock_;
-  MemoryStore store_{clock_};
+  MemoryStore memory_{clock_};
+  GatedStore store_{memory_};
   Observer observer_;
   Batcher batcher_{store_, observer_, [this] {
                      auto options = OnClock<BatcherOptions>(clock_);
@@ -103,6 +115,7 @@ class Service {
   std::unique_ptr<ServedStream> served_;
   SessionAnswers answers_;
   bool cancelled_ = false;
+  bool shut_ = false;
 };
 
 }  // namespace
@@ -113,6 +126,9 @@ void ServerSession(std::string_view bytes) {
   Service service;
   for (int step = 0; step < kMaxSteps && !input.empty(); ++step) {
     switch (input.Byte() % 8) {
+      case 4:
+        service.TurnStore();
+        break;
       case 5:
         service.Drain();
         break;
