@@ -29,7 +29,7 @@ enum class Reason {
   kReservationLost,     // RESERVATION_LOST, FAILED_PRECONDITION (service), ABORTED (guard)
   kOutcomeNotRecorded,  // OUTCOME_NOT_RECORDED, UNAVAILABLE
   kReplyNotKept,        // REPLY_NOT_KEPT, FAILED_PRECONDITION
-  kStoreUnavailable,    // STORE_UNAVAILABLE, UNAVAILABLE
+  kStoreUnavailable,    // STORE_UNAVAILABLE, UNAVAILABLE, or DEADLINE_EXCEEDED (service)
   kQuotaExceeded,       // QUOTA_EXCEEDED, RESOURCE_EXHAUSTED
   kOverloaded,          // OVERLOADED, RESOURCE_EXHAUSTED
   kRequestInvalid,      // REQUEST_INVALID, INVALID_ARGUMENT
@@ -71,7 +71,7 @@ struct ErrorDetails {
 // A status of the catalogue. `message` states the fault and the remedy.
 absl::Status MakeError(Reason reason, std::string_view message, ErrorDetails details = {});
 // The same with a code that differs from the catalogue's: only for RESERVATION_LOST at the
-// guard.
+// guard, and for STORE_UNAVAILABLE of a call whose deadline passed in the service's queue.
 absl::Status MakeErrorWithCode(Reason reason, absl::StatusCode code, std::string_view message,
                                ErrorDetails details = {});
 

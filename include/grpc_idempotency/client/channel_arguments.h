@@ -16,7 +16,7 @@ namespace idempotency {
 // The channel connects to all addresses of the target and uses them in turn: the next stream,
 // or unary call, goes to the next address (gRPC's default: all go to the first). It receives
 // messages up to limits::kMaxMessageBytes. It reconnects after 100 ms, then at growing
-// intervals up to 1 s (gRPC: up to 120 s), and resolves the name again at most every 2 s (gRPC:
+// intervals up to 500 ms (gRPC: up to 120 s), and resolves the name again at most every 2 s (gRPC:
 // 30 s), so that it finds a restarted or moved daemon quickly. It detects a peer that has
 // disappeared silently while calls are outstanding: unacknowledged bytes break the connection
 // after 5 s, and a quiet connection is pinged every 20 s. An idle connection is not pinged:

@@ -10,8 +10,9 @@
 namespace idempotency {
 
 // True if a rejection with that reason is temporary, so that the same call with the same key is
-// worth another try: for IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE
-// and OVERLOADED. Every other reason is an answer: the same call gets it again until an
+// worth another try: for IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE,
+// QUOTA_EXCEEDED, OVERLOADED and CREDENTIALS_INVALID (the next try presents a token that was
+// renewed meanwhile). Every other reason is an answer: the same call gets it again until an
 // operator or the application has changed something.
 bool IsRetryable(Reason reason);
 

@@ -25,7 +25,7 @@ struct RetryPolicy {
   double backoff_multiplier = 2.0;
   // UNAVAILABLE: no answer, or STORE_UNAVAILABLE. ABORTED: IN_FLIGHT and
   // RESERVATION_LOST, whose retry finds the winner's reply.
-  // RESOURCE_EXHAUSTED: OVERLOADED.
+  // RESOURCE_EXHAUSTED: OVERLOADED and QUOTA_EXCEEDED.
   std::set<grpc::StatusCode> retryable = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::ABORTED,
                                           grpc::StatusCode::RESOURCE_EXHAUSTED};
   // The maximum size of a request that is retried; gRPC's own default is 256 KiB.

@@ -63,7 +63,8 @@ struct MethodPolicy {
   // client gets CANCELLED.
   bool cancel_when_lost = false;
   // How long a record is kept, from its first reservation: 1 s to 366 days, not less than the
-  // lease.
+  // lease. The record of a UUIDv7 key is kept at least for the window of its namespace (24 h
+  // unless configured).
   absl::Duration retention = limits::kDefaultRetention;
   // How long the reply's content is kept, from the first reservation: 1 s up to the retention.
   // Afterwards a replay of OK is refused with REPLY_NOT_KEPT, one of an error has code and
