@@ -42,7 +42,9 @@ def one_line(comment):
 
 
 def type_of(field):
-    if field.type in (_FIELD.TYPE_MESSAGE, _FIELD.TYPE_ENUM):
+    if field.type_name == ".google.protobuf.Duration":
+        text = "a Duration"
+    elif field.type in (_FIELD.TYPE_MESSAGE, _FIELD.TYPE_ENUM):
         name = field.type_name.rsplit(".", 1)[-1]
         kind = "block" if field.type == _FIELD.TYPE_MESSAGE else "one"
         of_proto = field.type_name.startswith(".idempotency.v1.")

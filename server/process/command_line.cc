@@ -116,6 +116,11 @@ constexpr absl::string_view kStoreHelp =
                     REDIS_PASSWORD or ?password_file=PATH. Weaker than Postgres;
                     docs/redis.md.)";
 
+constexpr absl::string_view kMigrateStoreHelp =
+    R"(The Postgres schema to migrate: postgresql://..., a libpq URI. Required. Do not
+include the password: other users of the machine can read command lines. Use
+PGPASSWORD or a PGPASSFILE. For sqlite:PATH and redis://... there is nothing to do.)";
+
 constexpr absl::string_view kConfigHelp =
     R"(File in protobuf text format: who may do what, and settings of namespaces; see
 docs/configuration.md. Read again when it changes. Required for a --listen
@@ -196,7 +201,7 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two sweeps, which remove expired records. One replica sweeps at a\n"
-                  "time.");
+                  "time; with single-row statements all do.");
   set.AddInt("queue_mib", &options->queue_mib, ServiceOptions::kMinQueueMib,
              ServiceOptions::kMaxQueueMib,
              "Memory limit for callers, in MiB: operations that are queued, running or waiting,\n"
@@ -452,7 +457,8 @@ struct ServeTestingFlags {
   explicit ServeTestingFlags(ServeTestingOptions* options) {
     set.AddInt("port", &port, 0, 65'535, "The port on 127.0.0.1; 0 chooses a free one.");
     set.AddSwitch("exit_with_parent", &options->exit_with_parent,
-                  "End when the process ends that started this one.");
+                  "End when the process ends that started this one. On by default;\n"
+                  "--exit_with_parent=false keeps it running.");
     set.AddSwitch("exit_with_stdin", &options->exit_with_stdin,
                   "End when stdin ends: for a test that holds the other end of a pipe.");
     set.AddText("log_level", "LEVEL", &log_level,
@@ -478,7 +484,7 @@ absl::StatusOr<CommandLine> ParseServeTesting(absl::Span<const absl::string_view
 // The command line of `migrate` before validation.
 struct MigrateFlags {
   explicit MigrateFlags(MigrateOptions* options) {
-    set.AddText("store", "ADDRESS", &store, kStoreHelp);
+    set.AddText("store", "ADDRESS", &store, kMigrateStoreHelp);
     set.AddInt("to", &to, kNewest, 9999,
                "The target version; -1 is the newest. A version lower than the schema's is a\n"
                "downgrade: the data of the newer tables is lost; 0 removes every record.");

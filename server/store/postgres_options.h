@@ -63,8 +63,8 @@ struct PostgresOptions {
   // The number of statements, of this role and application on the server, that run
   // for longer than any caller waits, from which on no session is opened. Each
   // belongs to a session that its process abandoned; it waits for an unavailable
-  // synchronous standby, and ends when the standby returns. Small: a process has 2
-  // to 6 sessions, and all processes abandon theirs at about the same time, so the
+  // synchronous standby, and ends when the standby returns. Small: a process has 5
+  // to 7 sessions by default, and all processes abandon theirs at about the same time, so the
   // server has at most twice as many sessions of this program as usual.
   int max_abandoned_sessions = 4;
   // The time limit of a commit that only tests whether commits succeed; then the

@@ -50,12 +50,12 @@ struct EmbeddedOptions : ServiceOptions {
 // service.
 class EmbeddedService {
  public:
-  // `store` as for `idempotencyd serve --store`: sqlite:PATH, or a postgresql:// URI. Error
-  // messages name the remedy, and contain no part of a URI:
+  // `store` as for `idempotencyd serve --store`: sqlite:PATH, a postgresql:// URI or a redis://
+  // URL. Error messages name the remedy, and contain no part of a URI:
   //   INVALID_ARGUMENT     the address is invalid, or the option that the message names
   //   FAILED_PRECONDITION  the file cannot be used, or another service uses it; or the Postgres
   //                        schema does not have the version of this build
-  // Like the daemon, it opens while Postgres cannot be reached. Until Postgres can be reached,
+  // Like the daemon, it opens while Postgres or Redis cannot be reached. Until it can be reached,
   // calls get STORE_UNAVAILABLE, so guarded methods do not run.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Open(
       const std::string& store, const EmbeddedOptions& options = EmbeddedOptions());

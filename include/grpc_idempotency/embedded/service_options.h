@@ -26,7 +26,7 @@ struct ServiceOptions {
   // One more connection sweeps, and one more watches the store. SQLite always has one writer.
   int store_connections = DefaultStoreConnections();
   // The time between two passes that remove expired records: 100 ms to 24 h. Only one process
-  // sweeps a Postgres schema at a time.
+  // sweeps a Postgres schema at a time, except with single-row statements (docs/scaling.md).
   absl::Duration sweep_interval = absl::Minutes(1);
   // The memory for callers' data, in MiB: 32 to 65,536. It counts operations that are queued or
   // in progress, waiting operations, and replies until they are written. Above it reservations
