@@ -1,4 +1,4 @@
-// Every limit of the product, in one place.
+// The limits of the product, except those of key rings and of Redis (docs/limits.md).
 #ifndef GRPC_IDEMPOTENCY_LIMITS_H_
 #define GRPC_IDEMPOTENCY_LIMITS_H_
 

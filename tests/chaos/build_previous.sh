@@ -2,8 +2,8 @@
 # Builds the daemons that a chaos run rolls to and from, once, and keeps them in
 # build/previous/:
 #
-#   other/     the oldest one that serves the newest schema
-#   earlier/   the last one that supported the schema only up to the version before
+#   other/     the first one that has every migration as it is now
+#   earlier/   the last one from before the newest migration was added
 #
 # Both are of this repository's history. If a shallow clone lacks it, `other` is this source
 # without optimisation, and there is no `earlier`.
