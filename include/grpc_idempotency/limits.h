@@ -1,4 +1,4 @@
-// The limits of the product, except those of key rings and of Redis (docs/limits.md).
+// Every limit of the product, in one place.
 #ifndef GRPC_IDEMPOTENCY_LIMITS_H_
 #define GRPC_IDEMPOTENCY_LIMITS_H_
 
@@ -184,6 +184,16 @@ inline constexpr std::size_t kMaxTokenBytes = 8 * 1024;
 inline constexpr std::size_t kMaxJsonWebKeys = 64;
 // The configuration file, and the file with an issuer's keys: enough for thousands of identities.
 inline constexpr std::size_t kMaxConfigBytes = 4 * 1024 * 1024;
+
+// A key ring. Each key costs a retry of an older record an HMAC. A key that is replaced each month
+// is needed for at most kMaxRetention more: 13 keys.
+inline constexpr std::size_t kMaxKeyRingKeys = 32;
+// Its file, comments included.
+inline constexpr std::size_t kMaxKeyRingFileBytes = 64 * 1024;
+
+// One reply of a Redis server is never larger: the largest record has a reply of kMaxReplyBytes,
+// and sealing adds less than as much again.
+inline constexpr std::size_t kMaxRedisReplyBytes = 64 * 1024 * 1024;
 
 // A guard. Replies that a committed ledger transaction made durable, and that left before the store
 // acknowledged them: so many at a time, each up to this size. Further and larger ones wait for the

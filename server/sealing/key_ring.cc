@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "grpc_idempotency/limits.h"
 #include "idempotency/config/v1/keyring.pb.h"
 #include "server/sealing/secret.h"
 
@@ -132,8 +133,9 @@ absl::StatusOr<std::shared_ptr<const KeyRing>> KeyRing::Parse(std::string_view t
     return absl::InvalidArgumentError(
         absl::StrCat(fault.place(), ": is not the text form of idempotency.config.v1.KeyRing"));
   }
-  if (file.keys().empty() || file.keys_size() > static_cast<int>(kMaxKeys)) {
-    return absl::InvalidArgumentError(absl::StrCat("keys must be 1 to ", kMaxKeys, " keys"));
+  if (file.keys().empty() || file.keys_size() > static_cast<int>(limits::kMaxKeyRingKeys)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keys must be 1 to ", limits::kMaxKeyRingKeys, " keys"));
   }
   std::vector<std::unique_ptr<const SealingKey>> keys;
   for (config::v1::SealingKey& key : *file.mutable_keys()) {

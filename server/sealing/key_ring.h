@@ -56,10 +56,6 @@ class SealingKey {
 // The keys that seal and open what the store keeps. Immutable and thread-safe.
 class KeyRing {
  public:
-  // Each one costs a retry of an older record an HMAC. A key that is replaced each month is needed
-  // for at most limits::kMaxRetention more: 13 keys.
-  static constexpr std::size_t kMaxKeys = 32;
-
   // Reads the text of a key ring's file (keyring.proto).
   // INVALID_ARGUMENT names the place that is wrong and never quotes the text.
   static absl::StatusOr<std::shared_ptr<const KeyRing>> Parse(std::string_view text);

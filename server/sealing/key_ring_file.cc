@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
+#include "grpc_idempotency/limits.h"
 #include "server/sealing/secret.h"
 
 namespace idempotency::internal {
@@ -52,8 +53,8 @@ absl::Status CheckPermissions(const std::string& path, const struct stat& file) 
                                        "the keys; run `chmod 600 %s`",
                                        file.st_mode & 07777, path));
   }
-  if (file.st_size > static_cast<off_t>(kMaxKeyRingFileBytes)) {
-    return Wrong(path, absl::StrCat("is larger than ", kMaxKeyRingFileBytes, " bytes"));
+  if (file.st_size > static_cast<off_t>(limits::kMaxKeyRingFileBytes)) {
+    return Wrong(path, absl::StrCat("is larger than ", limits::kMaxKeyRingFileBytes, " bytes"));
   }
   return absl::OkStatus();
 }
@@ -69,7 +70,7 @@ absl::Status ReadInto(const std::string& path, int descriptor, std::string& cont
     size += static_cast<std::size_t>(got);
   }
   if (size == content.size()) {
-    return Wrong(path, absl::StrCat("is larger than ", kMaxKeyRingFileBytes, " bytes"));
+    return Wrong(path, absl::StrCat("is larger than ", limits::kMaxKeyRingFileBytes, " bytes"));
   }
   content.resize(size);
   return absl::OkStatus();
@@ -146,8 +147,8 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view text,
 }
 
 absl::StatusOr<std::uint32_t> NextId(const std::string& path, const KeyRing& ring) {
-  if (ring.keys().size() >= KeyRing::kMaxKeys) {
-    return Wrong(path, absl::StrCat("has ", KeyRing::kMaxKeys,
+  if (ring.keys().size() >= limits::kMaxKeyRingKeys) {
+    return Wrong(path, absl::StrCat("has ", limits::kMaxKeyRingKeys,
                                     " keys, the largest number; remove those that sealed nothing "
                                     "within the longest retention"));
   }
@@ -162,7 +163,7 @@ absl::StatusOr<std::uint32_t> NextId(const std::string& path, const KeyRing& rin
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const KeyRing>> ReadKeyRingFile(const std::string& path) {
-  std::string content(kMaxKeyRingFileBytes + 1, '\0');
+  std::string content(limits::kMaxKeyRingFileBytes + 1, '\0');
   const WipedAtEnd wiped(content);
   struct stat file {};
   if (absl::Status read = ReadChecked(path, content, file); !read.ok()) return read;
@@ -172,7 +173,7 @@ absl::StatusOr<std::shared_ptr<const KeyRing>> ReadKeyRingFile(const std::string
 absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey& key,
                                           absl::Time now) {
   // With room for one more key.
-  std::string content(2 * kMaxKeyRingFileBytes, '\0');
+  std::string content(2 * limits::kMaxKeyRingFileBytes, '\0');
   const WipedAtEnd wiped(content);
   std::optional<struct stat> former;
   struct stat file {};
@@ -193,8 +194,9 @@ absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey&
   const absl::Duration seals_in =
       key.seals_in.value_or(former ? kDefaultSealsIn : absl::ZeroDuration());
   AppendKey(id, now, now + seals_in, content);
-  if (content.size() > kMaxKeyRingFileBytes) {
-    return Wrong(path, absl::StrCat("would be larger than ", kMaxKeyRingFileBytes, " bytes"));
+  if (content.size() > limits::kMaxKeyRingFileBytes) {
+    return Wrong(path,
+                 absl::StrCat("would be larger than ", limits::kMaxKeyRingFileBytes, " bytes"));
   }
   if (absl::Status written = ReplaceFile(path, content, former); !written.ok()) return written;
   return id;

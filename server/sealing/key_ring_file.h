@@ -14,9 +14,6 @@
 
 namespace idempotency::internal {
 
-// A file is no larger, comments included.
-inline constexpr std::size_t kMaxKeyRingFileBytes = 64 * 1024;
-
 // The ring in a file, of which nothing else stays in memory. INVALID_ARGUMENT names the file and
 // what is wrong: it cannot be read, is no regular file, is too large, may be read by every user or
 // written by a group, or is no key ring. A group may read it, as Kubernetes mounts secrets.

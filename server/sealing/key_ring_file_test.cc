@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "grpc_idempotency/limits.h"
 #include "server/testing/test_key_ring.h"
 #include "tests/support/temp_folder.h"
 
@@ -58,7 +59,7 @@ TEST_F(KeyRingFileTest, NamesTheFileAndWhatIsWrongWithIt) {
   EXPECT_THAT(Refusal(), HasSubstr(absl::StrCat(path_, ": cannot be read: No such file")));
   Write("");
   EXPECT_THAT(Refusal(), HasSubstr(absl::StrCat(path_, ": keys must be 1 to 32 keys")));
-  Write(TestKey(1, kNow) + std::string(kMaxKeyRingFileBytes, ' '));
+  Write(TestKey(1, kNow) + std::string(limits::kMaxKeyRingFileBytes, ' '));
   EXPECT_THAT(Refusal(), HasSubstr("is larger than 65536 bytes"));
   EXPECT_THAT(std::string(ReadKeyRingFile(folder_.path()).status().message()),
               HasSubstr("is no regular file"));
@@ -98,7 +99,7 @@ TEST_F(KeyRingFileTest, AFileThatCannotBeUsedIsLeftAsItIs) {
     EXPECT_EQ(Read(path_), text);
   }
   std::string full;
-  for (std::uint32_t id = 1; id <= KeyRing::kMaxKeys; ++id) full += TestKey(id, kNow);
+  for (std::uint32_t id = 1; id <= limits::kMaxKeyRingKeys; ++id) full += TestKey(id, kNow);
   Write(full);
   EXPECT_THAT(std::string(GenerateKey(path_, {}, kNow).status().message()),
               HasSubstr("has 32 keys, the largest number"));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "grpc_idempotency/limits.h"
 #include "server/testing/test_key_ring.h"
 
 namespace idempotency::internal {
@@ -96,7 +97,7 @@ TEST(KeyRingTest, NamesWhatIsWrongAndQuotesNothing) {
 
 TEST(KeyRingTest, HasABound) {
   std::string text;
-  for (std::uint32_t id = 1; id <= KeyRing::kMaxKeys; ++id) text += TestKey(id, kStart);
+  for (std::uint32_t id = 1; id <= limits::kMaxKeyRingKeys; ++id) text += TestKey(id, kStart);
   EXPECT_TRUE(KeyRing::Parse(text).ok());
   EXPECT_THAT(std::string(KeyRing::Parse(text + TestKey(99, kStart)).status().message()),
               HasSubstr("1 to 32 keys"));

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "grpc_idempotency/limits.h"
 #include "server/store/redis_scripts.h"
 
 namespace idempotency::internal {
@@ -176,7 +177,7 @@ void RedisConnection::ReadSome() {
       return;
     }
     received_ += progress.bytes;
-    const bool fits = received_ <= kMaxRedisReplyBytes;
+    const bool fits = received_ <= limits::kMaxRedisReplyBytes;
     if (!fits || redisReaderFeed(reader_.get(), buffer.data(), progress.bytes) != REDIS_OK ||
         !TakeReplies()) {
       return Close();

@@ -100,10 +100,6 @@ struct RedisOptions {
   bool waits() const { return wait_replicas > 0 || wait_aof; }
 };
 
-// One reply of a server is never larger: the largest record has a reply of limits::kMaxReplyBytes,
-// and sealing adds less than as much again.
-inline constexpr std::size_t kMaxRedisReplyBytes = 64 * 1024 * 1024;
-
 // OK, or INVALID_ARGUMENT that names the option.
 absl::Status ValidateRedisOptions(const RedisOptions& options);
 

@@ -11,6 +11,7 @@
 
 #include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/redis_record.h"
@@ -32,7 +33,7 @@ ConnectionPoolOptions PoolOptions(const RedisOptions& options) {
 // A reservation and its entry in the index.
 constexpr std::size_t kCallsOfReservation = 2;
 // Larger than any reply: read whatever it is.
-constexpr std::size_t kEveryReply = kMaxRedisReplyBytes;
+constexpr std::size_t kEveryReply = limits::kMaxRedisReplyBytes;
 
 // Of a call to nobody.
 std::vector<absl::StatusOr<RedisReply>> AllFailed(std::size_t calls, const absl::Status& status) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/redis_record.h"
 #include "server/store/redis_store.h"
@@ -159,7 +160,7 @@ absl::Status RedisStore::DropReplies(const std::vector<const Visit*>& visits,
     for (; next != visits.end() && !weight.IsFull(); ++next) {
       weight.Add((*next)->read->reply_bytes);
       ids.push_back((*next)->entry.id);
-      reads.push_back(calls_.Read(ids.back(), kMaxRedisReplyBytes, /*confirmed=*/false));
+      reads.push_back(calls_.Read(ids.back(), limits::kMaxRedisReplyBytes, /*confirmed=*/false));
     }
     std::vector<RedisCall> changes;
     const Replies replies = Run(reads);
