@@ -63,4 +63,16 @@ AnswerKind KindOfAnswer(const absl::Status& status) {
   }
 }
 
+bool RefusesCaller(const absl::Status& status) {
+  const std::optional<Reason> reason = ReasonOf(status);
+  if (reason == Reason::kAccessDenied || reason == Reason::kCredentialsInvalid) return true;
+  const bool of_the_service = reason.has_value() && reason != Reason::kStoreUnavailable;
+  return !of_the_service && KindOfAnswer(status) == AnswerKind::kRefused;
+}
+
+bool IsTemporary(const absl::Status& status) {
+  const AnswerKind kind = KindOfAnswer(status);
+  return kind == AnswerKind::kNone || kind == AnswerKind::kBusy || RefusesCaller(status);
+}
+
 }  // namespace idempotency::internal

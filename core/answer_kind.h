@@ -11,8 +11,8 @@ namespace idempotency::internal {
 enum class AnswerKind {
   // It was executed.
   kDone,
-  // It was not executed, and a repetition would be refused again: do not repeat it,
-  // and never continue without a verdict because of it.
+  // It was not executed. A repetition is refused again, except where IsTemporary() is
+  // true: do not repeat it otherwise, and never continue without a verdict because of it.
   kRefused,
   // It was not executed now: a repetition may succeed later.
   kBusy,
@@ -34,8 +34,18 @@ enum class AnswerKind {
 //              RESOURCE_EXHAUSTED, ABORTED: kBusy; every other code: kRefused
 AnswerKind KindOfAnswer(const absl::Status& status);
 
-// In the metadata of a STORE_UNAVAILABLE that replaces a status without a reason:
-// that status's code, as a number.
+// True if the caller of idempotencyd is refused, and not its request: its credentials
+// (CREDENTIALS_INVALID), its permissions (ACCESS_DENIED), or, without a reason of the
+// service's, its configuration or by a proxy in between. An operator can correct each of them
+// while the caller runs, and rules are replaced on open sessions.
+bool RefusesCaller(const absl::Status& status);
+
+// True if a repetition of the same request may succeed later: kBusy, kNone, and a refusal of
+// the caller.
+bool IsTemporary(const absl::Status& status);
+
+// In the metadata of a STORE_UNAVAILABLE that replaces a status without a reason, or a
+// refusal of the caller: that status's code, as a number.
 inline constexpr std::string_view kStatusCodeDetail = "status_code";
 
 // In the metadata of the REQUEST_INVALID that ends a session: which of the frames of

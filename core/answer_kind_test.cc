@@ -66,6 +66,29 @@ TEST(AnswerKindTest, OfEveryCodeWithoutAReason) {
   }
 }
 
+TEST(AnswerKindTest, ARefusalOfTheCallerIsTemporaryAndOneOfItsRequestIsNot) {
+  for (const Reason reason : AllReasons()) {
+    const absl::Status status = MakeError(reason, "text");
+    const bool of_the_caller =
+        reason == Reason::kAccessDenied || reason == Reason::kCredentialsInvalid;
+    EXPECT_EQ(RefusesCaller(status), of_the_caller) << status;
+    EXPECT_EQ(IsTemporary(status), of_the_caller || KindOfAnswer(status) != AnswerKind::kRefused)
+        << status;
+  }
+  for (int code = 0; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "text");
+    const bool refused = KindOfAnswer(status) == AnswerKind::kRefused;
+    EXPECT_EQ(RefusesCaller(status), refused) << status;
+    EXPECT_EQ(IsTemporary(status), !status.ok()) << status;
+    // As a connection reports it.
+    ErrorDetails details;
+    details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(code);
+    const absl::Status reported = MakeError(Reason::kStoreUnavailable, "text", std::move(details));
+    EXPECT_EQ(RefusesCaller(reported), refused) << code;
+    EXPECT_TRUE(IsTemporary(reported)) << code;
+  }
+}
+
 TEST(AnswerKindTest, AnInvalidCodeProvesNothing) {
   for (const char* const code : {"", "five", "-1", "17", "99999999999999999999"}) {
     ErrorDetails details;
