@@ -19,6 +19,9 @@ inline constexpr std::string_view kErrorDomain = "grpc-idempotency.dev";
 
 // Stable: callers and dashboards match on them. Each comment gives the name on the wire and the
 // status code.
+//
+// CREDENTIALS_INVALID and ACCESS_DENIED are for the callers of idempotencyd. A guard that gets one
+// returns STORE_UNAVAILABLE to its own caller.
 enum class Reason {
   kKeyMissing,          // KEY_MISSING, INVALID_ARGUMENT
   kKeyInvalid,          // KEY_INVALID, INVALID_ARGUMENT

@@ -251,8 +251,8 @@ TEST_F(BeginTest, AReasonThatCannotBeKeptIsRefusedAndChangesNothing) {
 
 TEST_F(BeginTest, AReleaseThatTheServiceRefusesIsNotOk) {
   auto begun = Begin();
-  Store().Fail(Operation::kRelease, absl::PermissionDeniedError("not this namespace"), 1);
-  EXPECT_EQ(begun->Release("the file was locked").code(), absl::StatusCode::kPermissionDenied);
+  Store().Fail(Operation::kRelease, InvalidField("reason", "is not kept"), 1);
+  EXPECT_EQ(ReasonOf(begun->Release("the file was locked")), Reason::kRequestInvalid);
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
 
   call_.key = "order-2";
@@ -260,6 +260,14 @@ TEST_F(BeginTest, AReleaseThatTheServiceRefusesIsNotOk) {
   Store().Fail(Operation::kRelease, InvalidField("reason", "is not kept"), 1);
   EXPECT_EQ(ReasonOf(failed->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, ""))),
             Reason::kRequestInvalid);
+}
+
+TEST_F(BeginTest, AReleaseIsRepeatedWhileTheGuardIsRefused) {
+  auto begun = Begin();
+  Store().Fail(Operation::kRelease, absl::PermissionDeniedError("not this namespace"), 1);
+  Store().Fail(Operation::kRelease, MakeError(Reason::kAccessDenied, "not this namespace"), 1);
+  EXPECT_TRUE(begun->Release("the file was locked").ok());
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RELEASED);
 }
 
 TEST_F(BeginTest, AReleaseThatIsNotAcknowledgedIsNotOk) {

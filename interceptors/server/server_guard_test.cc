@@ -684,7 +684,13 @@ TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
     const Outcome outcome = this->Charge(kKey);
     EXPECT_FALSE(outcome.status.ok()) << answer;
     // A refusal of the guard itself does not concern its callers, and is temporary.
-    EXPECT_EQ(outcome.reason(), ReasonOf(answer).value_or(Reason::kStoreUnavailable)) << answer;
+    const Reason expected = RefusesCaller(answer)
+                                ? Reason::kStoreUnavailable
+                                : ReasonOf(answer).value_or(Reason::kStoreUnavailable);
+    EXPECT_EQ(outcome.reason(), expected) << answer;
+    if (expected == Reason::kStoreUnavailable) {
+      EXPECT_EQ(outcome.trailing.count("grpc-retry-pushback-ms"), 1u) << answer;
+    }
     EXPECT_EQ(this->store_->calls(Operation::kReserve), ++asked) << "asked again after " << answer;
   }
   EXPECT_GT(asked, 20);

@@ -119,7 +119,9 @@ class ComposeAccessTest(unittest.TestCase):
         with self.daemon() as daemon:
             charged = self.charge(daemon, "orders")
             self.assertNotEqual(charged.returncode, 0)
-            self.assertIn("ACCESS_DENIED", charged.stdout + charged.stderr)
+            # The guard's permission, which does not concern the guard's caller.
+            self.assertIn("STORE_UNAVAILABLE", charged.stdout + charged.stderr)
+            self.assertIn("refuses this server's request", charged.stdout + charged.stderr)
 
 
 if __name__ == "__main__":

@@ -38,9 +38,10 @@ class OperationAdmission;
 //                         later for the outcome
 // If the result is not OK, do not acknowledge the message: it is delivered again, and Begin
 // then returns the outcome. An invalid call is refused with INVALID_ARGUMENT or
-// FAILED_PRECONDITION, and changes nothing. If idempotencyd itself refuses (the guard's
-// identity has no right, for example), its status is returned, and the reservation ends with
-// its lease.
+// FAILED_PRECONDITION, and changes nothing. If idempotencyd refuses the guard itself (its
+// identity has no permission, for example), the guard repeats the request as if there were no
+// answer. If idempotencyd refuses a release for good, its status is returned, and the
+// reservation ends with its lease.
 //
 // Movable; the methods are thread-safe, moving and destroying are not. The guard must outlive
 // it; the guard's destructor waits for outstanding recordings. If an object is destroyed

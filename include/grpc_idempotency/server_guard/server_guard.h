@@ -116,7 +116,8 @@ class ServerGuard {
   //   KEY_EXPIRED       the key is too old to know whether its work ran
   //   OUTCOME_UNKNOWN   under REQUIRE_RECOVERY: the outcome of an attempt is unknown
   //   REPLY_NOT_KEPT    the work is done, but its reply was not kept
-  //   STORE_UNAVAILABLE (with a retry delay)   the guard got no verdict
+  //   STORE_UNAVAILABLE (with a retry delay)   the guard got no verdict, or idempotencyd
+  //                     refuses the guard itself
   // and any other status of idempotencyd (OVERLOADED, ...). Read them with ReasonOf() and
   // DetailsOf() of grpc_idempotency/errors.h.
   absl::StatusOr<BegunOperation> Begin(const BeginCall& call,

@@ -19,6 +19,9 @@ bool IsOpen(const absl::Status& why) {
     case Reason::kStoreUnavailable:
     case Reason::kQuotaExceeded:
     case Reason::kOverloaded:
+    // Refusals of the guard, which may be corrected meanwhile.
+    case Reason::kCredentialsInvalid:
+    case Reason::kAccessDenied:
       return true;
     default:
       return false;

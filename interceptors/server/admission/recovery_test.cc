@@ -331,6 +331,21 @@ TEST_F(BackgroundRecoveryTest, StoreThatIsAwayOnlyDelaysIt) {
   EXPECT_EQ(background_recovery_->size(), 1u);
 }
 
+TEST_F(BackgroundRecoveryTest, ARefusalOfTheGuardOnlyDelaysIt) {
+  for (const Reason reason : {Reason::kAccessDenied, Reason::kCredentialsInvalid}) {
+    Remember(10);
+    store_->Recover();
+    reserve_request_.mutable_record_key()->set_key(std::string(ReasonName(reason)));
+    EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+    store_->Fail(Operation::kReserve, MakeError(reason, "no rule permits this"), 1'000'000);
+    TryOnce();
+    EXPECT_TRUE(WaitUntilPlanned()) << ReasonName(reason);
+    EXPECT_EQ(background_recovery_->size(), 1u) << ReasonName(reason);
+    background_recovery_->Stop();
+    scheduler_.Advance(BackgroundRecovery::kLongestPause);
+  }
+}
+
 // The attempt that now holds the record may leave its outcome open.
 TEST_F(BackgroundRecoveryTest, LooksAfterWhatAnotherAttemptTookOver) {
   Remember(10);

@@ -27,7 +27,7 @@ enum class LogEvent {
   kInterceptorMissing,
   kApplicationThrew,
   kInvalidFingerprint,
-  kReserveRefused,
+  kRequestRefused,
   kLateGrant,
   kReservationLost,
   kNotReleased,

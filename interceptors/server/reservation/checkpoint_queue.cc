@@ -11,12 +11,6 @@
 namespace idempotency::internal {
 namespace {
 
-// True if a repeat may succeed.
-bool IsPassing(const absl::Status& status) {
-  const AnswerKind kind = KindOfAnswer(status);
-  return kind == AnswerKind::kNone || kind == AnswerKind::kBusy;
-}
-
 absl::Status NotAcknowledged() {
   return MakeError(Reason::kStoreUnavailable,
                    "the idempotency store did not acknowledge the checkpoint in time");
@@ -76,7 +70,7 @@ void CheckpointQueue::SendFirst() {
 void CheckpointQueue::OnAnswer(std::uint64_t id, const absl::Status& answer) {
   {
     MutexLock lock(mutex_);
-    if (IsPassing(answer) && Repeat(id)) return;
+    if (IsTemporary(answer) && Repeat(id)) return;
   }
   Finish(id, answer);
   SendFirst();

@@ -26,20 +26,6 @@ bool IsLost(const absl::Status& status) {
   return reason == Reason::kReservationLost || reason == Reason::kRecordNotFound;
 }
 
-// True if a repeat may succeed.
-bool MayPass(const absl::Status& status) {
-  const AnswerKind kind = KindOfAnswer(status);
-  return kind == AnswerKind::kNone || kind == AnswerKind::kBusy;
-}
-
-// True if the service rejects the request itself. A refusal of the whole guard, which has no
-// reason of the service's, may be corrected meanwhile.
-bool IsRefused(const absl::Status& status) {
-  const auto reason = ReasonOf(status);
-  return reason.has_value() && reason != Reason::kStoreUnavailable &&
-         KindOfAnswer(status) == AnswerKind::kRefused;
-}
-
 // True if the store will never accept this reply unchanged: malformed by its rules, or larger
 // than a message may be (gRPC's own RESOURCE_EXHAUSTED, no reason).
 bool RefusesContent(const absl::Status& status) {
@@ -288,14 +274,19 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   {
     MutexLock lock(mutex_);
     const bool without_content = RefusesContent(answer.status()) && !content_dropped_;
-    const bool refused = IsRefused(answer.status()) && !without_content && !is_lost;
-    if (!answer.ok() && !is_lost && !refused) {
-      if (without_content) DropContent(answer.status());
+    // A refusal of the guard itself is temporary: the lease is extended until it is corrected.
+    const bool repeats = IsTemporary(answer.status()) || without_content;
+    if (!is_lost && repeats) {
+      if (without_content) {
+        DropContent(answer.status());
+      } else if (RefusesCaller(answer.status())) {
+        LogRefusal("Complete", answer.status());
+      }
       context_.scheduler.RunAt(After(context_.scheduler.Now(), backoff_.Next()),
                                [self = shared_from_this()] { self->TryComplete(); });
       return;
     }
-    if (refused) {
+    if (!answer.ok() && !is_lost) {
       context_.log->Error(LogEvent::kNotRecorded, "the store permanently refuses an outcome (",
                           absl::StatusCodeToString(answer.status().code()), " ",
                           answer.status().message(), "): it is not recorded");
@@ -304,6 +295,12 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
     End();
   }
   FinishComplete(is_lost ? ReservationLost() : std::move(answer));
+}
+
+void Reservation::LogRefusal(const char* request, const absl::Status& refusal) const {
+  context_.log->Error(LogEvent::kRequestRefused, "idempotencyd refuses the guard's ", request, ": ",
+                      absl::StatusCodeToString(refusal.code()), " ", refusal.message(),
+                      "; it is repeated");
 }
 
 void Reservation::DropContent(const absl::Status& refusal) {
@@ -361,7 +358,8 @@ void Reservation::OnReleased(const absl::Status& answer) {
     MutexLock lock(mutex_);
     const Time again = After(context_.scheduler.Now(), backoff_.Next());
     // After the lease there is nothing left to release.
-    if (MayPass(answer) && again < lease_deadline_) {
+    if (IsTemporary(answer) && again < lease_deadline_) {
+      if (RefusesCaller(answer)) LogRefusal("Release", answer);
       context_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
       return;
     }
@@ -369,8 +367,10 @@ void Reservation::OnReleased(const absl::Status& answer) {
       context_.log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
                          absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
-    // An unanswered release stays open.
-    if (!IsIndefinite(answer)) release_answer_ = IsLost(answer) ? ReservationLost() : answer;
+    // An unanswered release stays open. A refusal of the guard is no answer to it.
+    if (!IsIndefinite(answer) && !RefusesCaller(answer)) {
+      release_answer_ = IsLost(answer) ? ReservationLost() : answer;
+    }
     End();
   }
   FinishRelease();

@@ -80,7 +80,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Checkpoints are stored one after another, in the order given.
   void Checkpoint(std::string progress, Stored done);
 
-  // Records the reply. `done` is called once, with
+  // Records the reply; repeated until the store has answered, also while it refuses the guard
+  // itself (RefusesCaller). `done` is called once, with
   //   OK                    acknowledged: the reply is durable
   //   RESERVATION_LOST      (ABORTED) another attempt took over; this reply is not the record's
   //   OUTCOME_NOT_RECORDED  no answer within caller_timeout. Recording continues, and the lease
@@ -89,7 +90,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // is done is better than an operation that runs again.
   void Complete(v1::Reply reply, Completed done);
 
-  // Releases the reservation; repeated until answered or until the lease has expired. `done` is
+  // Releases the reservation; repeated as Complete, until the lease has expired. `done` is
   // called once: when it is answered, or given up, or after caller_timeout; release_answer()
   // then has the result. The record is not granted again before `pause` has passed.
   void Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
@@ -100,7 +101,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   //   RESERVATION_LOST      (ABORTED) another attempt holds the record
   //   OUTCOME_NOT_RECORDED  not acknowledged; unless it is before the lease expires, the
   //                         reservation ends with its lease
-  //   any other             the service refuses it, and the reservation ends with its lease
+  //   any other             the service refuses the request, and the reservation ends with its
+  //                         lease
   absl::Status release_answer() const;
 
   // Stops the heartbeats; the reservation ends with its lease.
@@ -132,6 +134,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
 
   void TryComplete();
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
+  void LogRefusal(const char* request, const absl::Status& refusal) const;
   void DropContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome);
 

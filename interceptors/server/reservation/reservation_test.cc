@@ -283,6 +283,105 @@ TEST_F(ReservationTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
   EXPECT_TRUE(Ended());
 }
 
+// The daemon refuses the guard itself. Rules are replaced on open sessions: a mistyped one is
+// corrected while the guard runs.
+class RefusedGuardTest : public ReservationTest, public testing::WithParamInterface<Reason> {
+ protected:
+  static absl::Status Refusal() { return MakeError(GetParam(), "no rule permits this"); }
+  // True if the refusal of `request` is logged.
+  bool IsLogged(const std::string& request) {
+    const std::string line = "idempotencyd refuses the guard's " + request + ": " +
+                             absl::StatusCodeToString(CodeOf(GetParam())) + " no rule permits this";
+    return !lines_.empty() && lines_.front().rfind(line, 0) == 0;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(EachReason, RefusedGuardTest,
+                         testing::Values(Reason::kAccessDenied, Reason::kCredentialsInvalid),
+                         [](const auto& info) { return std::string(ReasonName(info.param)); });
+
+TEST_P(RefusedGuardTest, RepeatsAnOutcomeAndExtendsItsLease) {
+  store_.Fail(Operation::kComplete, Refusal(), 1000);
+  Complete();
+  scheduler_.Advance(absl::Minutes(1));
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(answers_, 1);
+  EXPECT_GE(store_.calls(Operation::kComplete), 60);
+  EXPECT_GE(store_.calls(Operation::kExtend), 5);
+  EXPECT_FALSE(Ended());
+  EXPECT_TRUE(IsLogged("Complete"));
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(IsComplete(store_.record().reply));
+  EXPECT_TRUE(Ended());
+}
+
+// The lease ends meanwhile, and no other attempt can take the record over.
+TEST_P(RefusedGuardTest, RecordsAnOutcomeAfterItsLeaseCouldNotBeExtended) {
+  store_.Fail(Operation::kExtend, Refusal(), 10'000);
+  store_.Fail(Operation::kComplete, Refusal(), 10'000);
+  Complete();
+  scheduler_.Advance(absl::Minutes(2));
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_P(RefusedGuardTest, RepeatsARelease) {
+  store_.Fail(Operation::kRelease, Refusal(), 3);
+  Release();
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kOutcomeNotRecorded);
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(reservation_->release_answer().ok());
+  EXPECT_TRUE(IsLogged("Release"));
+  EXPECT_TRUE(Ended());
+}
+
+TEST_P(RefusedGuardTest, RepeatsAReleaseUntilTheLeaseEnds) {
+  store_.Fail(Operation::kRelease, Refusal(), 1000);
+  Release();
+  scheduler_.Advance(absl::Seconds(30));
+  EXPECT_EQ(answers_, 1);
+  EXPECT_GE(store_.calls(Operation::kRelease), 30);
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kOutcomeNotRecorded);
+  EXPECT_NE(lines_.back().find("could not be released"), std::string::npos) << lines_.back();
+  EXPECT_TRUE(Ended());
+}
+
+TEST_P(RefusedGuardTest, RepeatsACheckpoint) {
+  store_.Fail(Operation::kExtend, Refusal(), 3);
+  Checkpoint("half");
+  EXPECT_EQ(stored_.size(), 0u);
+  scheduler_.Advance(absl::Seconds(2));
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_TRUE(stored_[0].ok()) << stored_[0];
+  EXPECT_EQ(store_.record().checkpoint, "half");
+  Complete();
+}
+
+TEST_P(RefusedGuardTest, ACheckpointThatIsNotStoredInTimeIsUnavailable) {
+  store_.Fail(Operation::kExtend, Refusal(), 1000);
+  Checkpoint("half");
+  scheduler_.Advance(absl::Seconds(5));
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kStoreUnavailable);
+  store_.Recover();
+  Complete();
+}
+
+TEST_F(ReservationTest, AReleaseIsRepeatedWhileTheGuardIsKeptOut) {
+  store_.Fail(Operation::kRelease, absl::PermissionDeniedError("the certificate is too old"), 3);
+  Release();
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(Ended());
+}
+
 // The same error passed on by a guard in between, with the code that it stands for.
 TEST_F(ReservationTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
   ErrorDetails details;

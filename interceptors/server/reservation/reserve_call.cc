@@ -36,8 +36,10 @@ bool CameTooLate(const absl::StatusOr<v1::ReserveResponse>& answer, Time sent, T
 absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   ErrorDetails details = DetailsOf(cause);
   if (!details.retry_delay.has_value()) details.retry_delay = kRetryDelay;
-  if (!cause.ok() && !ReasonOf(cause).has_value()) {
-    details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(cause.code()));
+  if (const auto reason = ReasonOf(cause); !cause.ok() && reason != Reason::kStoreUnavailable) {
+    // A reason decides, not the code that came with it.
+    const absl::StatusCode code = reason.has_value() ? CodeOf(*reason) : cause.code();
+    details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
   }
   details.violations.clear();
   return MakeError(Reason::kStoreUnavailable, message, std::move(details));
@@ -58,16 +60,17 @@ SharedRequest Asked(SharedRequest request, absl::Duration max_wait) {
 }
 
 // The status for the guard's caller. The service's own refusals are passed on. A refusal of the
-// guard itself (identity, configuration, a proxy in between) does not concern the caller: it
-// becomes STORE_UNAVAILABLE, which counts as the same kind of answer.
+// guard itself (identity, permission, configuration, a proxy in between) does not concern the
+// caller: it becomes STORE_UNAVAILABLE, which never fails open either.
 absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
   if (IsOpen(failure)) {
     return Unavailable("the idempotency store gave no verdict; nothing was run", failure);
   }
   const auto reason = ReasonOf(failure);
-  const bool own = reason.has_value() && reason != Reason::kStoreUnavailable;
+  const bool own =
+      reason.has_value() && reason != Reason::kStoreUnavailable && !RefusesCaller(failure);
   if (!own || reason == Reason::kRequestInvalid) {
-    log.Error(LogEvent::kReserveRefused, "idempotencyd refuses the guard's Reserve: ",
+    log.Error(LogEvent::kRequestRefused, "idempotencyd refuses the guard's Reserve: ",
               absl::StatusCodeToString(failure.code()), " ", failure.message());
   }
   if (own) return failure;

@@ -42,8 +42,8 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
  public:
   using Time = Scheduler::Time;
   // Called once, on any thread, possibly inside Start(). An error of the service's own is
-  // passed on; every other error becomes STORE_UNAVAILABLE. KindOfAnswer() classifies the
-  // answer.
+  // passed on, except refusals of the guard itself (RefusesCaller); these and every other error
+  // become STORE_UNAVAILABLE. KindOfAnswer() classifies the answer.
   using Done = std::function<void(absl::StatusOr<ReserveAnswer>)>;
 
   // `request` has everything, or everything except max_wait; without a request token it gets a

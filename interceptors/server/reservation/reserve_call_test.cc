@@ -44,6 +44,10 @@ class ReserveCallTest : public testing::Test {
     asked->Start();
     return asked;
   }
+  std::shared_ptr<GuardLog> NewLog() {
+    return std::make_shared<GuardLog>(
+        [this](LogSeverity, std::string_view line) { lines_.emplace_back(line); });
+  }
   bool Ended() {
     const auto now = std::chrono::steady_clock::now();
     return requests_->WaitUntilIdle(now) && recordings_->WaitUntilIdle(now) &&
@@ -56,8 +60,7 @@ class ReserveCallTest : public testing::Test {
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
   Places pursuits_{2};
   std::vector<std::string> lines_;
-  std::shared_ptr<GuardLog> log_ = std::make_shared<GuardLog>(
-      [this](LogSeverity, std::string_view line) { lines_.emplace_back(line); });
+  std::shared_ptr<GuardLog> log_ = NewLog();
   absl::Duration lease_ = absl::Seconds(30);
   std::string request_token_;
   int answers_ = 0;
@@ -258,6 +261,30 @@ TEST_F(ReserveCallTest, GuardsOwnFaultIsNotTheCallers) {
   ASSERT_EQ(lines_.size(), 1u);
   EXPECT_NE(lines_[0].find("this guard may not"), std::string::npos) << lines_[0];
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+}
+
+TEST_F(ReserveCallTest, ARefusalOfTheGuardIsNotTheCallers) {
+  for (const Reason reason : {Reason::kAccessDenied, Reason::kCredentialsInvalid}) {
+    // Its reason decides, not its code.
+    for (const absl::StatusCode code : {CodeOf(reason), absl::StatusCode::kUnavailable}) {
+      lines_.clear();
+      const int before = store_.calls(Operation::kReserve);
+      store_.Fail(Operation::kReserve, MakeErrorWithCode(reason, code, "no rule permits this"), 1);
+      Ask();
+      EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable) << ReasonName(reason);
+      EXPECT_EQ(DetailsOf(answer_.status()).metadata[std::string(kStatusCodeDetail)],
+                std::to_string(static_cast<int>(CodeOf(reason))));
+      EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kRefused) << "which never fails open";
+      EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(1));
+      EXPECT_EQ(answer_.status().message().find("no rule permits this"), std::string::npos);
+      ASSERT_EQ(lines_.size(), 1u);
+      EXPECT_NE(lines_[0].find("no rule permits this"), std::string::npos) << lines_[0];
+      EXPECT_EQ(store_.calls(Operation::kReserve), before + 1);
+      EXPECT_TRUE(Ended());
+      // One line a second.
+      log_ = NewLog();
+    }
+  }
 }
 
 TEST_F(ReserveCallTest, AnInvalidRequestIsRefusedAndNotRepeated) {
