@@ -134,15 +134,21 @@ void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
 }
 
 void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
+  // It answers this try, and does not tell what an earlier one was granted.
+  const bool of_this_try = IsTemporary(answer.status());
   {
     MutexLock lock(mutex_);
     // Nothing was granted that a repeat would have to find, and a longer wait would not help
     // the caller.
     const bool never_sent = !maybe_sent_ && IsNotConnected(answer.status());
     maybe_sent_ = true;
-    if (!never_sent && IsOpen(answer.status()) && Repeat()) return;
+    if (!never_sent && IsOpen(answer.status())) {
+      maybe_granted_ = true;
+      if (Repeat()) return;
+    }
     // The same token renews the lease, if no other attempt has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
+      maybe_granted_ = true;
       context_.log->Warn(LogEvent::kLateGrant,
                          "a grant arrived after its lease had expired; reserving again (lease ",
                          absl::FormatDuration(FromWire(request_->lease())), ")");
@@ -155,6 +161,7 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
     Finish(ReserveAnswer{*std::move(answer), sent});
   }
   MutexLock lock(mutex_);
+  if (maybe_granted_ && of_this_try && Repeat()) return;
   hold_.reset();
   pursuit_.reset();
 }

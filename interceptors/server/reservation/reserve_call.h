@@ -27,9 +27,10 @@ struct ReserveAnswer {
 // A try whose outcome is open may still have been granted, so it is repeated with the same
 // request token. A caller that has stopped waiting gets its answer, but the request is pursued
 // further, and a grant without a waiting caller is released: otherwise the key would be blocked
-// for a lease. Pursuit ends after the lease or 30 s, the longer of the two, when no grant can
-// be held any more, and it is left out if too many requests are pursued already
-// (ReserveLimits::pursued).
+// for a lease. A temporary refusal of a repeat (OVERLOADED, for example) is the caller's answer
+// too, but not the answer to the tries before it: the request is pursued. Pursuit ends after the
+// lease or 30 s, the longer of the two, when no grant can be held any more, and it is left out if
+// too many requests are pursued already (ReserveLimits::pursued).
 //
 // If no try was ever sent, because there is no connection to the service, the caller gets
 // STORE_UNAVAILABLE at once and the request is not repeated.
@@ -89,6 +90,8 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
   // A try may have reached the service.
   bool maybe_sent_ ABSL_GUARDED_BY(mutex_) = false;
+  // A try has ended without an answer, or with a grant that came too late.
+  bool maybe_granted_ ABSL_GUARDED_BY(mutex_) = false;
   // Empty once it was called.
   Done done_ ABSL_GUARDED_BY(mutex_);
 };

@@ -287,6 +287,114 @@ TEST_F(ReserveCallTest, ARefusalOfTheGuardIsNotTheCallers) {
   }
 }
 
+// The refusal of a repeat does not tell what an earlier try was granted.
+class RefusedRepeatTest : public ReserveCallTest, public testing::WithParamInterface<Reason> {
+ protected:
+  void RefuseRepeats(int times) {
+    store_.Fail(Operation::kReserve, MakeError(GetParam(), "not now"), times);
+  }
+  // The reason that the caller of a refused repeat gets.
+  static Reason Told() {
+    return GetParam() == Reason::kOverloaded || GetParam() == Reason::kQuotaExceeded
+               ? GetParam()
+               : Reason::kStoreUnavailable;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(EachReason, RefusedRepeatTest,
+                         testing::Values(Reason::kOverloaded, Reason::kQuotaExceeded,
+                                         Reason::kAccessDenied, Reason::kCredentialsInvalid),
+                         [](const auto& info) { return std::string(ReasonName(info.param)); });
+
+// The store stalls for longer than the caller waits, and grants the first try when it works again.
+TEST_P(RefusedRepeatTest, APursuitGoesOnUntilTheGrantOfAnEarlierTryIsReleased) {
+  store_.HoldAnswers(Operation::kReserve);
+  Ask();
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
+  RefuseRepeats(5);
+  store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(store_.record().attempt, 1u);
+  EXPECT_EQ(answers_, 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_P(RefusedRepeatTest, AWaitingCallerGetsItAndTheRequestIsPursued) {
+  store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
+  RefuseRepeats(3);
+  Ask(/*max_wait=*/absl::Seconds(20));
+  scheduler_.Advance(absl::Milliseconds(20));
+  ASSERT_EQ(answers_, 1);
+  EXPECT_EQ(ReasonOf(answer_.status()), Told());
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
+  EXPECT_FALSE(Ended());
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_FALSE(store_.last_reserve().has_max_wait()) << "nobody waits";
+  EXPECT_TRUE(Ended());
+}
+
+// Under REQUIRE_RECOVERY it would become unknown.
+TEST_P(RefusedRepeatTest, AGrantThatCameTooLateIsReleased) {
+  store_.Hold(Operation::kReserve);
+  Ask(/*max_wait=*/absl::Minutes(1));
+  scheduler_.Advance(absl::Seconds(30));
+  store_.AnswerHeld(Operation::kReserve);
+  RefuseRepeats(3);
+  scheduler_.Advance(absl::Milliseconds(20));
+  ASSERT_EQ(answers_, 1);
+  EXPECT_EQ(ReasonOf(answer_.status()), Told());
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_P(RefusedRepeatTest, APursuitEndsWhenNothingCanBeHeldAnyMore) {
+  store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
+  RefuseRepeats(100'000);
+  Ask();
+  scheduler_.Advance(absl::Seconds(31));
+  const int tries = store_.calls(Operation::kReserve);
+  EXPECT_GE(tries, 60);
+  EXPECT_LE(tries, 150) << "with the pauses of repeats";
+  EXPECT_FALSE(Ended());
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(Ended());
+  EXPECT_NE(pursuits_.TryTake(), nullptr);
+}
+
+TEST_P(RefusedRepeatTest, ItIsNotPursuedWithoutAPlace) {
+  const auto one = pursuits_.TryTake();
+  const auto other = pursuits_.TryTake();
+  store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
+  RefuseRepeats(100'000);
+  Ask();
+  scheduler_.Advance(absl::Milliseconds(20));
+  EXPECT_EQ(ReasonOf(answer_.status()), Told());
+  EXPECT_EQ(store_.calls(Operation::kReserve), 2);
+  EXPECT_TRUE(Ended());
+}
+
+// A final answer: no try can hold the record.
+TEST_F(ReserveCallTest, AFinalRefusalOfARepeatEndsThePursuit) {
+  for (const Reason reason :
+       {Reason::kReservationLost, Reason::kRequestInvalid, Reason::kRecordIdCollision}) {
+    const int before = store_.calls(Operation::kReserve);
+    store_.Fail(Operation::kReserve, Away(), 1);
+    store_.Fail(Operation::kReserve, MakeError(reason, "no"), 1);
+    Ask();
+    scheduler_.Advance(absl::Milliseconds(20));
+    EXPECT_EQ(ReasonOf(answer_.status()), reason);
+    EXPECT_EQ(store_.calls(Operation::kReserve), before + 2);
+    EXPECT_TRUE(Ended()) << ReasonName(reason);
+  }
+}
+
 TEST_F(ReserveCallTest, AnInvalidRequestIsRefusedAndNotRepeated) {
   store_.Fail(Operation::kReserve, InvalidField("labels", "not UTF-8"), 1);
   Ask();
