@@ -131,11 +131,11 @@ class TypedOperation final : public OutstandingOperation {
 }  // namespace
 
 OutstandingOperation::OutstandingOperation(std::string body_in, Connection::Deadline deadline_in,
-                                           bool limited_in, bool cancellable_in)
+                                           bool limited_in, bool is_reserve_in)
     : body(std::move(body_in)),
       deadline(deadline_in),
       limited(limited_in),
-      cancellable(cancellable_in) {}
+      is_reserve(is_reserve_in) {}
 
 template <typename Request, typename Response>
 std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(

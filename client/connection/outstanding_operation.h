@@ -42,8 +42,9 @@ class OutstandingOperation {
   const Connection::Deadline deadline;
   // Whether max_in_flight counts it: reservations and reads.
   const bool limited;
-  // Whether its cancellation is worth sending: a reservation may wait.
-  const bool cancellable;
+  // A Reserve. It may wait, so its cancellation is worth sending; and the refusal of its
+  // repetition is no answer to what was sent before (DeferredActions).
+  const bool is_reserve;
 
   std::uint64_t id = 0;
   // The stream that it was sent on; nullptr while it waits.
@@ -62,7 +63,7 @@ class OutstandingOperation {
 
  protected:
   OutstandingOperation(std::string body_in, Connection::Deadline deadline_in, bool limited_in,
-                       bool cancellable_in);
+                       bool is_reserve_in);
 };
 
 }  // namespace idempotency::internal

@@ -33,7 +33,9 @@ namespace idempotency::internal {
 // operations are answered STORE_UNAVAILABLE at once. When a stream breaks, its
 // unanswered operations are sent again on another, with the same tokens, up to
 // their deadlines; a Reserve without a request_token gets one, so that its
-// repetition is recognised. When a daemon drains, the connection leaves it
+// repetition is recognised. A Reserve whose repetition gets a temporary refusal
+// (OVERLOADED, for example) is answered STORE_UNAVAILABLE: the daemon may have
+// granted what it received before. When a daemon drains, the connection leaves it
 // without an error. With a daemon that has no Session method, operations are
 // sent as unary calls.
 //

@@ -11,6 +11,9 @@
 #include "client/connection/session_connection.h"
 #include "client/testing/fake_service.h"
 #include "client/testing/session_connection_fixture.h"
+#include "core/answer_kind.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/uuid.h"
 
 namespace idempotency::internal {
@@ -49,6 +52,74 @@ TEST_F(SessionConnectionTest, WhatABrokenStreamLeavesOpenIsSentAgainWithTheSameT
   AnswerAll(stream(1));
   for (const Reserved& answer : answers_.Wait(2)) EXPECT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answers_.count(), 2u);
+}
+
+// A daemon refuses an operation that was sent before on a stream that broke.
+class RefusedRepetitionTest : public SessionConnectionTest {
+ protected:
+  static v1::SessionResponse Refusal(Reason reason) {
+    ErrorDetails details;
+    details.retry_delay = absl::Seconds(3);
+    const grpc::Status status = ToGrpcStatus(MakeError(reason, "not now", std::move(details)));
+    v1::SessionResponse frame = Limits(100, 1 << 20);
+    v1::SessionAnswer& answer = *frame.add_answers();
+    answer.set_id(1);
+    answer.mutable_error()->set_code(status.error_code());
+    answer.mutable_error()->set_message(status.error_message());
+    answer.mutable_error()->set_details(status.error_details());
+    return frame;
+  }
+  // The answer to the only operation, once it was sent again.
+  absl::Status RefuseTheRepetition(Reason reason) {
+    Settle();
+    stream().End(kBroken);
+    Settle();
+    return Refuse(stream(1), reason);
+  }
+  absl::Status Refuse(testing::FakeSessionStream& on, Reason reason) {
+    on.Say(Refusal(reason));
+    const auto answers = answers_.Wait(1);
+    return answers.size() == 1 ? answers[0].status() : absl::OkStatus();
+  }
+};
+
+// One operation for each reason.
+class RefusedRepeatedReserve : public RefusedRepetitionTest,
+                               public ::testing::WithParamInterface<Reason> {};
+
+INSTANTIATE_TEST_SUITE_P(EachReason, RefusedRepeatedReserve,
+                         ::testing::Values(Reason::kOverloaded, Reason::kQuotaExceeded,
+                                           Reason::kAccessDenied, Reason::kCredentialsInvalid),
+                         [](const auto& info) { return std::string(ReasonName(info.param)); });
+
+// The stream that broke may have delivered it: then a refusal of its repetition does not tell
+// whether it was granted.
+TEST_P(RefusedRepeatedReserve, HasNoAnswer) {
+  Open();
+  Reserve("1");
+  const absl::Status answer = RefuseTheRepetition(GetParam());
+  EXPECT_EQ(ReasonOf(answer), Reason::kStoreUnavailable) << answer;
+  EXPECT_EQ(KindOfAnswer(answer), AnswerKind::kNone) << answer;
+  EXPECT_EQ(DetailsOf(answer).retry_delay, absl::Seconds(3));
+  EXPECT_THAT(answer.message(), HasSubstr("not now"));
+}
+
+TEST_F(RefusedRepetitionTest, AFinalRefusalIsTheAnswer) {
+  Open();
+  Reserve("1");
+  EXPECT_EQ(ReasonOf(RefuseTheRepetition(Reason::kReservationLost)), Reason::kReservationLost);
+}
+
+TEST_F(RefusedRepetitionTest, ARefusalOfAReservationThatWasSentOnceIsTheAnswer) {
+  Open();
+  Reserve("1");
+  EXPECT_EQ(ReasonOf(Refuse(stream(), Reason::kOverloaded)), Reason::kOverloaded);
+}
+
+TEST_F(RefusedRepetitionTest, ARefusalOfACompletionIsTheAnswer) {
+  Open();
+  Complete();
+  EXPECT_EQ(ReasonOf(RefuseTheRepetition(Reason::kOverloaded)), Reason::kOverloaded);
 }
 
 TEST_F(SessionConnectionTest, ACallersOwnTokenIsKept) {

@@ -26,7 +26,7 @@ void StreamState::Settle(const OutstandingOperation& operation) {
 void StreamState::Abandon(const OutstandingOperation& operation, Time owed_until) {
   --unanswered_;
   abandoned_.emplace(operation.id, operation.limited);
-  if (operation.cancellable && !half_closed_) cancels_.push_back(operation.id);
+  if (operation.is_reserve && !half_closed_) cancels_.push_back(operation.id);
   owed_until_ = std::min(owed_until_, owed_until);
 }
 
