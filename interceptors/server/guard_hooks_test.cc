@@ -16,6 +16,7 @@
 #include "client/testing/fake_connection.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "testdata/till.grpc.pb.h"
@@ -79,6 +80,27 @@ class Diary {
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
 };
 
+class KeptSpans final : public GuardTracer {
+ public:
+  void OnSpanEnd(GuardSpan span) override {
+    {
+      const MutexLock lock(mutex_);
+      spans_.push_back(std::move(span));
+    }
+    if (throws) throw std::runtime_error("thrown by a tracer");
+  }
+  std::vector<GuardSpan> spans() {
+    const MutexLock lock(mutex_);
+    return spans_;
+  }
+
+  bool throws = false;
+
+ private:
+  Mutex mutex_;
+  std::vector<GuardSpan> spans_ ABSL_GUARDED_BY(mutex_);
+};
+
 class GuardHooksTest : public testing::Test {
  protected:
   GuardHooksTest() {
@@ -139,6 +161,22 @@ TEST_F(GuardHooksTest, AReplayLeadsToTheFirstAttemptsTrace) {
                                           "verdict 1 attempt 1 in 2 first 1 OK"));
 }
 
+// The cache knows the reply as the store does: with its code alone.
+TEST_F(GuardHooksTest, AReplyThatWasNotKeptIsReportedWithTheStatusOfItsCaller) {
+  MethodPolicy policy;
+  policy.reply = MethodPolicy::Reply::kStatusOnly;
+  options_.methods["/idempotency.testdata.Till/Charge"].policy = policy;
+  const auto tracer = std::make_shared<KeptSpans>();
+  options_.tracer = tracer;
+  Start();
+  Charge(kFirst);
+  Charge(kSecond);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(status_)), Reason::kReplyNotKept) << status_.error_message();
+  EXPECT_EQ(store_->calls(FakeConnection::Operation::kReserve), 1) << "answered by the cache";
+  EXPECT_EQ(diary_.Lines().back(), "verdict 1 attempt 1 in 2 first 1 REPLY_NOT_KEPT");
+  EXPECT_EQ(ReasonOf(tracer->spans().back().status), Reason::kReplyNotKept);
+}
+
 TEST_F(GuardHooksTest, WhatIsNoTraceparentIsNotKept) {
   Start();
   EXPECT_EQ(Charge("00-nonsense"), "");
@@ -168,27 +206,6 @@ TEST_F(GuardHooksTest, WhatAHookThrowsChangesNothing) {
   EXPECT_EQ(Charge(kSecond), kFirst);
   EXPECT_TRUE(status_.ok()) << status_.error_message();
 }
-
-class KeptSpans final : public GuardTracer {
- public:
-  void OnSpanEnd(GuardSpan span) override {
-    {
-      const MutexLock lock(mutex_);
-      spans_.push_back(std::move(span));
-    }
-    if (throws) throw std::runtime_error("thrown by a tracer");
-  }
-  std::vector<GuardSpan> spans() {
-    const MutexLock lock(mutex_);
-    return spans_;
-  }
-
-  bool throws = false;
-
- private:
-  Mutex mutex_;
-  std::vector<GuardSpan> spans_ ABSL_GUARDED_BY(mutex_);
-};
 
 std::string HexOf(const GuardSpan::SpanId& id) {
   return absl::BytesToHexString(

@@ -36,7 +36,8 @@ struct VerdictEvent : GuardEvent {
     kNone,  // the store gave no verdict; `why` has the reason
   };
   Verdict verdict = Verdict::kNone;
-  // OK for kReserved and kReplay; otherwise the status that the caller gets.
+  // OK for kReserved, and for kReplay if the reply can be replayed; otherwise the status that
+  // the caller gets.
   absl::Status why;
   // On a replay the traceparent of the attempt that ran first, which leads to the original
   // trace; "" if that call had none.

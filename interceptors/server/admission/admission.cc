@@ -209,7 +209,7 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
 
 void Admission::ReplayKnown(const v1::ReserveResponse& verdict) {
   const v1::Replay& replay = verdict.replay();
-  ReportVerdict(verdict, absl::OkStatus());
+  ReportVerdict(verdict, RejectionFor(verdict));
   Replay(replay.reply(), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
 }
 
