@@ -320,8 +320,8 @@ void Admission::Start(std::shared_ptr<LiveExecution> execution) {
   cleared_token_ = execution->grant().reservation_token();
   execution->reservation()->LetLapse();
   Request(/*max_wait=*/absl::ZeroDuration(),
-          std::max(deadline_, operation_->reservations.Now() +
-                                  absl::ToChronoNanoseconds(operation_->options.verdict_timeout)));
+          std::max(deadline_,
+                   After(operation_->reservations.Now(), operation_->options.verdict_timeout)));
 }
 
 void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,

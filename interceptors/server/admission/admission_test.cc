@@ -122,6 +122,15 @@ TEST_F(SlowLedgerTest, AnswersAfterTheLease) {
   EXPECT_EQ(verdicts_, 2) << "one for each call";
 }
 
+// The repeated request ends later than the clock counts.
+TEST_F(SlowLedgerTest, AnswersAfterTheLeaseUnderAnEndlessVerdictTimeout) {
+  options_.verdict_timeout = 300 * 365 * absl::Hours(24);
+  auto decision = AskASlowLedger();
+  PassTheLease();
+  ledger_->Hold(false);
+  EXPECT_NE(Granted(std::move(decision)), nullptr);
+}
+
 TEST_F(SlowLedgerTest, AnswersAfterAnotherAttemptTookOver) {
   auto decision = AskASlowLedger();
   PassTheLease();
