@@ -43,7 +43,7 @@ void Console::Answer(const HttpRequest& request, const HttpReply& reply) const {
     return reply(reads ? FileAnswer(request.target) : MethodRefusal("GET, HEAD"));
   }
   if (request.method != "POST") return reply(MethodRefusal("POST"));
-  if (const absl::Status refused = CheckSender(request); !refused.ok()) {
+  if (const absl::Status refused = CheckSender(request, access_); !refused.ok()) {
     return reply(ErrorAnswer(refused));
   }
   api_.Call({method.data(), method.size()}, request.body, request.credentials, reply);

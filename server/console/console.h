@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "server/access/access_control.h"
 #include "server/console/console_api.h"
 #include "server/console/http_message.h"
 
@@ -11,12 +12,14 @@ namespace idempotency::internal {
 // The operators' page and its calls (docs/console.md). Thread-safe.
 class Console {
  public:
-  explicit Console(ConsoleApi::Service service) : api_(std::move(service)) {}
+  explicit Console(ConsoleApi::Service service)
+      : access_(service.access), api_(std::move(service)) {}
 
   // An HttpHandler.
   void Answer(const HttpRequest& request, const HttpReply& reply) const;
 
  private:
+  const AccessControl& access_;
   const ConsoleApi api_;
 };
 

@@ -25,6 +25,9 @@ class ConsoleTest : public ::testing::Test {
     return response.Await();
   }
   unsigned StatusOf(const HttpRequest& request) { return Answer(request).status; }
+  absl::Status Sender(const HttpRequest& request) {
+    return CheckSender(request, service_.parts().access);
+  }
 
   // As the page of `host` sends it.
   static HttpRequest Call(const std::string& host = "localhost:7412") {
@@ -136,7 +139,7 @@ TEST_F(ConsoleTest, WithoutTlsAndWithoutATokenTheHostIsAnAddress) {
        {"localhost:7412", "LOCALHOST", "127.0.0.1:7412", "[::1]:7412", "[::1]", "10.1.2.3:80"}) {
     HttpRequest request = Call(host);
     request.credentials = {};
-    EXPECT_TRUE(CheckSender(request).ok()) << host;
+    EXPECT_TRUE(Sender(request).ok()) << host;
   }
   for (const char* host : {"evil.example:7412", "127.0.0.1.evil.example", "127.evil.example",
                            "localhost.evil.example", "127.0.0.1]:7412", "[::1].evil.example"}) {
@@ -144,17 +147,42 @@ TEST_F(ConsoleTest, WithoutTlsAndWithoutATokenTheHostIsAnAddress) {
     request.credentials = {};
     // A header of a proxy does not help: scripts can send it.
     request.credentials.local = false;
-    EXPECT_EQ(CheckSender(request).code(), absl::StatusCode::kPermissionDenied) << host;
+    EXPECT_EQ(Sender(request).code(), absl::StatusCode::kPermissionDenied) << host;
     // The browser has verified the certificate.
     request.secure = true;
     request.origin = std::string("https://") + host;
-    EXPECT_TRUE(CheckSender(request).ok()) << host;
+    EXPECT_TRUE(Sender(request).ok()) << host;
     // Only the console's own page knows a token.
-    EXPECT_TRUE(CheckSender(Call(host)).ok()) << host;
+    EXPECT_TRUE(Sender(Call(host)).ok()) << host;
   }
   HttpRequest request = Call("");
   request.credentials = {};
-  EXPECT_EQ(CheckSender(request).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Sender(request).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Any page can send a token that nobody verifies.
+TEST_F(ConsoleTest, WithoutCredentialsOfCallersATokenExcusesNoHost) {
+  const AccessControl open;
+  for (const char* host : {"localhost:7412", "127.0.0.1:7412"}) {
+    EXPECT_TRUE(CheckSender(Call(host), open).ok()) << host;
+  }
+  HttpRequest request = Call("evil.example:7412");
+  EXPECT_EQ(CheckSender(request, open).code(), absl::StatusCode::kPermissionDenied);
+  request.secure = true;
+  request.origin = "https://evil.example:7412";
+  EXPECT_TRUE(CheckSender(request, open).ok());
+}
+
+TEST_F(ConsoleTest, AnOpenDaemonAnswersNoPageUnderAnotherName) {
+  const AccessControl open;
+  const Console console(service_.parts(open));
+  const auto status_of = [&](const std::string& host) {
+    AwaitedResponse response;
+    console.Answer(Call(host), response.Sink());
+    return response.Await().status;
+  };
+  EXPECT_EQ(status_of("localhost:7412"), 200u);
+  EXPECT_EQ(status_of("evil.example:7412"), 403u);
 }
 
 }  // namespace

@@ -36,15 +36,17 @@ bool IsAddress(absl::string_view host) {
 }
 
 // A page of another site reaches a plain port by a name of its own that resolves to it (DNS
-// rebinding), and is of the same origin then. With TLS the browser refuses the certificate; a token
-// is known to the console's own page alone.
-absl::Status CheckHost(const HttpRequest& request) {
+// rebinding), and is of the same origin then. With TLS the browser refuses the certificate; a valid
+// token is known to the console's own page alone. An open service verifies no token.
+absl::Status CheckHost(const HttpRequest& request, const AccessControl& access) {
   if (request.host.empty()) return absl::InvalidArgumentError("the header Host is missing");
-  if (request.secure || !request.credentials.token.empty()) return absl::OkStatus();
+  const bool is_verified = !request.credentials.token.empty() && !access.is_open();
+  if (request.secure || is_verified) return absl::OkStatus();
   const absl::string_view host = HostOf(request.host);
   if (absl::EqualsIgnoreCase(host, "localhost") || IsAddress(host)) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      "without TLS and without a token the console is opened by an address: "
+      "without TLS, and without a token that the daemon verifies, the console is opened by an "
+      "address: "
       "http://localhost:PORT");
 }
 
@@ -62,8 +64,8 @@ void AddSafeguards(HttpResponse& response) {
   }
 }
 
-absl::Status CheckSender(const HttpRequest& request) {
-  if (absl::Status refused = CheckHost(request); !refused.ok()) return refused;
+absl::Status CheckSender(const HttpRequest& request, const AccessControl& access) {
+  if (absl::Status refused = CheckHost(request, access); !refused.ok()) return refused;
   // A page of another origin cannot send these headers without a permission that this server never
   // gives (CORS).
   if (request.console_header != "1") {

@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/access/access_control.h"
 #include "server/console/http_message.h"
 
 namespace idempotency::internal {
@@ -13,8 +14,9 @@ namespace idempotency::internal {
 void AddSafeguards(HttpResponse& response);
 
 // OK if a call came from the console's own page, or from no page. A browser adds a caller's
-// certificate, and its place on this machine, to the requests of any page.
-absl::Status CheckSender(const HttpRequest& request);
+// certificate, and its place on this machine, to the requests of any page. `access` is what the
+// call is checked against behind this.
+absl::Status CheckSender(const HttpRequest& request, const AccessControl& access);
 
 }  // namespace idempotency::internal
 

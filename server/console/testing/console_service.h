@@ -71,8 +71,10 @@ class ConsoleService {
     batcher_.Close();
   }
 
-  ConsoleApi::Service parts() {
-    return {administration_, worker_, batcher_.budget(), access_, tenants_, registry_, clock_};
+  ConsoleApi::Service parts() { return parts(access_); }
+  // The same with the callers of `access`, which outlives it.
+  ConsoleApi::Service parts(const AccessControl& access) {
+    return {administration_, worker_, batcher_.budget(), access, tenants_, registry_, clock_};
   }
   static Credentials Of(const std::string& name) {
     Credentials credentials;
