@@ -38,11 +38,12 @@ RecordId LastOrdered() { return IdAt(absl::InfiniteFuture(), 0xFF); }
 
 // The first id behind `id` may be of a key of any age; those of time-ordered keys that cannot
 // have the age are skipped. A new record's key is at most a window older than the record, and
-// at most kMaxKeyAhead younger.
+// at most kMaxKeyAhead younger. kMaxRetention is the longest window of a namespace; the one that
+// the record was reserved with is not known here.
 RecordId SkipByAge(const ListOp& op, RecordId id) {
   if (op.created_after) {
     id = std::max(
-        id, std::min(IdAt(*op.created_after - limits::kDefaultWindow - limits::kClockStepMargin, 0),
+        id, std::min(IdAt(*op.created_after - limits::kMaxRetention - limits::kClockStepMargin, 0),
                      LastOrdered()));
   }
   if (op.created_before &&

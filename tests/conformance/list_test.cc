@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "grpc_idempotency/limits.h"
 #include "tests/conformance/admin_fixture.h"
 
 namespace idempotency::internal {
@@ -120,6 +121,30 @@ TEST_P(ListTest, FiltersByAgeForEveryKindOfKey) {
     op.created_before.reset();
     op.created_after = times[6];
     EXPECT_THAT(KeysOf(ListAll(op)), UnorderedElementsAre(keys[6], keys[7]));
+  }
+}
+
+// The window of a namespace may be longer than the default one.
+TEST_P(ListTest, ARecordWhoseKeyIsOldIsListedByItsOwnAge) {
+  const auto add = [&](absl::Duration age, absl::Duration window) {
+    ReserveOp op = OpFor(KeyMadeAt(Now() - age));
+    op.key.scope = "a";
+    op.id = RecordIdFor(op.key);
+    op.window = window;
+    MustReserve(op);
+    return op.key.key;
+  };
+  const absl::Time start = Now();
+  const std::string days = add(5 * absl::Hours(24), 7 * absl::Hours(24));
+  const std::string year = add(365 * absl::Hours(24), limits::kMaxRetention);
+  Advance(absl::Minutes(30));
+  for (const bool in_scope : {false, true}) {
+    ListOp op = All();
+    if (in_scope) op.scope = "a";
+    op.created_after = start - absl::Minutes(30);
+    EXPECT_THAT(KeysOf(ListAll(op)), UnorderedElementsAre(days, year)) << in_scope;
+    op.created_after = start + absl::Minutes(1);
+    EXPECT_THAT(ListAll(op), IsEmpty()) << in_scope;
   }
 }
 
