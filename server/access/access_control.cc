@@ -77,6 +77,10 @@ absl::Status Caller::CheckAnywhere(Permission permission) {
                    PermissionName(permission), " in no namespace; a rule must grant it")));
 }
 
+absl::Status Caller::CheckEverywhere(Permission permission) {
+  return CheckNamespace(kEveryNamespace, permission).status();
+}
+
 absl::StatusOr<std::string> Caller::CheckNamespace(absl::string_view name_space,
                                                    Permission permission) {
   if (control_.is_open()) return std::string(kLocalCaller);

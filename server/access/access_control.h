@@ -70,6 +70,8 @@ class Caller {
   // The same for a record whose namespace is not known yet: whether there is any namespace where
   // the caller may do this.
   absl::Status CheckAnywhere(Permission permission) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For all namespaces together.
+  absl::Status CheckEverywhere(Permission permission) ABSL_LOCKS_EXCLUDED(mutex_);
   // For a namespace as a whole. Returns the caller's name.
   absl::StatusOr<std::string> CheckNamespace(absl::string_view name_space, Permission permission)
       ABSL_LOCKS_EXCLUDED(mutex_);

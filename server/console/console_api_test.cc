@@ -113,6 +113,25 @@ TEST_F(ConsoleApiTest, RecordsOfOtherNamespacesAreAsThoseThatDoNotExist) {
   EXPECT_EQ(Call("List", R"({"namespace":"orders"})", "reader").status, 403u);
 }
 
+// The namespace of a record that cannot be read is not known.
+TEST_F(ConsoleApiTest, ADamagedRecordIsToldToThoseWhoReadEveryNamespace) {
+  const std::string request =
+      absl::StrCat(R"({"record_id":")", service_.Unknown("order-1", "orders"), R"("})");
+  const HttpResponse missing =
+      Call("Explain", R"({"record_id":"01890a5d-ac96-774b-bcce-b302099a8057"})", "reader");
+  service_.store().Fail(OperationKind::kGet, Reason::kRecordDamaged);
+  EXPECT_EQ(Call("Explain", request, "reader").body, missing.body);
+  EXPECT_EQ(FaultOf(Call("Explain", request, "auditor")).reason(), "RECORD_DAMAGED");
+  EXPECT_EQ(FaultOf(Call("Explain",
+                         R"({"record_key":{"namespace":"payments","scope":"tenant-1",)"
+                         R"("operation":"/payments.v1.Payments/Charge","key":"order-1"}})",
+                         "reader"))
+                .reason(),
+            "RECORD_DAMAGED");
+  service_.store().Fail(OperationKind::kGet, Reason::kStoreUnavailable);
+  EXPECT_EQ(FaultOf(Call("Explain", request, "reader")).reason(), "STORE_UNAVAILABLE");
+}
+
 TEST_F(ConsoleApiTest, SettlesARecordAndLeavesAnEntryInTheAuditLog) {
   const std::string id = service_.Unknown("order-1");
   EXPECT_EQ(Call("Resolve",

@@ -9,6 +9,7 @@
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
+#include "server/operation/failed_read.h"
 #include "server/operation/page_token.h"
 #include "server/operation/wire_request.h"
 #include "server/operation/wire_response.h"
@@ -95,8 +96,7 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
   absl::StatusOr<Record> record = std::move(store_.Get({&get, 1}).front());
   if (!record.ok()) {
     // A damaged one belongs to no namespace that could be trusted.
-    const bool none = !absl::IsUnavailable(record.status());
-    return none ? NoSuchRecord() : record.status();
+    return FailureWithoutNamespace(record.status());
   }
   absl::StatusOr<std::string> actor = ActorOf(caller, record->key.name_space);
   if (!actor.ok()) return NoSuchRecord();
@@ -104,14 +104,17 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
 }
 
 absl::StatusOr<v1::GetResponse> Administration::Get(
-    const v1::GetRequest& request, const std::function<absl::Status(const RecordKey&)>& permitted) {
+    const v1::GetRequest& request, const std::function<absl::Status(const RecordKey&)>& permitted,
+    bool reads_everywhere) {
   const absl::StatusOr<GetOp> op = GetOpFrom(request);
   if (!op.ok()) return op.status();
   if (op->key) {
     if (absl::Status refused = permitted(*op->key); !refused.ok()) return refused;
   }
   const absl::StatusOr<Record> record = std::move(store_.Get({&*op, 1}).front());
-  if (!record.ok()) return record.status();
+  if (!record.ok()) {
+    return op->key || reads_everywhere ? record.status() : FailureWithoutNamespace(record.status());
+  }
   if (!permitted(record->key).ok()) return NoSuchRecord();
   v1::GetResponse response;
   const absl::Status written =

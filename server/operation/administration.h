@@ -39,10 +39,11 @@ class Administration {
       : store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
 
   // A record without its reply's content, whatever view the request names. `permitted` decides by
-  // the whole key; a record id of what it refuses is NOT_FOUND, as one that does not exist.
+  // the whole key; a record id of what it refuses is NOT_FOUND, as one that does not exist. So is
+  // one of a damaged record, unless the caller `reads_everywhere`.
   absl::StatusOr<v1::GetResponse> Get(
-      const v1::GetRequest& request,
-      const std::function<absl::Status(const RecordKey&)>& permitted);
+      const v1::GetRequest& request, const std::function<absl::Status(const RecordKey&)>& permitted,
+      bool reads_everywhere);
   absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request, const AdminCaller& caller);
   absl::StatusOr<v1::ResolveResponse> Resolve(const v1::ResolveRequest& request,
                                               const AdminCaller& caller);

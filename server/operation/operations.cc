@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 
 #include "grpc_idempotency/errors.h"
+#include "server/operation/failed_read.h"
 #include "server/operation/wire_request.h"
 #include "server/operation/wire_response.h"
 #include "server/queue/response_batch_scope.h"
@@ -219,9 +220,12 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
   pending.request_hold_.Release();
   batcher_.Get(
       *std::move(op), pending.deadline_,
-      [this, &pending, view = request.view()](const absl::StatusOr<Record>& answer) {
+      [this, &pending, view = request.view(),
+       is_by_id = !request.has_record_key()](const absl::StatusOr<Record>& answer) {
         const ResponseBatchScope scope;
-        Finish(pending, Write(answer, view, pending));
+        const bool hides = !answer.ok() && is_by_id && !ReadsEverywhere(pending, view);
+        Finish(pending,
+               hides ? FailureWithoutNamespace(answer.status()) : Write(answer, view, pending));
       },
       group, pending.trace());
 }
@@ -237,6 +241,10 @@ absl::Status Operations::CheckRead(const PendingOperation& pending, const GetOp&
   if (pending.caller_ == nullptr) return absl::OkStatus();
   if (op.key.has_value()) return pending.caller_->Check(*op.key, PermissionFor(view));
   return pending.caller_->CheckAnywhere(PermissionFor(view));
+}
+
+bool Operations::ReadsEverywhere(const PendingOperation& pending, v1::RecordView view) {
+  return pending.caller_ == nullptr || pending.caller_->CheckEverywhere(PermissionFor(view)).ok();
 }
 
 absl::Status Operations::Write(const absl::StatusOr<Record>& answer, v1::RecordView view,

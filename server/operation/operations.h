@@ -79,6 +79,7 @@ class Operations {
   // Of a read by record id the namespace is not known yet: Write() checks it.
   static absl::Status CheckRead(const PendingOperation& pending, const GetOp& op,
                                 v1::RecordView view);
+  static bool ReadsEverywhere(const PendingOperation& pending, v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
   void EndSpan(const absl::Status& status, PendingOperation& pending);
   // The quota in place of the store's refusal of a new record.

@@ -4,17 +4,21 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "core/mutex.h"
+#include "core/sha256.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
+#include "server/access/access_control.h"
 #include "server/store/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/counting_observer.h"
+#include "server/testing/gated_store.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
@@ -153,6 +157,51 @@ TEST_F(OperationsTest, ARecordWithItsReplyWeighsUntilItIsRead) {
   EXPECT_LT(Held(), 3 * kReplyBytes);
   record.Read();
   EXPECT_EQ(Held(), 0u);
+}
+
+// The namespace of a record that cannot be read is not known.
+TEST_F(OperationsTest, ADamagedRecordIsToldToThoseWhoReadEveryNamespace) {
+  GatedStore gated(store_);
+  Batcher batcher(gated, observer_);
+  InFlightWaiters waiters(batcher, observer_);
+  Operations operations(batcher, waiters, observer_);
+  AccessRules rules;
+  Permissions read;
+  read.Add(Permission::kRead);
+  for (const std::string name : {"reader", "auditor"}) {
+    AccessRules::Identity& identity = rules.identities.emplace_back();
+    identity.name = name;
+    identity.token_digests = {Sha256(name)};
+    const bool everywhere = name == "auditor";
+    rules.rules.push_back({name, {everywhere ? "*" : KeyNamed("").name_space}, read});
+  }
+  AccessControl access;
+  access.Restrict(std::make_shared<AccessPolicy>(std::move(rules)), clock_);
+  const auto get = [&](const std::string& token, bool by_id) {
+    Credentials credentials;
+    credentials.token = token;
+    Caller caller(access, credentials);
+    v1::GetRequest request;
+    if (by_id) {
+      request.set_record_id(IdNamed("order").ToString());
+    } else {
+      *request.mutable_record_key() = ToProto(KeyNamed("order"));
+    }
+    Unread<v1::GetResponse> record(OperationKind::kGet);
+    record.SetCaller(&caller);
+    operations.Get(request, record);
+    return record.Await();
+  };
+  const absl::Status missing = get("reader", /*by_id=*/true);
+  EXPECT_EQ(ReasonOf(missing), Reason::kRecordNotFound);
+  gated.Fail(OperationKind::kGet, Reason::kRecordDamaged);
+  EXPECT_EQ(get("reader", /*by_id=*/true), missing);
+  EXPECT_EQ(ReasonOf(get("reader", /*by_id=*/false)), Reason::kRecordDamaged);
+  EXPECT_EQ(ReasonOf(get("auditor", /*by_id=*/true)), Reason::kRecordDamaged);
+  gated.Fail(OperationKind::kGet, Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(get("reader", /*by_id=*/true)), Reason::kStoreUnavailable);
+  waiters.Close();
+  batcher.Close();
 }
 
 TEST_F(OperationsTest, AnUnknownKeyIsOutsideTheWindowAfterADay) {

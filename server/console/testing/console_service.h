@@ -21,6 +21,7 @@
 #include "server/store/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/tenants/tenants.h"
+#include "server/testing/gated_store.h"
 
 namespace idempotency::internal {
 
@@ -47,13 +48,14 @@ class AwaitedResponse {
       std::make_shared<std::promise<HttpResponse>>();
 };
 
-// The parts of a service that a console needs, with three callers, each by its token: "reader" may
-// read the namespace payments, "admin" may also settle and purge there, "stranger" may do nothing.
+// The parts of a service that a console needs, with four callers, each by its token: "reader" may
+// read the namespace payments, "admin" may also settle and purge there, "auditor" may read every
+// namespace, "stranger" may do nothing.
 class ConsoleService {
  public:
   ConsoleService() {
     AccessRules rules;
-    for (const char* name : {"reader", "admin", "stranger"}) {
+    for (const char* name : {"reader", "admin", "stranger", "auditor"}) {
       AccessRules::Identity& identity = rules.identities.emplace_back();
       identity.name = name;
       identity.token_digests = {Sha256(identity.name)};
@@ -62,7 +64,9 @@ class ConsoleService {
     read.Add(Permission::kRead);
     Permissions all = read;
     all.Add(Permission::kAdmin);
-    rules.rules = {{"reader", {"payments"}, read}, {"admin", {"payments"}, all}};
+    rules.rules = {{"reader", {"payments"}, read},
+                   {"admin", {"payments"}, all},
+                   {"auditor", {std::string(kEveryNamespace)}, read}};
     access_.Restrict(std::make_shared<AccessPolicy>(std::move(rules)), clock_);
   }
   ~ConsoleService() {
@@ -95,6 +99,8 @@ class ConsoleService {
     return op.id.ToString();
   }
 
+  // What the console reads and writes.
+  GatedStore& store() { return gated_; }
   MemoryBudget& budget() { return batcher_.budget(); }
   AdminWorker& worker() { return worker_; }
   Tenants& tenants() { return tenants_; }
@@ -103,10 +109,11 @@ class ConsoleService {
  private:
   ManualClock clock_;
   MemoryStore store_{clock_};
+  GatedStore gated_{store_};
   Observer observer_;
   Batcher batcher_{store_, observer_};
   InFlightWaiters waiters_{batcher_, observer_};
-  Administration administration_{store_, waiters_, observer_};
+  Administration administration_{gated_, waiters_, observer_};
   AdminWorker worker_;
   AccessControl access_;
   Tenants tenants_{observer_};
