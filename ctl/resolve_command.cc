@@ -50,7 +50,8 @@ class ResolveCommand final : public Command {
     flags.AddText("reason", "TEXT", &reason_,
                   "Why, for the audit log. Required. No keys, no personal data: it is kept.");
     flags.AddInt("code", &code_, 0, 16, "The reply's gRPC status code, with --outcome=completed.");
-    flags.AddText("message", "TEXT", &message_, "The reply's status message.");
+    flags.AddText("message", "TEXT", &message_,
+                  "The reply's status message. Of a route of HTTP: its status, as \"HTTP 201\".");
     flags.AddText("body_file", "FILE", &body_file_,
                   "File of the serialised response message, for example of protoc --encode; - for\n"
                   "stdin, with --yes. Required for code 0 of a unary method.");

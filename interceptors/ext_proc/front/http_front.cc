@@ -133,6 +133,42 @@ grpc::StatusCode CodeFor(int status) {
   }
 }
 
+// The inverse of CodeFor(), as far as it has one.
+int StatusFor(int code) {
+  switch (static_cast<grpc::StatusCode>(code)) {
+    case grpc::StatusCode::OK:
+      return 200;
+    case grpc::StatusCode::CANCELLED:
+      return 499;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return 400;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return 504;
+    case grpc::StatusCode::NOT_FOUND:
+      return 404;
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return 409;
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return 403;
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return 401;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return 429;
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return 412;
+    case grpc::StatusCode::ABORTED:
+      return 425;
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return 416;
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return 501;
+    case grpc::StatusCode::UNAVAILABLE:
+      return 503;
+    default:
+      return kInternalError;
+  }
+}
+
 int StatusFor(const absl::Status& why) {
   const std::optional<Reason> reason = ReasonOf(why);
   if (!reason.has_value()) {
@@ -200,14 +236,20 @@ void AddRecordMetadata(const v1::Reply& reply, HeaderList& headers) {
   }
 }
 
-// Of a record without its content: a status is all that is left.
-HttpMessage StatusOnly(const v1::Reply& reply) {
+// The status in a reply's message; nullopt: it has none.
+std::optional<int> StatusInMessage(const v1::Reply& reply) {
   int status = 0;
   absl::string_view text = reply.message();
   if (!absl::ConsumePrefix(&text, kMessagePrefix) || !absl::SimpleAtoi(text, &status) ||
       status < 200 || status > 599) {
-    status = kInternalError;
+    return std::nullopt;
   }
+  return status;
+}
+
+// Of a record without its content: a status is all that is left.
+HttpMessage StatusOnly(const v1::Reply& reply) {
+  const int status = StatusInMessage(reply).value_or(kInternalError);
   HttpMessage response;
   response.headers.Add(":status", absl::StrCat(status));
   response.headers.Add("content-type", "application/problem+json");
@@ -240,6 +282,11 @@ HttpMessage HttpFront::Restore(const v1::Reply& reply) const {
   HttpMessage response;
   for (const v1::MetadataEntry& entry : reply.initial_metadata()) {
     if (entry.key() == kStatusEntry) response.headers.Add(":status", entry.value());
+  }
+  if (!response.headers.Has(":status") && IsComplete(reply)) {
+    // The reply of an administrator, who has settled the record.
+    const int status = StatusInMessage(reply).value_or(StatusFor(reply.code()));
+    response.headers.Add(":status", absl::StrCat(status));
   }
   if (StatusOf(response.headers) == 0) return StatusOnly(reply);
   for (const v1::MetadataEntry& entry : reply.initial_metadata()) Add(entry, response.headers);

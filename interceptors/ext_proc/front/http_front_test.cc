@@ -1,6 +1,7 @@
 #include "interceptors/ext_proc/front/http_front.h"
 
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -115,6 +116,47 @@ TEST(HttpFrontTest, WithoutItsContentTheStatusIsLeft) {
   const HttpMessage restored = HttpFront().Restore(reply);
   EXPECT_EQ(restored.headers.OnlyValueOf(":status"), "404");
   EXPECT_THAT(restored.body, HasSubstr("REPLY_NOT_KEPT"));
+}
+
+TEST(HttpFrontTest, OfAReplyWithoutAValidStatusNothingIsRestored) {
+  const HttpMessage restored = HttpFront().Restore(HttpFront().Capture(Response("garbage"), true));
+  EXPECT_EQ(restored.headers.OnlyValueOf(":status"), "500");
+  EXPECT_FALSE(restored.headers.Has("set-cookie"));
+  EXPECT_THAT(restored.body, HasSubstr("REPLY_NOT_KEPT"));
+}
+
+// As `idempotencyctl resolve --outcome=completed` makes it.
+TEST(HttpFrontTest, TheReplyOfAnAdministratorIsAResponse) {
+  v1::Reply reply;
+  reply.set_body("{\"id\":1}");
+  v1::MetadataEntry& entry = *reply.add_initial_metadata();
+  entry.set_key("content-type");
+  entry.set_value("application/json");
+  for (const v1::ReplyContent content : {v1::REPLY_CONTENT_UNSPECIFIED, v1::REPLY_CONTENT_FULL}) {
+    reply.set_content(content);
+    for (const auto& [message, status] :
+         {std::pair("", "200"), std::pair("HTTP 201", "201"), std::pair("HTTP 404", "404"),
+          std::pair("HTTP 600", "200"), std::pair("done", "200")}) {
+      reply.set_message(message);
+      const HttpMessage restored = HttpFront().Restore(reply);
+      EXPECT_EQ(restored.headers.OnlyValueOf(":status"), status) << message;
+      EXPECT_EQ(restored.headers.OnlyValueOf("content-type"), "application/json");
+      EXPECT_EQ(restored.body, "{\"id\":1}");
+      EXPECT_FALSE(restored.headers_only);
+    }
+  }
+}
+
+TEST(HttpFrontTest, TheCodeOfAnAdministratorIsAStatus) {
+  v1::Reply reply;
+  for (int code = 0; code <= 16; ++code) {
+    reply.set_code(code);
+    const HttpMessage restored = HttpFront().Restore(reply);
+    EXPECT_TRUE(restored.headers_only);
+    // UNKNOWN and DATA_LOSS have no status of their own.
+    const int captured = HttpFront().Capture(restored, true).code();
+    EXPECT_EQ(captured, code == 2 || code == 15 ? 13 : code);
+  }
 }
 
 }  // namespace
