@@ -30,8 +30,11 @@ class EnvoyConfigCommand final : public Command {
     if (format_ != "envoy" && format_ != "istio" && format_ != "envoy-gateway") {
       return absl::InvalidArgumentError("--format must be envoy, istio or envoy-gateway");
     }
-    // In a mesh its own TLS is between the pods.
-    absl::StatusOr<Deployment> deployment = deployment_flags_.Read(format_ == "envoy");
+    using Format = DeploymentFlags::Format;
+    absl::StatusOr<Deployment> deployment =
+        deployment_flags_.Read(format_ == "envoy"   ? Format::kEnvoy
+                               : format_ == "istio" ? Format::kIstio
+                                                    : Format::kEnvoyGateway);
     if (!deployment.ok()) return deployment.status();
     if (format_ == "istio" && deployment->workload_labels.empty()) {
       return absl::InvalidArgumentError(

@@ -108,6 +108,28 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("purge f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --scope=s",
                   "give RECORD_ID; or"),
         std::pair("purge --namespace=n --scope=s", "--reason is missing"),
+        std::pair("envoy-config --format=envoy-gateway --methods=a.B/C --upstream=10.0.0.1:80 "
+                  "--processor=b:1",
+                  "--upstream=10.0.0.1:80: a Gateway refers to a Service by its name"),
+        std::pair("envoy-config --format=envoy-gateway --methods=a.B/C --upstream=a:1 "
+                  "--processor=[fd00::1]:80",
+                  "--processor=[fd00::1]:80: a Gateway refers to a Service by its name"),
+        std::pair("envoy-config --format=envoy-gateway --methods=a.B/C --upstream=a:1 "
+                  "--processor=b:1 --processor_tls_ca=f",
+                  "BackendTLSPolicy: write one, and leave out --processor_tls_ca"),
+        std::pair("envoy-config --format=envoy-gateway --methods=a.B/C --upstream=a:1 "
+                  "--processor=b:1 --upstream_tls_ca=f --upstream_tls_cert=f --upstream_tls_key=f",
+                  "BackendTLSPolicy: write one, and leave out --upstream_tls_ca"),
+        std::pair("envoy-config --format=envoy-gateway --methods=a.B/C --upstream=a:1 "
+                  "--processor=b:1 --tls_cert=f --tls_key=f",
+                  "its listeners, and their authorities from a ClientTrafficPolicy: write it "
+                  "there, and leave out --tls_cert"),
+        std::pair("envoy-config --format=istio --workload=a=b --methods=a.B/C --upstream=a:1 "
+                  "--processor=b:1 --tls_cert=f --tls_key=f",
+                  "PeerAuthentication: write one, and leave out --tls_cert"),
+        std::pair("envoy-config --format=istio --workload=a=b --methods=a.B/C --upstream=a:1 "
+                  "--processor=b:1 --upstream_tls_ca=f",
+                  "leave out --upstream_tls_ca"),
         std::pair("completion", "completion bash"), std::pair("completion tcsh", "completion bash"),
         std::pair("keyring check", "--file is missing"),
         std::pair("keyring reseal --reason=r", "--namespace is missing"),

@@ -31,6 +31,12 @@ absl::Status Wrong(absl::string_view flag, absl::string_view value, absl::string
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", remedy));
 }
 
+bool IsIpAddress(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
 absl::StatusOr<HostPort> ReadHostPort(absl::string_view flag, absl::string_view text,
                                       bool is_bound) {
   const std::size_t colon = text.rfind(':');
@@ -46,9 +52,7 @@ absl::StatusOr<HostPort> ReadHostPort(absl::string_view flag, absl::string_view 
     return Wrong(flag, text, "write an IPv6 address as [ADDRESS]:PORT");
   }
   address.host = std::string(host);
-  std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  const bool is_ip = inet_pton(AF_INET, address.host.c_str(), bytes.data()) == 1 ||
-                     inet_pton(AF_INET6, address.host.c_str(), bytes.data()) == 1;
+  const bool is_ip = IsIpAddress(address.host);
   if (is_bound && !is_ip) return Wrong(flag, text, "Envoy listens on an IP address");
   const bool is_name = std::all_of(host.begin(), host.end(), [](char character) {
     return absl::ascii_isalnum(static_cast<unsigned char>(character)) || character == '.' ||
@@ -144,6 +148,22 @@ absl::Status CompletePeer(absl::string_view prefix, const HostPort& peer, TlsFil
   return absl::OkStatus();
 }
 
+// Refuses the flags of `prefix` with `remedy`, if any of them is set.
+absl::Status CheckAbsent(absl::string_view prefix, absl::string_view ca_suffix, const TlsFiles& tls,
+                         absl::string_view remedy) {
+  struct Flag {
+    absl::string_view suffix;
+    const std::string& value;
+  };
+  for (const Flag& flag : {Flag{ca_suffix, tls.ca}, Flag{"_cert", tls.cert}, Flag{"_key", tls.key},
+                           Flag{"_name", tls.name}}) {
+    if (flag.value.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", prefix, flag.suffix, ": ", remedy,
+                                                   ", and leave out --", prefix, flag.suffix));
+  }
+  return absl::OkStatus();
+}
+
 std::string Bracketed(const HostPort& address) {
   return absl::StrContains(address.host, ':') ? absl::StrCat("[", address.host, "]:", address.port)
                                               : absl::StrCat(address.host, ":", address.port);
@@ -207,7 +227,7 @@ void DeploymentFlags::AddTo(FlagSet& flags) {
                 "The labels of the service's pods, for istio: app=payments, separated by commas.");
 }
 
-absl::StatusOr<Deployment> DeploymentFlags::Read(bool checks_transport) const {
+absl::StatusOr<Deployment> DeploymentFlags::Read(Format format) const {
   Deployment deployment;
   deployment.deadline = deadline_;
   int minor = 0;
@@ -225,14 +245,35 @@ absl::StatusOr<Deployment> DeploymentFlags::Read(bool checks_transport) const {
     }
     deployment.stripped_headers.emplace_back(header);
   }
-  if (const absl::Status read = ReadAddresses(deployment); !read.ok()) return read;
-  if (const absl::Status read = ReadTls(checks_transport, deployment); !read.ok()) return read;
+  if (const absl::Status read = ReadAddresses(format, deployment); !read.ok()) return read;
+  if (const absl::Status used = CheckTlsFlags(format); !used.ok()) return used;
+  if (const absl::Status read = ReadTls(format, deployment); !read.ok()) return read;
   if (const absl::Status read = ReadMethods(deployment); !read.ok()) return read;
   if (const absl::Status read = ReadKubernetes(deployment); !read.ok()) return read;
   return deployment;
 }
 
-absl::Status DeploymentFlags::ReadAddresses(Deployment& deployment) const {
+absl::Status DeploymentFlags::CheckTlsFlags(Format format) const {
+  if (format == Format::kEnvoy) return absl::OkStatus();
+  const bool is_istio = format == Format::kIstio;
+  absl::Status absent =
+      CheckAbsent("tls", "_client_ca", listener_tls_,
+                  is_istio ? "a sidecar takes the TLS of its callers from a PeerAuthentication: "
+                             "write one"
+                           : "a Gateway takes the TLS of its callers from its listeners, and their "
+                             "authorities from a ClientTrafficPolicy: write it there");
+  if (!absent.ok()) return absent;
+  absent = CheckAbsent("upstream_tls", "_ca", upstream_tls_,
+                       is_istio ? "a sidecar reaches its own service inside the pod: let the "
+                                  "service accept plaintext there"
+                                : "a Gateway takes TLS to the service from a BackendTLSPolicy: "
+                                  "write one");
+  if (!absent.ok() || is_istio) return absent;
+  return CheckAbsent("processor_tls", "_ca", processor_tls_,
+                     "a Gateway takes TLS to the processor from a BackendTLSPolicy: write one");
+}
+
+absl::Status DeploymentFlags::ReadAddresses(Format format, Deployment& deployment) const {
   struct Address {
     absl::string_view flag;
     const std::string& text;
@@ -245,12 +286,17 @@ absl::Status DeploymentFlags::ReadAddresses(Deployment& deployment) const {
                              Address{"admin", admin_, deployment.admin, true}}) {
     absl::StatusOr<HostPort> address = ReadHostPort(one.flag, one.text, one.is_bound);
     if (!address.ok()) return address.status();
+    if (format == Format::kEnvoyGateway && !one.is_bound && IsIpAddress(address->host)) {
+      return Wrong(one.flag, one.text,
+                   "a Gateway refers to a Service by its name: write NAME:PORT, or "
+                   "NAME.NAMESPACE:PORT");
+    }
     one.address = *std::move(address);
   }
   return absl::OkStatus();
 }
 
-absl::Status DeploymentFlags::ReadTls(bool checks_transport, Deployment& deployment) const {
+absl::Status DeploymentFlags::ReadTls(Format format, Deployment& deployment) const {
   deployment.listener_tls = listener_tls_;
   deployment.upstream_tls = upstream_tls_;
   deployment.processor_tls = processor_tls_;
@@ -268,7 +314,7 @@ absl::Status DeploymentFlags::ReadTls(bool checks_transport, Deployment& deploym
       !peer.ok()) {
     return peer;
   }
-  if (!checks_transport || allow_plaintext_) return absl::OkStatus();
+  if (format != Format::kEnvoy || allow_plaintext_) return absl::OkStatus();
   if (listener_tls_.cert.empty() && !IsLocal(Bracketed(deployment.listen))) {
     return Wrong("listen", listen_,
                  "callers of other machines need TLS: set --tls_cert, --tls_key and "

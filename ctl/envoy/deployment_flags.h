@@ -14,13 +14,18 @@ class DeploymentFlags {
  public:
   void AddTo(FlagSet& flags);
 
-  // Reads the descriptors. INVALID_ARGUMENT: what to write instead. `checks_transport`: a
-  // connection to another machine without TLS is refused, unless a flag permits it.
-  absl::StatusOr<Deployment> Read(bool checks_transport) const;
+  // What the deployment is written as.
+  enum class Format { kEnvoy, kIstio, kEnvoyGateway };
+
+  // Reads the descriptors. INVALID_ARGUMENT: what to write instead. A TLS flag that the format has
+  // no place for is refused. For kEnvoy a connection to another machine without TLS is refused,
+  // unless a flag permits it; in a mesh its own TLS is between the pods.
+  absl::StatusOr<Deployment> Read(Format format) const;
 
  private:
-  absl::Status ReadAddresses(Deployment& deployment) const;
-  absl::Status ReadTls(bool checks_transport, Deployment& deployment) const;
+  absl::Status CheckTlsFlags(Format format) const;
+  absl::Status ReadAddresses(Format format, Deployment& deployment) const;
+  absl::Status ReadTls(Format format, Deployment& deployment) const;
   absl::Status ReadMethods(Deployment& deployment) const;
   absl::Status ReadKubernetes(Deployment& deployment) const;
 

@@ -56,6 +56,9 @@ REFUSED_WITH_ADDRESSES = [
     (("--methods=a.B/C", "--listen=0.0.0.0:80"), "callers of other machines need TLS"),
     (("--methods=a.B/C", "--format=istio"), "--workload is missing"),
     (("--methods=a.B/C", "--format=istio", "--workload=payments"), "write NAME=VALUE"),
+    (("--methods=a.B/C", "--format=envoy-gateway"), "write NAME:PORT"),
+    (("--methods=a.B/C", "--format=istio", "--workload=a=b", "--tls_client_ca=f"),
+     "leave out --tls_client_ca"),
 ]
 
 
@@ -253,8 +256,9 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(tls["tls_certificates"][0]["certificate_chain"]["filename"], nasty)
         istio = yaml.safe_load(envoy.ctl_text(*flags, "--format=istio", f"--workload=app={nasty}"))
         self.assertEqual(istio["spec"]["workloadSelector"]["labels"], {"app": nasty})
-        objects = yaml.safe_load_all(envoy.ctl_text(*flags, "--format=envoy-gateway",
-                                                    f"--gateway={nasty}"))
+        objects = yaml.safe_load_all(envoy.ctl_text(
+            "--methods=a.B/C", "--upstream=a:1", "--processor=b:2", "--format=envoy-gateway",
+            f"--gateway={nasty}"))
         self.assertEqual(next(objects)["spec"]["parentRefs"], [{"name": nasty}])
 
     def test_wrong_flags_are_refused(self):
