@@ -262,8 +262,11 @@ class Translation {
                   "permissions must not be empty: WRITE, READ, READ_CONTENT, ADMIN");
     }
     for (int i = 0; i < rule.permissions_size(); ++i) {
-      if (rule.permissions(i) == Rule::PERMISSION_UNSPECIFIED) {
+      // The text format accepts any number for an enum.
+      if (rule.permissions(i) == Rule::PERMISSION_UNSPECIFIED ||
+          !Rule::Permission_IsValid(rule.permissions(i))) {
         faults_.Add(place.FirstLineOf("permissions"), "must be WRITE, READ, READ_CONTENT or ADMIN");
+        continue;
       }
       made.permissions.Add(FromProto(static_cast<Rule::Permission>(rule.permissions(i))));
     }
@@ -278,6 +281,9 @@ class Translation {
     }
     if (!listed_.insert(name_space.name()).second) {
       faults_.Add(place.LineOf("name"), "this namespace is listed twice; join the two");
+    }
+    if (!Namespace::ScopeSource_IsValid(name_space.scope_from())) {
+      faults_.Add(place.LineOf("scope_from"), "scope_from must be CALLER or PEER");
     }
     if (name_space.scope_from() == Namespace::PEER) {
       access_.peer_scoped.push_back(name_space.name());
@@ -295,6 +301,11 @@ class Translation {
     for (const std::string& name : processor.proxies()) {
       if (names_.count(name) > 0) continue;
       faults_.Add(place.FirstLineOf("proxies"), "proxies must be names of identities");
+    }
+    if (!v1::LeaseExpiry_IsValid(processor.on_unknown_outcome())) {
+      faults_.Add(place.LineOf("on_unknown_outcome"),
+                  "on_unknown_outcome must be LEASE_EXPIRY_TAKE_OVER or "
+                  "LEASE_EXPIRY_REQUIRE_RECOVERY");
     }
     if (processor.scope().source_case() == config::v1::ScopeOfCall::SOURCE_NOT_SET) {
       faults_.Add(place.LineOf("scope"), "scope needs one of peer, header, metadata and shared");
