@@ -137,7 +137,9 @@ absl::StatusOr<std::int64_t> SequenceOf(const v1::ListAuditRequest& request) {
   }
   std::uint64_t sequence = 0;
   for (const char c : *payload) sequence = sequence << 8 | static_cast<std::uint8_t>(c);
-  return static_cast<std::int64_t>(sequence);
+  const auto place = static_cast<std::int64_t>(sequence);
+  if (place < 0) return InvalidField("page_token", "is not a token of this service");
+  return place;
 }
 
 }  // namespace idempotency::internal

@@ -6,7 +6,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -25,6 +27,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/access/access_control.h"
 #include "server/access/access_policy.h"
+#include "server/operation/page_token.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/idempotency_service.h"
@@ -273,6 +276,18 @@ TEST_P(AdminServiceTest, APageTokenLeadsIntoNoOtherRequest) {
   audit.set_namespace_("payments");
   audit.set_page_token(token);
   EXPECT_EQ(ReasonOf(ListAudit(audit).status()), Reason::kRequestInvalid);
+}
+
+// No entry of the audit log has a negative number, and not every store can continue behind one.
+TEST_P(AdminServiceTest, ATokenOfANegativeSequenceIsRefused) {
+  v1::ListAuditRequest request;
+  request.set_namespace_("payments");
+  for (const std::int64_t sequence : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()}) {
+    request.set_page_token(PageTokenFor(request, sequence));
+    EXPECT_EQ(ReasonOf(ListAudit(request).status()), Reason::kRequestInvalid) << sequence;
+  }
+  request.set_page_token(PageTokenFor(request, std::numeric_limits<std::int64_t>::max()));
+  EXPECT_TRUE(ListAudit(request).ok());
 }
 
 TEST_P(AdminServiceTest, SettlesAndPurgesAndTells) {
