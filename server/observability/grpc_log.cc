@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/absl_view.h"
 #include "server/observability/log.h"
 
 // Before 1.66 gRPC had a log of its own; since then it uses Abseil's.
@@ -20,6 +21,24 @@
 #endif
 
 namespace idempotency::internal {
+
+std::optional<std::int64_t> GrpcErrorThrottle::Admit(std::string_view file) {
+  MutexLock lock(mutex_);
+  return throttles_.try_emplace(AbslView(file), clock_).first->second.Admit();
+}
+
+namespace {
+
+void LogEvent(LogLevel level, std::string_view file, std::string_view text) {
+  if (level != LogLevel::kError) return Log(level, "grpc", {{"text", AbslView(text)}});
+  // Never destroyed: gRPC's threads may log after static destruction has started.
+  static GrpcErrorThrottle& throttle = *std::make_unique<GrpcErrorThrottle>().release();
+  const std::optional<std::int64_t> left_out = throttle.Admit(file);
+  if (!left_out.has_value()) return;
+  Log(level, "grpc", {{"text", AbslView(text)}, {"left_out", *left_out}});
+}
+
+}  // namespace
 
 #if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 66
 
@@ -38,7 +57,7 @@ LogLevel LevelOf(gpr_log_severity severity) {
 }
 
 void LogMessage(gpr_log_func_args* args) {
-  Log(LevelOf(args->severity), "grpc", {{"text", args->message}});
+  LogEvent(LevelOf(args->severity), args->file, args->message);
 }
 
 }  // namespace
@@ -63,7 +82,9 @@ LogLevel LevelOf(absl::LogSeverity severity) {
 class EventSink final : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
-    Log(LevelOf(entry.log_severity()), "grpc", {{"text", std::string(entry.text_message())}});
+    const absl::string_view file = entry.source_filename();
+    const absl::string_view text = entry.text_message();
+    LogEvent(LevelOf(entry.log_severity()), {file.data(), file.size()}, {text.data(), text.size()});
   }
 };
 

@@ -4,17 +4,32 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 
+#include "core/testing/manual_clock.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/limits.h"
+#include "server/observability/grpc_log.h"
 
 namespace idempotency::internal {
 namespace {
+
+// A rare error of one file is not lost behind many of another.
+TEST(GrpcErrorThrottleTest, AdmitsOneErrorPerSecondOfEachFile) {
+  ManualClock clock;
+  GrpcErrorThrottle throttle(clock);
+  EXPECT_EQ(throttle.Admit("handshaker.cc"), 0);
+  EXPECT_EQ(throttle.Admit("handshaker.cc"), std::nullopt);
+  EXPECT_EQ(throttle.Admit("handshaker.cc"), std::nullopt);
+  EXPECT_EQ(throttle.Admit("server.cc"), 0);
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(throttle.Admit("handshaker.cc"), 2);
+}
 
 TEST(LogTest, WritesPairs) {
   EXPECT_EQ(FormatLogLine(LogFormat::kText, "serving",

@@ -3,10 +3,12 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -235,14 +237,17 @@ Daemon::~Daemon() {
   // Callers that wait for a running attempt are answered that it still runs,
   // and retry at another replica; no call begins to wait from here on.
   if (stack_ != nullptr) stack_->StopWaiting();
-  const absl::Time end = absl::Now() + options_.drain_timeout;
+  // Both at once: an exchange lasts as long as its service takes.
+  std::thread ext_proc_drain;
   if (ext_proc_listener_ != nullptr) {
     ext_proc_->Close();
-    ext_proc_listener_->Drain(options_.drain_timeout);
+    ext_proc_drain = std::thread([this] {
+      pthread_setname_np(pthread_self(), "ext-proc-drain");
+      ext_proc_listener_->Drain(options_.drain_timeout);
+    });
   }
-  if (listener_ != nullptr) {
-    listener_->Drain(std::max(end - absl::Now(), absl::ZeroDuration()));
-  }
+  if (listener_ != nullptr) listener_->Drain(options_.drain_timeout);
+  if (ext_proc_drain.joinable()) ext_proc_drain.join();
   // The rest is the members' destruction, in the reverse order.
 }
 

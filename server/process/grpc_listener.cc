@@ -50,6 +50,15 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits::kPeerTimeout));
 }
 
+// gRPC bounds the compressed size of a message only, and inflates all of it before any code of a
+// service sees it: some kilobytes become gigabytes, on the thread that polls.
+void RefuseCompression(grpc::ServerBuilder& builder) {
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  // The message of a call that is refused so may have arrived before.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+}
+
 void SetBounds(const ListenerOptions& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              Milliseconds(options.handshake_timeout));
@@ -60,6 +69,7 @@ void SetBounds(const ListenerOptions& options, grpc::ServerBuilder& builder) {
                              Milliseconds(options.max_connection_age));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                              Milliseconds(options.connection_grace));
+  RefuseCompression(builder);
   grpc::ResourceQuota quota("listener");
   quota.Resize(options.max_bytes);
   quota.SetMaxThreads(limits::kMaxListenerThreads);

@@ -3,6 +3,7 @@
 #include <google/protobuf/arena.h>
 #include <grpcpp/support/slice.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
@@ -32,8 +33,11 @@ namespace {
 constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 // Larger answers hold a stored reply, which can be read again.
 constexpr std::size_t kMaxGrantBytes = 64 * 1024;
-// The size of a parsed frame of some dozen operations.
-constexpr std::size_t kFrameBlockBytes = 32 * 1024;
+// The first block of a parsed frame: about the size of one operation, and of some dozen.
+constexpr std::size_t kFirstFrameBlockBytes = 1024;
+constexpr std::size_t kMaxFrameBlockBytes = 32 * 1024;
+// A parsed operation is at most so many times its size on the wire, unless it is a hostile one.
+constexpr std::size_t kParsedBytesPerByte = 4;
 
 absl::Status Overloaded(std::string_view message) {
   return MakeError(Reason::kOverloaded, message, {kOverloadedRetryDelay, {}, {}});
@@ -355,7 +359,6 @@ SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
       options_(options),
       caller_(std::move(caller)),
       began_(operations.clock().Monotonic()),
-      frame_block_(kFrameBlockBytes),
       frames_(options.max_answer_frame_bytes) {}
 
 SessionCall::~SessionCall() = default;
@@ -462,8 +465,9 @@ absl::Status SessionCall::BeginFrame() {
     return wrong;
   }
   google::protobuf::ArenaOptions memory;
-  memory.initial_block = frame_block_.data();
-  memory.initial_block_size = frame_block_.size();
+  memory.start_block_size =
+      std::min(kFirstFrameBlockBytes + kParsedBytesPerByte * bytes, kMaxFrameBlockBytes);
+  memory.max_block_size = kMaxFrameBlockBytes;
   google::protobuf::Arena arena(memory);
   auto* const request = NewOnArena<v1::SessionRequest>(arena);
   // It takes the bytes out of the buffer in any case.

@@ -127,9 +127,6 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   const std::unique_ptr<Caller> caller_;
   const Batcher::Deadline began_;
 
-  // For the frame that is being taken, used again for the next one.
-  std::vector<char> frame_block_;
-
   // Owned by gRPC while reading_ and writing_ are set.
   grpc::ByteBuffer read_;
   grpc::ByteBuffer write_;

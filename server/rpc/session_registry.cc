@@ -1,21 +1,22 @@
 #include "server/rpc/session_registry.h"
 
-#include <algorithm>
-
 #include "server/rpc/session_call.h"
 
 namespace idempotency::internal {
 
 bool SessionRegistry::Add(SessionCall* stream) {
   MutexLock lock(mutex_);
-  streams_.push_back(stream);
+  streams_.emplace(opened_, stream);
+  places_.emplace(stream, opened_++);
   observer_.SessionsChanged(streams_.size());
   return draining_;
 }
 
 void SessionRegistry::Remove(SessionCall* stream) {
   MutexLock lock(mutex_);
-  streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
+  const auto place = places_.find(stream);
+  streams_.erase(place->second);
+  places_.erase(place);
   observer_.SessionsChanged(streams_.size());
 }
 
@@ -23,7 +24,7 @@ void SessionRegistry::Drain() {
   MutexLock lock(mutex_);
   if (draining_) return;
   draining_ = true;
-  for (SessionCall* const stream : streams_) stream->AnnounceDraining();
+  for (const auto& [place, stream] : streams_) stream->AnnounceDraining();
 }
 
 }  // namespace idempotency::internal

@@ -1,7 +1,10 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 #define IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 
-#include <vector>
+#include <cstdint>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 
 #include "core/mutex.h"
 #include "server/observability/observer.h"
@@ -30,8 +33,10 @@ class SessionRegistry {
   Observer& observer_;
   Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  // In the order in which they were opened.
-  std::vector<SessionCall*> streams_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t opened_ ABSL_GUARDED_BY(mutex_) = 0;
+  // In the order in which they were opened, and the place of each.
+  absl::btree_map<std::uint64_t, SessionCall*> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<SessionCall*, std::uint64_t> places_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

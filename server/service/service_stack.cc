@@ -138,6 +138,12 @@ void ServiceStack::Register(grpc::ServerBuilder& builder, QueuedMethods& methods
   if (admin_service_) queued_admin_service_.emplace(*admin_service_).Register(builder, methods);
 }
 
+// A session that its caller broke may have ended while its operations are at the store: their
+// answers need the other members.
+ServiceStack::~ServiceStack() {
+  if (batcher_) batcher_->Close();
+}
+
 void ServiceStack::StopWaiting() {
   service_->DrainSessions();
   waiters_->Close();

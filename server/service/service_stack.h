@@ -65,7 +65,7 @@ class ServiceStack {
                                                              Observer& observer,
                                                              const Sharing& sharing);
   // After the gRPC server that it was registered with has ended.
-  ~ServiceStack() = default;
+  ~ServiceStack();
   ServiceStack(const ServiceStack&) = delete;
   ServiceStack& operator=(const ServiceStack&) = delete;
 

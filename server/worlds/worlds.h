@@ -33,7 +33,7 @@ class World {
   // `observer` outlives it.
   World(Observer& observer, const WorldStore::Limits& limits);
   // After the server that it was called by has ended.
-  ~World() = default;
+  ~World() { batcher_.Close(); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 

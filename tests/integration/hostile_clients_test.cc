@@ -101,6 +101,48 @@ TEST(HostileFrames, TakeNoMoreMemoryThanOthers) {
   EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
 }
 
+// A message of zeros, which takes a thousandth of its size when it is compressed.
+grpc::ByteBuffer Zeros(std::size_t megabytes) {
+  const std::vector<grpc::Slice> slices(megabytes, grpc::Slice(std::string(1024 * 1024, '\0')));
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+grpc::Status CallCompressed(const std::string& address, const char* method,
+                            const grpc::ByteBuffer& message) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, method, message, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  return status;
+}
+
+// gRPC inflates a message before a service sees it, and compares its compressed size alone with the
+// maximum.
+TEST(HostileRequests, ThatAreCompressedAreNotInflated) {
+  constexpr std::size_t kMegabytes = 1024;
+  constexpr std::size_t kMostBytes = 128 * 1024 * 1024 + kFreedButKept;
+  TempFolder folder;
+  DaemonProcess daemon("sqlite:" + folder.File("records.db"));
+  const std::size_t before = PeakBytes(daemon.process().pid());
+  const grpc::ByteBuffer message = Zeros(kMegabytes);
+  for (const char* const method :
+       {"/idempotency.v1.IdempotencyService/Session", "/idempotency.v1.IdempotencyService/Reserve",
+        "/grpc.health.v1.Health/Check", "/none/Such"}) {
+    const grpc::Status status = CallCompressed(daemon.address(), method, message);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << method;
+  }
+  EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
+}
+
 // Elements of two bytes on the wire: fingerprints, unknown groups, entries of metadata, messages of
 // a stream.
 std::vector<std::string> WideRequests() {
