@@ -18,6 +18,7 @@
 #include "grpc_idempotency/client/connection_factory.h"
 #include "tests/integration/session_cycles.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/held_port.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_connection.h"
 #include "tests/support/service_client.h"
@@ -192,6 +193,41 @@ TEST_F(DaemonConnectionsTest, CallsOfReflectionDoNotTakeThreadsWithoutEnd) {
   EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("order")).ok());
   for (const auto& context : contexts) context->TryCancel();
   for (const auto& call : calls) call->Finish();
+}
+
+// An exchange of a proxy lasts as long as its service takes. Until it ends, calls on the other port
+// would be accepted, and cut off at the end.
+TEST_F(DaemonConnectionsTest, AtAStopACallOfOnePortDoesNotKeepTheOtherOpen) {
+  const std::string config = folder_.File("idempotencyd.textproto");
+  std::ofstream(config) << "external_processor { namespace: \"shop\" scope { shared: \"all\" }\n"
+                           "grpc_methods { name: \"shop.v1.Orders/Place\" } }\n";
+  const HeldPort exchanges;
+  DaemonProcess daemon(Store(), {absl::StrCat("--ext_proc=", exchanges.address()),
+                                 absl::StrCat("--config=", config), "--drain_timeout=60s"});
+  const auto stub = grpc::reflection::v1alpha::ServerReflection::NewStub(
+      grpc::CreateChannel(exchanges.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto call = stub->ServerReflectionInfo(&context);
+  grpc::reflection::v1alpha::ServerReflectionRequest request;
+  request.set_list_services("*");
+  grpc::reflection::v1alpha::ServerReflectionResponse response;
+  ASSERT_TRUE(call->Write(request) && call->Read(&response));
+
+  daemon.process().Signal(SIGTERM);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool open = true;
+  while (open && std::chrono::steady_clock::now() < deadline) {
+    RawConnection connection(daemon.address());
+    open = connection.connected();
+    if (open) connection.ClosesWithin(absl::Milliseconds(50));
+  }
+  EXPECT_FALSE(open);
+  EXPECT_TRUE(call->Write(request) && call->Read(&response)) << "that call may end in its time";
+  context.TryCancel();
+  call->Finish();
+  const auto exit = daemon.process().Wait();
+  ASSERT_TRUE(exit.ok());
+  EXPECT_EQ(exit->code, 0);
 }
 
 TEST_F(DaemonConnectionsTest, FewDescriptorsAreLoggedWithWhatToDo) {
