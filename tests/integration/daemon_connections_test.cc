@@ -200,6 +200,7 @@ TEST_F(DaemonConnectionsTest, CallsOfReflectionDoNotTakeThreadsWithoutEnd) {
 TEST_F(DaemonConnectionsTest, AtAStopACallOfOnePortDoesNotKeepTheOtherOpen) {
   const std::string config = folder_.File("idempotencyd.textproto");
   std::ofstream(config) << "external_processor { namespace: \"shop\" scope { shared: \"all\" }\n"
+                           "on_unknown_outcome: LEASE_EXPIRY_REQUIRE_RECOVERY\n"
                            "grpc_methods { name: \"shop.v1.Orders/Place\" } }\n";
   const HeldPort exchanges;
   DaemonProcess daemon(Store(), {absl::StrCat("--ext_proc=", exchanges.address()),

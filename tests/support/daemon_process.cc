@@ -38,8 +38,11 @@ void DaemonProcess::Start() {
   const absl::StatusOr<std::string> line = process.ok()
                                                ? (*process)->WaitForLine(kReady)
                                                : absl::StatusOr<std::string>(process.status());
-  const std::vector<std::string> ports = absl::StrSplit(
-      absl::StripPrefix(line.ok() ? *line : absl::string_view(), kReady), ", console on ");
+  // The tests name the port of the external processor.
+  const std::vector<std::string> known =
+      absl::StrSplit(absl::StripPrefix(line.ok() ? *line : absl::string_view(""), kReady),
+                     ", external processor on ");
+  const std::vector<std::string> ports = absl::StrSplit(known[0], ", console on ");
   const std::vector<std::string> addresses = absl::StrSplit(ports[0], ", metrics on ");
   if (addresses.size() != 2) {
     std::cerr << "idempotencyd did not start: " << (line.ok() ? *line : line.status().ToString())
