@@ -90,7 +90,7 @@ class RefusedRepeatedReserve : public RefusedRepetitionTest,
 INSTANTIATE_TEST_SUITE_P(EachReason, RefusedRepeatedReserve,
                          ::testing::Values(Reason::kOverloaded, Reason::kQuotaExceeded,
                                            Reason::kAccessDenied, Reason::kCredentialsInvalid),
-                         [](const auto& info) { return std::string(ReasonName(info.param)); });
+                         [](const auto& tested) { return std::string(ReasonName(tested.param)); });
 
 // The stream that broke may have delivered it: then a refusal of its repetition does not tell
 // whether it was granted.

@@ -298,7 +298,7 @@ class RefusedGuardTest : public ReservationTest, public testing::WithParamInterf
 
 INSTANTIATE_TEST_SUITE_P(EachReason, RefusedGuardTest,
                          testing::Values(Reason::kAccessDenied, Reason::kCredentialsInvalid),
-                         [](const auto& info) { return std::string(ReasonName(info.param)); });
+                         [](const auto& tested) { return std::string(ReasonName(tested.param)); });
 
 TEST_P(RefusedGuardTest, RepeatsAnOutcomeAndExtendsItsLease) {
   store_.Fail(Operation::kComplete, Refusal(), 1000);

@@ -304,7 +304,7 @@ class RefusedRepeatTest : public ReserveCallTest, public testing::WithParamInter
 INSTANTIATE_TEST_SUITE_P(EachReason, RefusedRepeatTest,
                          testing::Values(Reason::kOverloaded, Reason::kQuotaExceeded,
                                          Reason::kAccessDenied, Reason::kCredentialsInvalid),
-                         [](const auto& info) { return std::string(ReasonName(info.param)); });
+                         [](const auto& tested) { return std::string(ReasonName(tested.param)); });
 
 // The store stalls for longer than the caller waits, and grants the first try when it works again.
 TEST_P(RefusedRepeatTest, APursuitGoesOnUntilTheGrantOfAnEarlierTryIsReleased) {
