@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(EachReason, RefusedRepeatedReserve,
                                            Reason::kAccessDenied, Reason::kCredentialsInvalid),
                          [](const auto& tested) { return std::string(ReasonName(tested.param)); });
 
-// The stream that broke may have delivered it: then a refusal of its repetition does not tell
-// whether it was granted.
+// The stream that broke may have delivered it, and it may have been granted: a refusal of its
+// repetition is no answer to that.
 TEST_P(RefusedRepeatedReserve, HasNoAnswer) {
   Open();
   Reserve("1");

@@ -114,7 +114,7 @@ TEST_F(ConsoleApiTest, RecordsOfOtherNamespacesAreAsThoseThatDoNotExist) {
 }
 
 // The namespace of a record that cannot be read is not known.
-TEST_F(ConsoleApiTest, ADamagedRecordIsToldToThoseWhoReadEveryNamespace) {
+TEST_F(ConsoleApiTest, ADamagedRecordIsReportedToReadersOfEveryNamespace) {
   const std::string request =
       absl::StrCat(R"({"record_id":")", service_.Unknown("order-1", "orders"), R"("})");
   const HttpResponse missing =

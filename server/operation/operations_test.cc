@@ -160,7 +160,7 @@ TEST_F(OperationsTest, ARecordWithItsReplyWeighsUntilItIsRead) {
 }
 
 // The namespace of a record that cannot be read is not known.
-TEST_F(OperationsTest, ADamagedRecordIsToldToThoseWhoReadEveryNamespace) {
+TEST_F(OperationsTest, ADamagedRecordIsReportedToReadersOfEveryNamespace) {
   GatedStore gated(store_);
   Batcher batcher(gated, observer_);
   InFlightWaiters waiters(batcher, observer_);

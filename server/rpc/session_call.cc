@@ -36,7 +36,7 @@ constexpr std::size_t kMaxGrantBytes = 64 * 1024;
 // The first block of a parsed frame: about the size of one operation, and of some dozen.
 constexpr std::size_t kFirstFrameBlockBytes = 1024;
 constexpr std::size_t kMaxFrameBlockBytes = 32 * 1024;
-// A parsed operation is at most so many times its size on the wire, unless it is a hostile one.
+// The assumed ratio of a parsed operation's size to its size on the wire.
 constexpr std::size_t kParsedBytesPerByte = 4;
 
 absl::Status Overloaded(std::string_view message) {

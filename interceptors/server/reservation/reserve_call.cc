@@ -134,7 +134,7 @@ void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
 }
 
 void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
-  // It answers this try, and does not tell what an earlier one was granted.
+  // A temporary refusal answers this try alone: an earlier one may have been granted.
   const bool of_this_try = IsTemporary(answer.status());
   {
     MutexLock lock(mutex_);

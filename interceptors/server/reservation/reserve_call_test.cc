@@ -287,14 +287,14 @@ TEST_F(ReserveCallTest, ARefusalOfTheGuardIsNotTheCallers) {
   }
 }
 
-// The refusal of a repeat does not tell what an earlier try was granted.
+// The refusal of a repeat answers that repeat alone: an earlier try may have been granted.
 class RefusedRepeatTest : public ReserveCallTest, public testing::WithParamInterface<Reason> {
  protected:
   void RefuseRepeats(int times) {
     store_.Fail(Operation::kReserve, MakeError(GetParam(), "not now"), times);
   }
   // The reason that the caller of a refused repeat gets.
-  static Reason Told() {
+  static Reason CallersReason() {
     return GetParam() == Reason::kOverloaded || GetParam() == Reason::kQuotaExceeded
                ? GetParam()
                : Reason::kStoreUnavailable;
@@ -329,7 +329,7 @@ TEST_P(RefusedRepeatTest, AWaitingCallerGetsItAndTheRequestIsPursued) {
   Ask(/*max_wait=*/absl::Seconds(20));
   scheduler_.Advance(absl::Milliseconds(20));
   ASSERT_EQ(answers_, 1);
-  EXPECT_EQ(ReasonOf(answer_.status()), Told());
+  EXPECT_EQ(ReasonOf(answer_.status()), CallersReason());
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
   EXPECT_FALSE(Ended());
   scheduler_.Advance(absl::Seconds(2));
@@ -348,7 +348,7 @@ TEST_P(RefusedRepeatTest, AGrantThatCameTooLateIsReleased) {
   RefuseRepeats(3);
   scheduler_.Advance(absl::Milliseconds(20));
   ASSERT_EQ(answers_, 1);
-  EXPECT_EQ(ReasonOf(answer_.status()), Told());
+  EXPECT_EQ(ReasonOf(answer_.status()), CallersReason());
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_TRUE(Ended());
@@ -375,7 +375,7 @@ TEST_P(RefusedRepeatTest, ItIsNotPursuedWithoutAPlace) {
   RefuseRepeats(100'000);
   Ask();
   scheduler_.Advance(absl::Milliseconds(20));
-  EXPECT_EQ(ReasonOf(answer_.status()), Told());
+  EXPECT_EQ(ReasonOf(answer_.status()), CallersReason());
   EXPECT_EQ(store_.calls(Operation::kReserve), 2);
   EXPECT_TRUE(Ended());
 }
