@@ -405,8 +405,9 @@ void SessionCall::OnReadDone(bool ok) {
     if (failure_.ok() && ComesOfAge()) frames_.Append(Farewell());
     next = Step();
   }
-  Do(next);
+  // Before the caller can see the end of the stream: from then on nothing of it goes to the store.
   Cancel(waiting);
+  Do(next);
 }
 
 void SessionCall::OnWriteDone(bool ok) {
@@ -433,8 +434,8 @@ void SessionCall::OnCancel() {
     if (!submitting_) waiting = Waiting();
     next = Step();
   }
-  Do(next);
   Cancel(waiting);
+  Do(next);
 }
 
 void SessionCall::OnDone() {
