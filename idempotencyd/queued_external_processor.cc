@@ -3,10 +3,10 @@
 namespace idempotency::internal {
 
 void QueuedExternalProcessor::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
-  builder.RegisterService(this);
-  methods.Add(
-      *this, &QueuedExternalProcessor::RequestProcess,
-      [this](const grpc::ServerContextBase* context) { return processor_.BeginStream(*context); });
+  builder.RegisterService(&rpc_);
+  methods.Add(QueuedMethods::BidiStream{
+      rpc_.Add("Process"),
+      [this](const grpc::ServerContextBase* context) { return processor_.BeginStream(*context); }});
 }
 
 }  // namespace idempotency::internal

@@ -7,13 +7,12 @@
 
 #include "interceptors/ext_proc/service/external_processor.h"
 #include "server/rpc/queued_methods.h"
+#include "server/rpc/raw_service.h"
 
 namespace idempotency::internal {
 
 // The service ExternalProcessor, for a server whose calls arrive on completion queues.
-class QueuedExternalProcessor final
-    : public envoy::service::ext_proc::v3::ExternalProcessor::WithRawMethod_Process<
-          envoy::service::ext_proc::v3::ExternalProcessor::Service> {
+class QueuedExternalProcessor {
  public:
   // `processor` outlives the server that this is registered with, and so does this.
   explicit QueuedExternalProcessor(ExternalProcessor& processor) : processor_(processor) {}
@@ -23,6 +22,7 @@ class QueuedExternalProcessor final
 
  private:
   ExternalProcessor& processor_;
+  RawService rpc_{envoy::service::ext_proc::v3::ExternalProcessor::service_full_name()};
 };
 
 }  // namespace idempotency::internal

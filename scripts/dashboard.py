@@ -87,10 +87,11 @@ ROWS = [
         ("Connections to the store", "short", "By state.",
          [(f"sum by (state) (idempotency_store_connections{OF})", "{{state}}")]),
         ("Refused", "ops", "Operations for which the queue was full, or came too late; connections "
-         "that were closed.",
+         "that were closed; calls that were refused at their arrival.",
          [(rate("idempotency_operations_shed_total", "job"), "queue full"),
           (rate("idempotency_operations_overdue_total", "job"), "deadline passed"),
-          (rate("idempotency_connections_refused_total", "reason"), "connection: {{reason}}")]),
+          (rate("idempotency_connections_refused_total", "reason"), "connection: {{reason}}"),
+          (rate("idempotency_calls_refused_total", "reason"), "call: {{reason}}")]),
         ("Sweep", "ops", "Records removed after their end, and sweeps that failed.",
          [(rate("idempotency_swept_records_total", "job"), "removed"),
           (rate("idempotency_sweep_errors_total", "job"), "failed")]),

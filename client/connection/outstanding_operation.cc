@@ -4,9 +4,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 
+#include "core/answer_kind.h"
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 
 namespace idempotency::internal {
@@ -104,6 +109,29 @@ Request Decode(std::string_view body) {
   return request;
 }
 
+// For a refusal that names none.
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
+
+// The status for the caller of a reservation that may have been granted before it was refused.
+absl::Status OfRepeat(const absl::Status& refusal) {
+  if (!IsTemporary(refusal) || KindOfAnswer(refusal) == AnswerKind::kNone) return refusal;
+  ErrorDetails details;
+  details.retry_delay = DetailsOf(refusal).retry_delay.value_or(kRetryDelay);
+  return MakeError(Reason::kStoreUnavailable,
+                   absl::StrCat("idempotencyd may have received the reservation on a stream that "
+                                "ended, and refuses it for now (",
+                                refusal.message(), "): repeat the call with the same tokens"),
+                   std::move(details));
+}
+
+template <typename Response>
+Connection::Callback<Response> ForRepeat(Connection::Callback<Response> done) {
+  return [done = std::move(done)](absl::StatusOr<Response> response) {
+    if (!response.ok()) response = OfRepeat(response.status());
+    done(std::move(response));
+  };
+}
+
 template <typename Request, typename Response>
 class TypedOperation final : public OutstandingOperation {
  public:
@@ -118,9 +146,12 @@ class TypedOperation final : public OutstandingOperation {
     return answer.response_case() == Shape::kResponse;
   }
   void Answer(v1::SessionAnswer& answer) override { done_(std::move(*(answer.*Shape::kTake)())); }
-  void Fail(const absl::Status& status) override { done_(status); }
+  void Fail(const absl::Status& status) override {
+    done_(may_be_granted() ? OfRepeat(status) : status);
+  }
   void SendBy(Connection& other) override {
     const Request request = Decode<Request>(body);
+    if (may_be_granted()) done_ = ForRepeat(std::move(done_));
     other.Send(ConnectionCall<Request, Response>{request, std::move(done_)}, deadline);
   }
 

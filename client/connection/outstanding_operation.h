@@ -32,7 +32,9 @@ class OutstandingOperation {
 
   // One of these ends it: calls the caller's callback, on this thread. Takes
   // the response out of `answer`, for which IsAnswer() holds and which is not a
-  // failure.
+  // failure. A temporary refusal of a reservation that an earlier stream may have delivered is no
+  // answer to that delivery, which may have been granted: whatever refuses it, an answer, the end
+  // of a stream or `other`, its caller gets STORE_UNAVAILABLE.
   virtual void Answer(v1::SessionAnswer& answer) = 0;
   virtual void Fail(const absl::Status& status) = 0;
   virtual void SendBy(Connection& other) = 0;
@@ -42,8 +44,7 @@ class OutstandingOperation {
   const Connection::Deadline deadline;
   // Whether max_in_flight counts it: reservations and reads.
   const bool limited;
-  // A Reserve. It may wait, so its cancellation is worth sending; and the refusal of its
-  // repetition is no answer to what was sent before (DeferredActions).
+  // A Reserve. It may wait, so its cancellation is worth sending.
   const bool is_reserve;
 
   std::uint64_t id = 0;
@@ -64,6 +65,9 @@ class OutstandingOperation {
  protected:
   OutstandingOperation(std::string body_in, Connection::Deadline deadline_in, bool limited_in,
                        bool is_reserve_in);
+
+  // A Reserve that a daemon may have received.
+  bool may_be_granted() const { return is_reserve && maybe_sent; }
 };
 
 }  // namespace idempotency::internal

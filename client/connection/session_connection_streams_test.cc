@@ -104,6 +104,49 @@ TEST_P(RefusedRepeatedReserve, HasNoAnswer) {
   EXPECT_THAT(answer.message(), HasSubstr("not now"));
 }
 
+// The daemon refuses the stream on which it would be repeated.
+TEST_P(RefusedRepeatedReserve, HasNoAnswerFromAStreamThatIsRefused) {
+  Open();
+  Reserve("1");
+  Settle();
+  stream().End(kBroken);
+  Settle();
+  stream(1).End(ToGrpcStatus(MakeError(GetParam(), "not now")));
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kStoreUnavailable) << answers[0].status();
+  EXPECT_EQ(KindOfAnswer(answers[0].status()), AnswerKind::kNone) << answers[0].status();
+  EXPECT_THAT(answers[0].status().message(), HasSubstr("not now"));
+}
+
+// Another daemon, which has no sessions, answers the repetition.
+TEST_P(RefusedRepeatedReserve, HasNoAnswerFromAUnaryCallThatIsRefused) {
+  unary_refusal_ = MakeError(GetParam(), "not now");
+  Open();
+  Reserve("1");
+  Settle();
+  stream().End(kBroken);
+  Settle();
+  stream(1).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(unary_calls_, 1);
+  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kStoreUnavailable) << answers[0].status();
+  EXPECT_EQ(KindOfAnswer(answers[0].status()), AnswerKind::kNone) << answers[0].status();
+}
+
+// What ended it may be gRPC or a proxy, after a daemon had read the frame: no status of a stream
+// means that nothing was done.
+TEST_P(RefusedRepeatedReserve, HasNoAnswerFromTheOnlyStreamThatItWasSentOn) {
+  Open();
+  Reserve("1");
+  stream().End(ToGrpcStatus(MakeError(GetParam(), "not now")));
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kStoreUnavailable) << answers[0].status();
+  EXPECT_EQ(KindOfAnswer(answers[0].status()), AnswerKind::kNone) << answers[0].status();
+}
+
 TEST_F(RefusedRepetitionTest, AFinalRefusalIsTheAnswer) {
   Open();
   Reserve("1");

@@ -77,10 +77,12 @@ class Answers {
 };
 
 // Serves while there are no sessions: answers reservations with the key.
-inline std::unique_ptr<Connection> FakeUnary(std::atomic<int>& calls) {
+inline std::unique_ptr<Connection> FakeUnary(std::atomic<int>& calls,
+                                             const absl::Status& refusal = absl::OkStatus()) {
   return std::make_unique<ScriptedConnection>(
-      [&calls](const AnyConnectionCall& call, Connection::Deadline /*deadline*/) {
+      [&calls, refusal](const AnyConnectionCall& call, Connection::Deadline /*deadline*/) {
         ++calls;
+        if (!refusal.ok()) return std::visit([&](auto& typed) { typed.done(refusal); }, call);
         using Reserve = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
         const auto* const reserve = std::get_if<Reserve>(&call);
         if (reserve == nullptr) return AnswerEmpty(call);
@@ -132,8 +134,9 @@ class SessionConnectionTest : public ::testing::Test {
   }
 
   void Open(SessionConnectionOptions options = {}) {
-    session_ = std::make_unique<SessionConnection>(streams_.Factory(), FakeUnary(unary_calls_),
-                                                   options, ApplicationLog(log_.Sink()));
+    session_ = std::make_unique<SessionConnection>(streams_.Factory(),
+                                                   FakeUnary(unary_calls_, unary_refusal_), options,
+                                                   ApplicationLog(log_.Sink()));
   }
   void Settle() { streams_.network().Settle(); }
   FakeSessionStream& stream(std::size_t index = 0) { return streams_.at(index); }
@@ -177,6 +180,8 @@ class SessionConnectionTest : public ::testing::Test {
   LogLines log_;
   FakeSessionStreams streams_;
   std::atomic<int> unary_calls_{0};
+  // Of every unary call, if it is set before Open().
+  absl::Status unary_refusal_;
   Answers answers_;
   std::unique_ptr<SessionConnection> session_;
 };

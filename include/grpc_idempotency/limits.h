@@ -135,13 +135,21 @@ inline constexpr absl::Duration kMaxConnectionIdle = absl::Minutes(10);
 inline constexpr absl::Duration kPeerTimeout = absl::Seconds(10);
 // Concurrent calls on one connection; more wait in the client.
 inline constexpr int kMaxStreams = 1024;
+// Concurrent calls of all connections; further ones are refused. Four for each connection: a
+// session, a second one while it moves, and unary calls. An idle one takes some 12 to 17 KiB, of
+// which gRPC counts next to nothing.
+inline constexpr int kMaxCalls = 4 * kMaxConnections;
+// Calls of the health service, which are counted apart: a flood of others makes no replica
+// unhealthy.
+inline constexpr int kMaxHealthCalls = 1024;
+// Refused calls whose callers have not read their status; more are cancelled.
+inline constexpr int kMaxCallRefusals = 1024;
 // The age at which a connection ends, so that clients find replicas that were added. Its calls
 // may continue for the grace: twice kMaxWait; a session uses one of the two to move to another
 // connection.
 inline constexpr absl::Duration kMaxConnectionAge = absl::Minutes(15);
 inline constexpr absl::Duration kConnectionGrace = absl::Seconds(120);
-// The memory that gRPC uses for all connections: received bytes that are not yet parsed, and
-// the calls themselves.
+// The memory of bytes that gRPC has received on all connections and that are not yet parsed.
 inline constexpr std::size_t kListenerBytes = 512 * 1024 * 1024;
 // Threads for gRPC's built-in services, such as reflection. The services of this project use
 // none.

@@ -150,6 +150,12 @@ Metrics::Metrics()
     connections_refused_[static_cast<std::size_t>(refusal)] =
         &refused.Add({{"reason", std::string(RefusalName(refusal))}});
   }
+  prometheus::Family<prometheus::Counter>& refused_calls = Counters(
+      *registry_, "idempotency_calls_refused_total", "Calls refused at their arrival, by reason.");
+  for (const CallRefusal refusal : kAllCallRefusals) {
+    calls_refused_[static_cast<std::size_t>(refusal)] =
+        &refused_calls.Add({{"reason", std::string(RefusalName(refusal))}});
+  }
   prometheus::Family<prometheus::Counter>& frames =
       Counters(*registry_, "idempotency_session_frames_total", "Frames of sessions.");
   frames_received_ = &frames.Add({{"direction", "received"}});
@@ -235,6 +241,10 @@ void Metrics::MismatchSeen(std::string_view, std::string_view, const RecordId&) 
 
 void Metrics::ConnectionRefused(ConnectionRefusal refusal) {
   connections_refused_[static_cast<std::size_t>(refusal)]->Increment();
+}
+
+void Metrics::CallRefused(CallRefusal refusal) {
+  calls_refused_[static_cast<std::size_t>(refusal)]->Increment();
 }
 
 void Metrics::CertificateLoaded(CertificateUse use, const CertificateValidity& validity) {

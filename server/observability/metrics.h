@@ -35,6 +35,7 @@ class Metrics : public Observer {
   void MismatchSeen(std::string_view name_space, std::string_view operation,
                     const RecordId& id) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
+  void CallRefused(CallRefusal refusal) override;
   void CertificateLoaded(CertificateUse use, const CertificateValidity& validity) override;
   void SessionsChanged(std::size_t sessions) override;
   void FrameReceived(std::size_t operations) override;
@@ -95,6 +96,7 @@ class Metrics : public Observer {
   prometheus::Counter& mismatches_;
 
   std::array<prometheus::Counter*, std::size(kAllConnectionRefusals)> connections_refused_{};
+  std::array<prometheus::Counter*, std::size(kAllCallRefusals)> calls_refused_{};
 
   prometheus::Gauge& sessions_;
   prometheus::Counter& session_operations_;

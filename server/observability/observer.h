@@ -103,6 +103,25 @@ constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
   return "";
 }
 
+// Why a call was refused when it arrived.
+enum class CallRefusal {
+  // The process has its maximum.
+  kLimit,
+  // Its address has its maximum.
+  kPeerLimit,
+};
+inline constexpr CallRefusal kAllCallRefusals[] = {CallRefusal::kLimit, CallRefusal::kPeerLimit};
+
+constexpr std::string_view RefusalName(CallRefusal refusal) {
+  switch (refusal) {
+    case CallRefusal::kLimit:
+      return "limit";
+    case CallRefusal::kPeerLimit:
+      return "peer_limit";
+  }
+  return "";
+}
+
 // Which certificates of the listener.
 enum class CertificateUse { kServer, kClientCa };
 inline constexpr CertificateUse kAllCertificateUses[] = {CertificateUse::kServer,
@@ -167,6 +186,9 @@ class Observer {
 
   // A connection was closed instead of being served.
   virtual void ConnectionRefused(ConnectionRefusal) {}
+
+  // A call was refused because there are too many.
+  virtual void CallRefused(CallRefusal) {}
 
   // New connections get these certificates; of the file's, the one that expires first. Not called
   // without TLS.

@@ -50,7 +50,7 @@ Answers gRPC calls until SIGTERM or SIGINT, then waits for running calls to fini
 A second signal ends the process at once. When ready, it prints one line on stdout
 with the ports in use; its log goes to stderr, one line per event.
 
-The gRPC server also provides reflection, channelz and grpc.health.v1.Health.
+The gRPC server also provides reflection and grpc.health.v1.Health.
 Health is NOT_SERVING while the store cannot commit (it is unreachable, read-only, or
 waits for an absent standby); calls then fail with UNAVAILABLE / STORE_UNAVAILABLE.
 The server recovers without a restart.
@@ -162,6 +162,7 @@ struct ServeFlags {
   std::string log_level = "info";
   std::string log_format = "text";
   int transport_mib = static_cast<int>(limits::kListenerBytes / kMib);
+  int max_calls = limits::kMaxCalls;
   FlagSet set;
 };
 
@@ -234,9 +235,17 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddInt("max_streams", &options->listener.max_streams, 1, 1'000'000,
              "Concurrent calls on one connection; further calls wait in the client. A session\n"
              "counts as one call.");
+  set.AddInt("max_calls", &max_calls, 2, 10'000'000,
+             "Concurrent calls of all connections of a port; further calls are refused, as are\n"
+             "those of one address above half of the maximum. Each takes 12 to 17 KiB while it\n"
+             "does nothing. Calls of the health service are counted apart, up to 1024.");
+  set.AddSwitch(
+      "channelz", &options->listener.channelz,
+      "Serve gRPC's channelz, to debug connections. It shows every caller the addresses of\n"
+      "the others, and --max_calls does not count its calls: only on a trusted network.");
   set.AddInt("transport_mib", &transport_mib, 32, 64 * 1024,
              "Memory limit of gRPC for all connections, in MiB: bytes received but not yet\n"
-             "read, and calls. Above it, gRPC ends the calls that hold the most memory.");
+             "read. Above it, gRPC ends the calls that hold the most memory.");
   set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
                   "Time for running calls to finish after SIGTERM; then they are cancelled. Keep\n"
                   "it below the grace period of the supervisor that stops the process.");
@@ -448,6 +457,7 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
         "--accept_unsealed needs --keyring: without it nothing is sealed");
   }
   options.listener.max_bytes = static_cast<std::size_t>(flags.transport_mib) * kMib;
+  options.listener.calls = CallTable::Within(flags.max_calls);
   options.session_age = options.listener.session_age();
   return options;
 }

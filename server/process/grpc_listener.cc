@@ -26,8 +26,16 @@ namespace {
 void EnablePlugins() {
   static const bool once = [] {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    grpc::channelz::experimental::InitChannelzService();
     ReflectErrorDetails();
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+// gRPC keeps its calls until their messages have arrived; nothing counts them.
+void EnableChannelz() {
+  static const bool once = [] {
+    grpc::channelz::experimental::InitChannelzService();
     return true;
   }();
   static_cast<void>(once);
@@ -85,13 +93,15 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Bind(address);
   if (!sockets.ok()) return sockets.status();
   EnablePlugins();
+  if (options.channelz) EnableChannelz();
   grpc::ServerBuilder builder;
   SetKeepalive(builder);
   SetBounds(options, builder);
-  std::unique_ptr<GrpcListener> listener(new GrpcListener(sockets->address()));
+  std::unique_ptr<GrpcListener> listener(
+      new GrpcListener(sockets->address(), options.calls, observer));
   listener->handover_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
-  listener->health_.Register(builder, listener->methods_);
+  listener->health_.Register(builder, listener->health_methods_);
   add_services(builder, listener->methods_);
   listener->queues_ = beside == nullptr ? std::make_unique<CallQueues>(builder)
                                         : std::make_unique<CallQueues>(builder, *beside->queues_);
@@ -99,7 +109,8 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   if (listener->server_ == nullptr) {
     return absl::InternalError("gRPC cannot start a server in this process");
   }
-  listener->queues_->Start(listener->methods_);
+  listener->queues_->Start(listener->methods_, listener->calls_);
+  listener->queues_->Start(listener->health_methods_, listener->health_calls_);
 
   Handover& to_grpc = *listener->handover_;
   const SocketAddress bound = sockets->Bound();
@@ -120,7 +131,11 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   return listener;
 }
 
-GrpcListener::GrpcListener(NetworkAddress address) : address_(std::move(address)) {}
+GrpcListener::GrpcListener(NetworkAddress address, const CallTable::Limits& calls,
+                           Observer& observer)
+    : address_(std::move(address)),
+      calls_(calls, &observer),
+      health_calls_(CallTable::Within(limits::kMaxHealthCalls), &observer) {}
 
 GrpcListener::~GrpcListener() { Drain(absl::ZeroDuration()); }
 

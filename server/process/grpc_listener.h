@@ -18,11 +18,12 @@
 #include "server/process/network_address.h"
 #include "server/process/port_probe.h"
 #include "server/rpc/call_queues.h"
+#include "server/rpc/call_table.h"
 #include "server/rpc/queued_methods.h"
 
 namespace idempotency::internal {
 
-// The gRPC server: services with reflection, health and channelz, on
+// The gRPC server: services with reflection and health, on
 // one address. Connections are accepted here and passed to gRPC, so that they are
 // bounded, and a burst of them does not stop the listening
 // (docs/adr/0024-own-acceptor.md). Destruction shuts it down at once.
@@ -60,11 +61,15 @@ class GrpcListener {
   // The interface by which gRPC takes over a connection.
   using Handover = grpc::experimental::ExternalConnectionAcceptor;
 
-  explicit GrpcListener(NetworkAddress address);
+  GrpcListener(NetworkAddress address, const CallTable::Limits& calls, Observer& observer);
 
   const NetworkAddress address_;
   HealthService health_;
   QueuedMethods methods_;
+  CallTable calls_;
+  // Counted apart, for a full table of calls does not make the process unhealthy.
+  QueuedMethods health_methods_;
+  CallTable health_calls_;
   // Null until the server is built.
   std::unique_ptr<CallQueues> queues_;
   std::unique_ptr<grpc::Server> server_;

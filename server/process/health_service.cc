@@ -76,13 +76,14 @@ class HealthService::WatchCall final : public grpc::ServerWriteReactor<grpc::Byt
 
 void HealthService::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
   builder.RegisterService(&rpc_);
-  methods.Add(rpc_, &Methods::RequestCheck,
-              [this](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request,
-                     grpc::ByteBuffer* response) { return BeginCheck(request, response); });
-  methods.Add(rpc_, &Methods::RequestWatch,
-              [this](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request) {
-                return BeginWatch(request);
-              });
+  methods.Add(QueuedMethods::Unary{
+      rpc_.Add("Check"),
+      [this](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request,
+             grpc::ByteBuffer* response) { return BeginCheck(request, response); }});
+  methods.Add(QueuedMethods::ServerStream{
+      rpc_.Add("Watch"), [this](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request) {
+        return BeginWatch(request);
+      }});
 }
 
 void HealthService::SetServingStatus(const std::string& name, bool serving) {

@@ -16,6 +16,7 @@
 
 #include "core/mutex.h"
 #include "server/rpc/queued_methods.h"
+#include "server/rpc/raw_service.h"
 
 namespace idempotency::internal {
 
@@ -41,8 +42,6 @@ class HealthService final : public grpc::HealthCheckServiceInterface {
   void Shutdown() override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  using Methods = grpc::health::v1::Health::WithRawMethod_Check<
-      grpc::health::v1::Health::WithRawMethod_Watch<grpc::health::v1::Health::Service>>;
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
   class CheckCall;
   class WatchCall;
@@ -63,7 +62,7 @@ class HealthService final : public grpc::HealthCheckServiceInterface {
   void OnGone(WatchCall& watch) ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(WatchCall& watch) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  Methods rpc_;
+  RawService rpc_{grpc::health::v1::Health::service_full_name()};
   Mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, Status> statuses_ ABSL_GUARDED_BY(mutex_);

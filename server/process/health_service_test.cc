@@ -33,7 +33,7 @@ class HealthServiceTest : public ::testing::Test {
     queues_ = std::make_unique<CallQueues>(builder);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    queues_->Start(methods_);
+    queues_->Start(methods_, table_);
     stub_ = Health::NewStub(
         grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
   }
@@ -53,6 +53,7 @@ class HealthServiceTest : public ::testing::Test {
 
   HealthService health_;
   QueuedMethods methods_;
+  CallTable table_;
   std::unique_ptr<CallQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Health::Stub> stub_;

@@ -8,6 +8,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/process/connection_table.h"
 #include "server/process/port_probe.h"
+#include "server/rpc/call_table.h"
 
 namespace idempotency::internal {
 
@@ -26,7 +27,12 @@ struct ListenerOptions {
   absl::Duration max_connection_age = limits::kMaxConnectionAge;
   absl::Duration connection_grace = limits::kConnectionGrace;
   int max_streams = limits::kMaxStreams;
+  // Of all connections.
+  CallTable::Limits calls = CallTable::Within(limits::kMaxCalls);
   std::size_t max_bytes = limits::kListenerBytes;
+  // gRPC's own service about connections and calls, which `calls` does not count. For the whole
+  // process.
+  bool channelz = false;
   PortProbe::Intervals probe;
 
   // The age at which a session makes its client open another. It began before its

@@ -69,6 +69,14 @@ void LoggingMetrics::ConnectionRefused(ConnectionRefusal refusal) {
       {{"reason", AbslView(RefusalName(refusal))}, {"left_out", *left_out}});
 }
 
+void LoggingMetrics::CallRefused(CallRefusal refusal) {
+  Metrics::CallRefused(refusal);
+  const std::optional<std::int64_t> left_out = refused_calls_.Admit();
+  if (!left_out.has_value()) return;
+  Log(LogLevel::kWarn, "call refused",
+      {{"reason", AbslView(RefusalName(refusal))}, {"left_out", *left_out}});
+}
+
 void LoggingMetrics::StoreFailed(OperationKind kind, const absl::Status& status) {
   Metrics::StoreFailed(kind, status);
   const std::optional<std::int64_t> left_out = store_failures_.Admit();

@@ -17,12 +17,14 @@ class LoggingMetrics final : public Metrics {
   // One line for each.
   void AdminActed(const AdminAct& act) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
+  void CallRefused(CallRefusal refusal) override;
   void StoreFailed(OperationKind kind, const absl::Status& status) override;
 
  private:
   LogThrottle mismatches_;
   LogThrottle store_failures_;
   LogThrottle refused_connections_;
+  LogThrottle refused_calls_;
 };
 
 }  // namespace idempotency::internal

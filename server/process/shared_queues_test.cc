@@ -37,7 +37,7 @@ class Server {
     queues_ = other == nullptr ? std::make_unique<CallQueues>(builder)
                                : std::make_unique<CallQueues>(builder, *other->queues_);
     server_ = builder.BuildAndStart();
-    queues_->Start(methods_);
+    queues_->Start(methods_, table_);
     health_.SetServingStatus("", true);
     stub_ = Health::NewStub(
         grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
@@ -81,6 +81,7 @@ class Server {
  private:
   HealthService health_;
   QueuedMethods methods_;
+  CallTable table_;
   std::unique_ptr<CallQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Health::Stub> stub_;

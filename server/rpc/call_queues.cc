@@ -46,9 +46,9 @@ CallQueues::CallQueues(grpc::ServerBuilder& builder, const CallQueues& other) {
 
 CallQueues::~CallQueues() { Stop(); }
 
-void CallQueues::Start(const QueuedMethods& methods) {
+void CallQueues::Start(const QueuedMethods& methods, CallTable& table) {
   for (const std::shared_ptr<PolledQueue>& queue : queues_) {
-    calls_.push_back(std::make_unique<QueuedCalls>(queue->queue(), methods));
+    calls_.push_back(std::make_unique<QueuedCalls>(queue->queue(), methods, table));
     calls_.back()->Request(kRequestedCalls);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/rpc/borrowed_queues.h"
+#include "server/rpc/call_table.h"
 #include "server/rpc/polled_queue.h"
 #include "server/rpc/queued_calls.h"
 #include "server/rpc/queued_methods.h"
@@ -30,8 +31,9 @@ class CallQueues {
   CallQueues(const CallQueues&) = delete;
   CallQueues& operator=(const CallQueues&) = delete;
 
-  // Serves `methods`, which outlive it. Once the server is started.
-  void Start(const QueuedMethods& methods);
+  // Serves `methods`, with as many calls as `table` admits. Both outlive it. Once the server is
+  // started; again for others.
+  void Start(const QueuedMethods& methods, CallTable& table);
 
   // Returns when the last call of this server has ended. After the server's Shutdown(), before it
   // is destroyed.

@@ -1,8 +1,16 @@
 #include "server/rpc/queued_calls.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "server/rpc/ended_writes.h"
 #include "server/rpc/serial_events.h"
 
@@ -42,237 +50,203 @@ class QueuedCalls::Counted {
   QueuedCalls& calls_;
 };
 
-// Each of the three is a call's other side for its reactor, as gRPC's callback API has one. gRPC's
-// base class counts what must be over before OnDone(): the handler, Finish(), the call itself and
-// every read and write. Each deletes itself then.
-
-class QueuedCalls::UnaryCallOnQueue final : public grpc::ServerCallbackUnary {
+// A call's other side for its reactor, as gRPC's callback API has one (`Side`): what the three
+// kinds have in common. gRPC's base class counts what must be over before OnDone(): the handler,
+// Finish(), the call itself and every read and write. Deletes itself then.
+template <typename Kind, typename Side, typename Method, typename Reactor>
+class QueuedCalls::CallOnQueue : public Side {
  public:
-  static void Request(QueuedCalls& calls, const QueuedMethods::Unary& method) {
-    auto* const call = std::make_unique<UnaryCallOnQueue>(calls, method).release();
+  static void Request(QueuedCalls& calls, const Method& method) {
+    auto* const call = std::make_unique<Kind>(calls, method).release();
     call->context_.AsyncNotifyWhenDone(&call->over_);
-    method.request(&call->context_, &call->request_, &call->responder_, &calls.queue_,
-                   &call->arrived_);
+    method.request(&call->context_, &call->stream_, &calls.queue_, &call->arrived_);
   }
 
-  UnaryCallOnQueue(QueuedCalls& calls, const QueuedMethods::Unary& method)
+  CallOnQueue(QueuedCalls& calls, const Method& method)
       : counted_(calls), calls_(calls), method_(method) {}
 
-  void Finish(grpc::Status status) override {
-    if (status.ok()) {
-      responder_.Finish(response_, status, &finished_);
-    } else {
-      responder_.FinishWithError(status, &finished_);
-    }
-  }
+  void Finish(grpc::Status status) override { stream_.Finish(status, &finished_); }
   void SendInitialMetadata() override {
-    Ref();
-    responder_.SendInitialMetadata(&metadata_sent_);
+    this->Ref();
+    stream_.SendInitialMetadata(&metadata_sent_);
   }
+
+ protected:
+  // It has arrived: now, or after its message, Start() or Refuse().
+  virtual void Begin() = 0;
+
+  void Start(Reactor* reactor) {
+    reactor_ = reactor;
+    this->BindReactor(reactor_);
+    if (over_first_) OnOver(true);
+    this->MaybeDone(/*inline_ondone=*/true);
+  }
+  // In place of a reactor's Finish().
+  void Refuse(const absl::Status& why) {
+    refused_ = true;
+    if (const std::optional<std::string> pushback = PushbackOf(why)) {
+      context_.AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
+    }
+    stream_.Finish(ToGrpcStatus(why), &finished_);
+    if (over_first_) OnOver(true);
+    this->MaybeDone(/*inline_ondone=*/true);
+  }
+  // The same without a status, which would wait for a caller that does not read.
+  void Drop() {
+    refused_ = true;
+    context_.TryCancel();
+    if (over_first_) OnOver(true);
+    // For Finish().
+    this->MaybeDone(/*inline_ondone=*/true);
+    this->MaybeDone(/*inline_ondone=*/true);
+  }
+
+  // Of a method with one request message, which is on its way. The handler is counted until then.
+  void ReadRequest() { stream_.Read(&request_, &request_read_); }
+  virtual void BeginWithRequest() {}
+
+  QueuedMethods::Stream& stream() { return stream_; }
+  Reactor* reactor() override { return reactor_; }
+  QueuedCalls& calls() { return calls_; }
+  const Method& method() const { return method_; }
+  grpc::ServerContext& context() { return context_; }
+  grpc::ByteBuffer& request() { return request_; }
+  SerialEvents& events() { return events_; }
+  SerialEvents::Event* finished() { return &finished_; }
 
  private:
   void OnArrived(bool ok) {
     // Otherwise the server is being shut down.
     if (!ok) return CallOnDone();
     Request(calls_, method_);
-    reactor_ = method_.begin(&context_, &request_, &response_);
-    BindReactor(reactor_);
-    if (over_first_) OnOver(true);
-    MaybeDone(/*inline_ondone=*/true);
+    absl::StatusOr<CallTable::Place> place = calls_.table_.Admit(context_.peer());
+    if (!place.ok()) return RefuseOrDrop(place.status());
+    place_ = *std::move(place);
+    Begin();
+  }
+  void RefuseOrDrop(const absl::Status& why) {
+    std::optional<CallTable::Place> place = calls_.table_.AdmitRefusal();
+    if (!place) return Drop();
+    place_ = *std::move(place);
+    Refuse(why);
+  }
+  void OnRequestRead(bool ok) {
+    if (!ok) return Refuse(InvalidField("request", "is missing or incomplete"));
+    BeginWithRequest();
   }
   void OnOver(bool /*ok*/) {
-    over_first_ = reactor_ == nullptr;
+    // Its end was taken from the queue before it was begun.
+    over_first_ = reactor_ == nullptr && !refused_;
     if (over_first_) return;
-    if (context_.IsCancelled()) reactor_->OnCancel();
-    MaybeDone(/*inline_ondone=*/true);
+    if (reactor_ != nullptr && context_.IsCancelled()) reactor_->OnCancel();
+    this->MaybeDone(/*inline_ondone=*/true);
   }
   void OnMetadataSent(bool ok) {
     reactor_->OnSendInitialMetadataDone(ok);
-    MaybeDone(/*inline_ondone=*/true);
+    this->MaybeDone(/*inline_ondone=*/true);
   }
-  void OnFinished(bool /*ok*/) { MaybeDone(/*inline_ondone=*/true); }
+  void OnFinished(bool /*ok*/) { this->MaybeDone(/*inline_ondone=*/true); }
 
-  grpc::ServerUnaryReactor* reactor() override { return reactor_; }
   void CallOnDone() override {
     if (reactor_ != nullptr) reactor_->OnDone();
-    std::unique_ptr<UnaryCallOnQueue>(this).reset();
+    std::unique_ptr<CallOnQueue>(this).reset();
   }
 
   const Counted counted_;
   QueuedCalls& calls_;
-  const QueuedMethods::Unary& method_;
+  const Method& method_;
+  CallTable::Place place_;
   grpc::ServerContext context_;
+  QueuedMethods::Stream stream_{&context_};
   grpc::ByteBuffer request_;
-  grpc::ByteBuffer response_;
-  QueuedMethods::Unary::Responder responder_{&context_};
-  grpc::ServerUnaryReactor* reactor_ = nullptr;
-  // Its end was taken from the queue before its arrival.
+  Reactor* reactor_ = nullptr;
+  bool refused_ = false;
   bool over_first_ = false;
   SerialEvents events_;
-  EventOf<UnaryCallOnQueue> arrived_{*this, events_, &UnaryCallOnQueue::OnArrived};
-  EventOf<UnaryCallOnQueue> over_{*this, events_, &UnaryCallOnQueue::OnOver};
-  EventOf<UnaryCallOnQueue> metadata_sent_{*this, events_, &UnaryCallOnQueue::OnMetadataSent};
-  EventOf<UnaryCallOnQueue> finished_{*this, events_, &UnaryCallOnQueue::OnFinished};
+  EventOf<CallOnQueue> arrived_{*this, events_, &CallOnQueue::OnArrived};
+  EventOf<CallOnQueue> request_read_{*this, events_, &CallOnQueue::OnRequestRead};
+  EventOf<CallOnQueue> over_{*this, events_, &CallOnQueue::OnOver};
+  EventOf<CallOnQueue> metadata_sent_{*this, events_, &CallOnQueue::OnMetadataSent};
+  EventOf<CallOnQueue> finished_{*this, events_, &CallOnQueue::OnFinished};
 };
 
-class QueuedCalls::ServerStreamOnQueue final : public grpc::ServerCallbackWriter<grpc::ByteBuffer> {
+class QueuedCalls::UnaryCallOnQueue final
+    : public CallOnQueue<UnaryCallOnQueue, grpc::ServerCallbackUnary, QueuedMethods::Unary,
+                         grpc::ServerUnaryReactor> {
  public:
-  static void Request(QueuedCalls& calls, const QueuedMethods::ServerStream& method) {
-    auto* const call = std::make_unique<ServerStreamOnQueue>(calls, method).release();
-    call->context_.AsyncNotifyWhenDone(&call->over_);
-    method.request(&call->context_, &call->request_, &call->responder_, &calls.queue_,
-                   &call->arrived_);
+  using CallOnQueue::CallOnQueue;
+
+  void Finish(grpc::Status status) override {
+    if (!status.ok()) return CallOnQueue::Finish(std::move(status));
+    stream().WriteAndFinish(response_, grpc::WriteOptions(), status, finished());
   }
 
-  ServerStreamOnQueue(QueuedCalls& calls, const QueuedMethods::ServerStream& method)
-      : counted_(calls), calls_(calls), method_(method) {}
+ private:
+  void Begin() override { ReadRequest(); }
+  void BeginWithRequest() override { Start(method().begin(&context(), &request(), &response_)); }
 
-  void Finish(grpc::Status status) override { responder_.Finish(status, &finished_); }
-  void SendInitialMetadata() override {
-    Ref();
-    responder_.SendInitialMetadata(&metadata_sent_);
-  }
+  grpc::ByteBuffer response_;
+};
+
+class QueuedCalls::ServerStreamOnQueue final
+    : public CallOnQueue<ServerStreamOnQueue, grpc::ServerCallbackWriter<grpc::ByteBuffer>,
+                         QueuedMethods::ServerStream, grpc::ServerWriteReactor<grpc::ByteBuffer>> {
+ public:
+  using CallOnQueue::CallOnQueue;
+
   void Write(const grpc::ByteBuffer* message, grpc::WriteOptions options) override {
     Ref();
-    responder_.Write(*message, options, &written_);
+    stream().Write(*message, options, &written_);
   }
   void WriteAndFinish(const grpc::ByteBuffer* message, grpc::WriteOptions options,
                       grpc::Status status) override {
-    responder_.WriteAndFinish(*message, options, status, &finished_);
+    stream().WriteAndFinish(*message, options, status, finished());
   }
 
  private:
-  void OnArrived(bool ok) {
-    // Otherwise the server is being shut down.
-    if (!ok) return CallOnDone();
-    Request(calls_, method_);
-    reactor_ = method_.begin(&context_, &request_);
-    BindReactor(reactor_);
-    if (over_first_) OnOver(true);
-    MaybeDone(/*inline_ondone=*/true);
-  }
-  void OnOver(bool /*ok*/) {
-    over_first_ = reactor_ == nullptr;
-    if (over_first_) return;
-    if (context_.IsCancelled()) reactor_->OnCancel();
-    MaybeDone(/*inline_ondone=*/true);
-  }
-  void OnMetadataSent(bool ok) {
-    reactor_->OnSendInitialMetadataDone(ok);
-    MaybeDone(/*inline_ondone=*/true);
-  }
+  void Begin() override { ReadRequest(); }
+  void BeginWithRequest() override { Start(method().begin(&context(), &request())); }
   void OnWritten(bool ok) {
-    reactor_->OnWriteDone(ok);
+    reactor()->OnWriteDone(ok);
     MaybeDone(/*inline_ondone=*/true);
   }
-  void OnFinished(bool /*ok*/) { MaybeDone(/*inline_ondone=*/true); }
 
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* reactor() override { return reactor_; }
-  void CallOnDone() override {
-    if (reactor_ != nullptr) reactor_->OnDone();
-    std::unique_ptr<ServerStreamOnQueue>(this).reset();
-  }
-
-  const Counted counted_;
-  QueuedCalls& calls_;
-  const QueuedMethods::ServerStream& method_;
-  grpc::ServerContext context_;
-  grpc::ByteBuffer request_;
-  QueuedMethods::ServerStream::Responder responder_{&context_};
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* reactor_ = nullptr;
-  // Its end was taken from the queue before its arrival.
-  bool over_first_ = false;
-  SerialEvents events_;
-  EventOf<ServerStreamOnQueue> arrived_{*this, events_, &ServerStreamOnQueue::OnArrived};
-  EventOf<ServerStreamOnQueue> over_{*this, events_, &ServerStreamOnQueue::OnOver};
-  EventOf<ServerStreamOnQueue> metadata_sent_{*this, events_, &ServerStreamOnQueue::OnMetadataSent};
-  EventOf<ServerStreamOnQueue> written_{*this, events_, &ServerStreamOnQueue::OnWritten};
-  EventOf<ServerStreamOnQueue> finished_{*this, events_, &ServerStreamOnQueue::OnFinished};
+  EventOf<ServerStreamOnQueue> written_{*this, events(), &ServerStreamOnQueue::OnWritten};
 };
 
 class QueuedCalls::BidiStreamOnQueue final
-    : public grpc::ServerCallbackReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> {
+    : public CallOnQueue<
+          BidiStreamOnQueue, grpc::ServerCallbackReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>,
+          QueuedMethods::BidiStream, grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
  public:
-  static void Request(QueuedCalls& calls, const QueuedMethods::BidiStream& method) {
-    auto* const call = std::make_unique<BidiStreamOnQueue>(calls, method).release();
-    call->context_.AsyncNotifyWhenDone(&call->over_);
-    method.request(&call->context_, &call->responder_, &calls.queue_, &call->arrived_);
-  }
+  using CallOnQueue::CallOnQueue;
 
-  BidiStreamOnQueue(QueuedCalls& calls, const QueuedMethods::BidiStream& method)
-      : counted_(calls), calls_(calls), method_(method) {}
-
-  void Finish(grpc::Status status) override { responder_.Finish(status, &finished_); }
-  void SendInitialMetadata() override {
-    Ref();
-    responder_.SendInitialMetadata(&metadata_sent_);
-  }
   void Read(grpc::ByteBuffer* message) override {
     Ref();
-    responder_.Read(message, &read_);
+    stream().Read(message, &read_);
   }
   void Write(const grpc::ByteBuffer* message, grpc::WriteOptions options) override {
     Ref();
-    EndedWrites::Begin(calls_.queue_, [&] { responder_.Write(*message, options, &written_); });
+    EndedWrites::Begin(calls().queue_, [&] { stream().Write(*message, options, &written_); });
   }
   void WriteAndFinish(const grpc::ByteBuffer* message, grpc::WriteOptions options,
                       grpc::Status status) override {
-    responder_.WriteAndFinish(*message, options, status, &finished_);
+    stream().WriteAndFinish(*message, options, status, finished());
   }
 
  private:
-  void OnArrived(bool ok) {
-    // Otherwise the server is being shut down.
-    if (!ok) return CallOnDone();
-    Request(calls_, method_);
-    reactor_ = method_.begin(&context_);
-    BindReactor(reactor_);
-    if (over_first_) OnOver(true);
-    MaybeDone(/*inline_ondone=*/true);
-  }
-  void OnOver(bool /*ok*/) {
-    over_first_ = reactor_ == nullptr;
-    if (over_first_) return;
-    if (context_.IsCancelled()) reactor_->OnCancel();
-    MaybeDone(/*inline_ondone=*/true);
-  }
-  void OnMetadataSent(bool ok) {
-    reactor_->OnSendInitialMetadataDone(ok);
-    MaybeDone(/*inline_ondone=*/true);
-  }
+  void Begin() override { Start(method().begin(&context())); }
   void OnRead(bool ok) {
-    reactor_->OnReadDone(ok);
+    reactor()->OnReadDone(ok);
     MaybeDone(/*inline_ondone=*/true);
   }
   void OnWritten(bool ok) {
-    reactor_->OnWriteDone(ok);
+    reactor()->OnWriteDone(ok);
     MaybeDone(/*inline_ondone=*/true);
   }
-  void OnFinished(bool /*ok*/) { MaybeDone(/*inline_ondone=*/true); }
 
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* reactor() override {
-    return reactor_;
-  }
-  void CallOnDone() override {
-    if (reactor_ != nullptr) reactor_->OnDone();
-    std::unique_ptr<BidiStreamOnQueue>(this).reset();
-  }
-
-  const Counted counted_;
-  QueuedCalls& calls_;
-  const QueuedMethods::BidiStream& method_;
-  grpc::ServerContext context_;
-  QueuedMethods::BidiStream::Responder responder_{&context_};
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* reactor_ = nullptr;
-  // Its end was taken from the queue before its arrival.
-  bool over_first_ = false;
-  SerialEvents events_;
-  EventOf<BidiStreamOnQueue> arrived_{*this, events_, &BidiStreamOnQueue::OnArrived};
-  EventOf<BidiStreamOnQueue> over_{*this, events_, &BidiStreamOnQueue::OnOver};
-  EventOf<BidiStreamOnQueue> metadata_sent_{*this, events_, &BidiStreamOnQueue::OnMetadataSent};
-  EventOf<BidiStreamOnQueue> read_{*this, events_, &BidiStreamOnQueue::OnRead};
-  EventOf<BidiStreamOnQueue> written_{*this, events_, &BidiStreamOnQueue::OnWritten};
-  EventOf<BidiStreamOnQueue> finished_{*this, events_, &BidiStreamOnQueue::OnFinished};
+  EventOf<BidiStreamOnQueue> read_{*this, events(), &BidiStreamOnQueue::OnRead};
+  EventOf<BidiStreamOnQueue> written_{*this, events(), &BidiStreamOnQueue::OnWritten};
 };
 
 void QueuedCalls::Request(int of_each_method) {

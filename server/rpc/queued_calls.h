@@ -4,6 +4,7 @@
 #include <grpcpp/completion_queue.h>
 
 #include "core/mutex.h"
+#include "server/rpc/call_table.h"
 #include "server/rpc/queued_methods.h"
 
 namespace idempotency::internal {
@@ -16,9 +17,10 @@ namespace idempotency::internal {
 // Thread-safe.
 class QueuedCalls {
  public:
-  // `queue`, whose events are QueueEvents (server/rpc/polled_queue.h), and `methods` outlive it.
-  QueuedCalls(grpc::ServerCompletionQueue& queue, const QueuedMethods& methods)
-      : queue_(queue), methods_(methods) {}
+  // `queue`, whose events are QueueEvents (server/rpc/polled_queue.h), `methods` and `table`
+  // outlive it.
+  QueuedCalls(grpc::ServerCompletionQueue& queue, const QueuedMethods& methods, CallTable& table)
+      : queue_(queue), methods_(methods), table_(table) {}
   // None is left.
   ~QueuedCalls() = default;
   QueuedCalls(const QueuedCalls&) = delete;
@@ -33,12 +35,15 @@ class QueuedCalls {
 
  private:
   class Counted;
+  template <typename Kind, typename Side, typename Method, typename Reactor>
+  class CallOnQueue;
   class UnaryCallOnQueue;
   class ServerStreamOnQueue;
   class BidiStreamOnQueue;
 
   grpc::ServerCompletionQueue& queue_;
   const QueuedMethods& methods_;
+  CallTable& table_;
   Mutex mutex_;
   CondVar ended_;
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -4,7 +4,6 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
-#include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -22,81 +21,45 @@ namespace idempotency::internal {
 // Not thread-safe.
 class QueuedMethods {
  public:
-  // `request` requests one call of the method, whose arrival is the event `tag` on the queue.
-  // `begin` returns the reactor of a call that has arrived. `request` and the message that it
-  // points to are of that call alone.
+  // A call, as bytes in both directions.
+  using Stream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+  // Requests one call of the method, whose arrival is the event `tag` on the queue: with its
+  // headers, before its first message (server/rpc/raw_service.h). All of them are of that call
+  // alone.
+  using Request =
+      std::function<void(grpc::ServerContext*, Stream*, grpc::ServerCompletionQueue*, void* tag)>;
+
+  // `begin` returns the reactor of a call: of one that is not a bidirectional stream, when its
+  // request has arrived.
   struct Unary {
-    using Responder = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
-    std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, Responder*,
-                       grpc::ServerCompletionQueue*, void* tag)>
-        request;
+    Request request;
     std::function<grpc::ServerUnaryReactor*(grpc::ServerContextBase*, grpc::ByteBuffer* request,
                                             grpc::ByteBuffer* response)>
         begin;
   };
   // Of a method that answers with a stream.
   struct ServerStream {
-    using Responder = grpc::ServerAsyncWriter<grpc::ByteBuffer>;
-    std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, Responder*,
-                       grpc::ServerCompletionQueue*, void* tag)>
-        request;
+    Request request;
     std::function<grpc::ServerWriteReactor<grpc::ByteBuffer>*(grpc::ServerContextBase*,
                                                               grpc::ByteBuffer* request)>
         begin;
   };
   struct BidiStream {
-    using Responder = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
-    std::function<void(grpc::ServerContext*, Responder*, grpc::ServerCompletionQueue*, void* tag)>
-        request;
+    Request request;
     std::function<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*(
         grpc::ServerContextBase*)>
         begin;
   };
 
-  // `request` is a generated method of `service`, which outlives the server.
-  template <typename Service, typename Declaring, typename Begin>
-  void Add(Service& service,
-           void (Declaring::*request)(grpc::ServerContext*, grpc::ByteBuffer*, Unary::Responder*,
-                                      grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-           Begin begin) {
-    unary_.push_back({Requesting<Unary::Responder>(service, request), std::move(begin)});
-  }
-  template <typename Service, typename Declaring, typename Begin>
-  void Add(Service& service,
-           void (Declaring::*request)(grpc::ServerContext*, grpc::ByteBuffer*,
-                                      ServerStream::Responder*, grpc::CompletionQueue*,
-                                      grpc::ServerCompletionQueue*, void*),
-           Begin begin) {
-    server_streams_.push_back(
-        {Requesting<ServerStream::Responder>(service, request), std::move(begin)});
-  }
-  template <typename Service, typename Declaring, typename Begin>
-  void Add(Service& service,
-           void (Declaring::*request)(grpc::ServerContext*, BidiStream::Responder*,
-                                      grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-           Begin begin) {
-    bidi_streams_.push_back(
-        {[&service, request](grpc::ServerContext* context, BidiStream::Responder* responder,
-                             grpc::ServerCompletionQueue* queue, void* tag) {
-           (service.*request)(context, responder, queue, queue, tag);
-         },
-         std::move(begin)});
-  }
+  void Add(Unary method) { unary_.push_back(std::move(method)); }
+  void Add(ServerStream method) { server_streams_.push_back(std::move(method)); }
+  void Add(BidiStream method) { bidi_streams_.push_back(std::move(method)); }
 
   const std::vector<Unary>& unary() const { return unary_; }
   const std::vector<ServerStream>& server_streams() const { return server_streams_; }
   const std::vector<BidiStream>& bidi_streams() const { return bidi_streams_; }
 
  private:
-  template <typename Responder, typename Service, typename Method>
-  static auto Requesting(Service& service, Method request) {
-    return
-        [&service, request](grpc::ServerContext* context, grpc::ByteBuffer* message,
-                            Responder* responder, grpc::ServerCompletionQueue* queue, void* tag) {
-          (service.*request)(context, message, responder, queue, queue, tag);
-        };
-  }
-
   std::vector<Unary> unary_;
   std::vector<ServerStream> server_streams_;
   std::vector<BidiStream> bidi_streams_;

@@ -8,18 +8,12 @@
 #include "server/rpc/admin_service.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/queued_methods.h"
+#include "server/rpc/raw_service.h"
 
 namespace idempotency::internal {
 
 // IdempotencyService for a server whose calls arrive on completion queues.
-class QueuedIdempotencyService final
-    : public v1::IdempotencyService::WithRawMethod_Reserve<
-          v1::IdempotencyService::WithRawMethod_Complete<
-              v1::IdempotencyService::WithRawMethod_Release<
-                  v1::IdempotencyService::WithRawMethod_Extend<
-                      v1::IdempotencyService::WithRawMethod_Get<
-                          v1::IdempotencyService::WithRawMethod_Session<
-                              v1::IdempotencyService::Service>>>>>> {
+class QueuedIdempotencyService {
  public:
   // `service` outlives the server that this is registered with, and so does this.
   explicit QueuedIdempotencyService(IdempotencyService& service) : service_(service) {}
@@ -29,16 +23,11 @@ class QueuedIdempotencyService final
 
  private:
   IdempotencyService& service_;
+  RawService rpc_{v1::IdempotencyService::service_full_name()};
 };
 
 // The same of IdempotencyAdminService.
-class QueuedAdminService final
-    : public v1::IdempotencyAdminService::WithRawMethod_List<
-          v1::IdempotencyAdminService::WithRawMethod_Resolve<
-              v1::IdempotencyAdminService::WithRawMethod_Purge<
-                  v1::IdempotencyAdminService::WithRawMethod_Reseal<
-                      v1::IdempotencyAdminService::WithRawMethod_ListAudit<
-                          v1::IdempotencyAdminService::Service>>>>> {
+class QueuedAdminService {
  public:
   explicit QueuedAdminService(IdempotencyAdminService& service) : service_(service) {}
 
@@ -46,6 +35,7 @@ class QueuedAdminService final
 
  private:
   IdempotencyAdminService& service_;
+  RawService rpc_{v1::IdempotencyAdminService::service_full_name()};
 };
 
 }  // namespace idempotency::internal

@@ -19,6 +19,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/call_queues.h"
+#include "server/rpc/call_table.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/queued_methods.h"
 #include "server/rpc/queued_services.h"
@@ -50,7 +51,7 @@ class ApiServer {
       queues_ = std::make_unique<CallQueues>(builder);
     }
     server_ = builder.BuildAndStart();
-    if (queues_ != nullptr) queues_->Start(methods_);
+    if (queues_ != nullptr) queues_->Start(methods_, table_);
   }
   ~ApiServer() { Shutdown(std::chrono::seconds(5)); }
   ApiServer(const ApiServer&) = delete;
@@ -73,6 +74,7 @@ class ApiServer {
  private:
   int port_ = 0;
   QueuedMethods methods_;
+  CallTable table_;
   std::optional<QueuedIdempotencyService> queued_service_;
   std::optional<QueuedAdminService> queued_admin_;
   std::unique_ptr<CallQueues> queues_;

@@ -1,4 +1,5 @@
 // The effects of one client's connections on a real idempotencyd and its other clients.
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,8 +17,12 @@
 
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/connection_factory.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/integration/session_cycles.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/health_watch.h"
 #include "tests/support/held_port.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_connection.h"
@@ -29,6 +34,36 @@ namespace {
 
 constexpr int kDescriptors = 160;
 constexpr int kBurst = 500;
+
+// A Session stream that its caller opens, and sends nothing on.
+class OpenSession {
+ public:
+  explicit OpenSession(v1::IdempotencyService::Stub& stub) {
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    stream_ = stub.Session(&context_);
+  }
+  ~OpenSession() {
+    context_.TryCancel();
+    if (!ended_) stream_->Finish();
+  }
+  OpenSession(const OpenSession&) = delete;
+  OpenSession& operator=(const OpenSession&) = delete;
+
+  // Whether the server has accepted it.
+  bool HasLimits() {
+    v1::SessionResponse frame;
+    return stream_->Read(&frame) && frame.has_limits();
+  }
+  grpc::Status End() {
+    ended_ = true;
+    return stream_->Finish();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::SessionRequest, v1::SessionResponse>> stream_;
+  bool ended_ = false;
+};
 
 class DaemonConnectionsTest : public ::testing::Test {
  protected:
@@ -53,6 +88,11 @@ class DaemonConnectionsTest : public ::testing::Test {
   static double Refused(const DaemonProcess& daemon, const std::string& reason) {
     return MetricsPage::Fetch(daemon.metrics_address())
         .Value(absl::StrCat("idempotency_connections_refused_total{reason=\"", reason, "\"}"));
+  }
+
+  static double RefusedCalls(const DaemonProcess& daemon, const std::string& reason) {
+    return MetricsPage::Fetch(daemon.metrics_address())
+        .Value(absl::StrCat("idempotency_calls_refused_total{reason=\"", reason, "\"}"));
   }
 
   static int ThreadsOf(DaemonProcess& daemon) {
@@ -162,6 +202,98 @@ TEST_F(DaemonConnectionsTest, MessagesThatAreNeverFinishedAreBounded) {
   }
   EXPECT_TRUE(ended);
   EXPECT_TRUE(Serves(daemon));
+}
+
+// gRPC delivers a unary call of a generated service with its message: it would not be counted until
+// then.
+TEST_F(DaemonConnectionsTest, CallsWithoutAMessageAreBounded) {
+  DaemonProcess daemon(Store(), {"--max_calls=20"});
+  std::vector<RawConnection> connections;
+  for (const char* const path : {"/idempotency.v1.IdempotencyService/Complete",
+                                 "/idempotency.v1.IdempotencyAdminService/List"}) {
+    for (int i = 0; i < 15; ++i) {
+      connections.emplace_back(daemon.address(), "127.0.0.2");
+      ASSERT_TRUE(connections.back().SendUnfinishedMessage(path, 10));
+    }
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (RefusedCalls(daemon, "peer_limit") < 20 && std::chrono::steady_clock::now() < deadline) {
+  }
+  EXPECT_EQ(RefusedCalls(daemon, "peer_limit"), 20);
+  EXPECT_EQ(RefusedCalls(daemon, "limit"), 0);
+  EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("order")).ok());
+  EXPECT_TRUE(absl::StrContains(daemon.process().Stderr(), "call refused"))
+      << daemon.process().Stderr();
+}
+
+// They would be counted by nothing.
+TEST_F(DaemonConnectionsTest, CallsOfChannelzAreNotServed) {
+  DaemonProcess daemon(Store());
+  RawConnection connection(daemon.address());
+  ASSERT_TRUE(connection.SendUnfinishedMessage("/grpc.channelz.v1.Channelz/GetServers", 10));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  bool ended = false;
+  while (!ended && std::chrono::steady_clock::now() < deadline) ended = connection.CallHasEnded();
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(DaemonConnectionsTest, AFullTableOfCallsLeavesTheProcessHealthy) {
+  DaemonProcess daemon(Store(), {"--max_calls=2"});
+  const auto stub = v1::IdempotencyService::NewStub(
+      grpc::CreateChannel(daemon.address(), grpc::InsecureChannelCredentials()));
+  OpenSession only(*stub);
+  ASSERT_TRUE(only.HasLimits());
+  ASSERT_FALSE(OpenSession(*stub).HasLimits());
+  EXPECT_TRUE(HealthWatch(daemon.address()).AwaitServing(true));
+}
+
+TEST_F(DaemonConnectionsTest, SessionsAreBoundedAndAnEndedOneLeavesRoom) {
+  DaemonProcess daemon(Store(), {"--max_calls=8"});
+  const auto stub = v1::IdempotencyService::NewStub(
+      grpc::CreateChannel(daemon.address(), grpc::InsecureChannelCredentials()));
+  // Half of them for this address.
+  std::vector<std::unique_ptr<OpenSession>> sessions;
+  for (int i = 0; i < 4; ++i) {
+    sessions.push_back(std::make_unique<OpenSession>(*stub));
+    ASSERT_TRUE(sessions.back()->HasLimits());
+  }
+  OpenSession refused(*stub);
+  EXPECT_FALSE(refused.HasLimits());
+  const absl::Status status = FromGrpcStatus(refused.End());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(ReasonOf(status), Reason::kOverloaded) << status;
+
+  sessions.clear();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  bool has_room = false;
+  while (!has_room && std::chrono::steady_clock::now() < deadline) {
+    has_room = OpenSession(*stub).HasLimits();
+  }
+  EXPECT_TRUE(has_room);
+}
+
+TEST_F(DaemonConnectionsTest, AUnaryCallThatEndsWithoutAMessageIsRefusedWithAReason) {
+  DaemonProcess daemon(Store());
+  grpc::GenericStub stub(grpc::CreateChannel(daemon.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  grpc::CompletionQueue queue;
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &ok));
+  };
+  const auto call =
+      stub.PrepareCall(&context, "/idempotency.v1.IdempotencyService/Reserve", &queue);
+  call->StartCall(nullptr);
+  await();
+  call->WritesDone(nullptr);
+  await();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  await();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
 }
 
 // gRPC's own services take a thread for each call.

@@ -252,7 +252,7 @@ class ExternalProcessorTest : public ::testing::Test {
     service_on_queue_.emplace(*processor_).Register(builder, methods_);
     queues_.emplace(builder);
     server_ = builder.BuildAndStart();
-    queues_->Start(methods_);
+    queues_->Start(methods_, table_);
     grpc::ChannelArguments arguments;
     // A stream that is not read takes no more than the initial window.
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -368,6 +368,7 @@ class ExternalProcessorTest : public ::testing::Test {
   std::unique_ptr<ExternalProcessor> processor_;
   std::optional<QueuedExternalProcessor> service_on_queue_;
   QueuedMethods methods_;
+  CallTable table_;
   std::optional<CallQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -1,0 +1,103 @@
+#include "server/rpc/call_table.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <cstddef>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+namespace {
+
+constexpr std::size_t kIpv6HostBytes = 8;
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(500);
+
+std::string Bytes(const void* from, std::size_t size) {
+  return {static_cast<const char*>(from), size};
+}
+
+std::string HostOfIpv6(absl::string_view address) {
+  in6_addr parsed{};
+  // A link-local address has the interface behind it.
+  const std::string text(address.substr(0, address.find('%')));
+  if (inet_pton(AF_INET6, text.c_str(), &parsed) != 1) return std::string(address);
+  if (IN6_IS_ADDR_V4MAPPED(&parsed)) return Bytes(&parsed.s6_addr[12], sizeof(in_addr));
+  return Bytes(&parsed, kIpv6HostBytes);
+}
+
+std::string HostOfIpv4(absl::string_view address) {
+  in_addr parsed{};
+  const std::string text(address);
+  if (inet_pton(AF_INET, text.c_str(), &parsed) != 1) return text;
+  return Bytes(&parsed, sizeof(parsed));
+}
+
+// Empty: not counted by peer.
+std::string PeerOf(absl::string_view text) {
+  const absl::string_view without_port = text.substr(0, text.rfind(':'));
+  absl::string_view address = without_port;
+  if (absl::ConsumePrefix(&address, "ipv4:")) return HostOfIpv4(address);
+  if (!absl::ConsumePrefix(&address, "ipv6:")) return "";
+  if (!absl::ConsumePrefix(&address, "%5B")) absl::ConsumePrefix(&address, "[");
+  if (!absl::ConsumeSuffix(&address, "%5D")) absl::ConsumeSuffix(&address, "]");
+  return HostOfIpv6(address);
+}
+
+}  // namespace
+
+void CallTable::Place::Leave() {
+  CallTable* const table = std::exchange(table_, nullptr);
+  if (table == nullptr) return;
+  MutexLock lock(table->mutex_);
+  --(refused_ ? table->refusals_ : table->calls_);
+  if (peer_.empty()) return;
+  const auto count = table->by_peer_.find(peer_);
+  if (--count->second == 0) table->by_peer_.erase(count);
+}
+
+absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
+  std::string peer = PeerOf(text);
+  std::optional<CallRefusal> refusal;
+  {
+    MutexLock lock(mutex_);
+    if (calls_ >= limits_.calls) {
+      refusal = CallRefusal::kLimit;
+    } else if (!peer.empty()) {
+      int& of_peer = by_peer_[peer];
+      if (of_peer >= limits_.per_peer) {
+        refusal = CallRefusal::kPeerLimit;
+      } else {
+        ++of_peer;
+      }
+    }
+    if (!refusal) ++calls_;
+  }
+  if (!refusal) return Place(*this, /*refused=*/false, std::move(peer));
+  if (observer_ != nullptr) observer_->CallRefused(*refusal);
+  return MakeError(Reason::kOverloaded,
+                   *refusal == CallRefusal::kLimit
+                       ? "idempotencyd has as many calls as it may have (--max_calls). Call again "
+                         "when others have ended."
+                       : "This address has as many calls as one may have (half of --max_calls). "
+                         "Call again when others have ended.",
+                   {kRetryDelay, {}, {}});
+}
+
+std::optional<CallTable::Place> CallTable::AdmitRefusal() {
+  MutexLock lock(mutex_);
+  if (refusals_ >= limits_.refusals) return std::nullopt;
+  ++refusals_;
+  return Place(*this, /*refused=*/true, "");
+}
+
+int CallTable::size() const {
+  MutexLock lock(mutex_);
+  return calls_;
+}
+
+}  // namespace idempotency::internal
