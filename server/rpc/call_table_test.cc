@@ -28,8 +28,9 @@ class CallTableTest : public ::testing::Test {
  protected:
   bool Takes(const std::string& peer) {
     absl::StatusOr<CallTable::Place> place = table_.Admit(peer);
-    if (place.ok()) places_.push_back(*std::move(place));
-    return place.ok();
+    if (!place.ok()) return false;
+    places_.push_back(*std::move(place));
+    return true;
   }
 
   Refusals refusals_;
