@@ -7,25 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "server/rpc/peer_host.h"
+
 namespace idempotency::internal {
 namespace {
 
-constexpr std::size_t kIpv6HostBytes = 8;
-
-std::string Bytes(const void* from, std::size_t size) {
-  return {static_cast<const char*>(from), size};
-}
-
 // Empty: not counted by peer.
 std::string PeerOf(const sockaddr_storage& peer) {
-  if (peer.ss_family == AF_INET) {
-    const auto& address = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
-    return Bytes(&address, sizeof(address));
-  }
+  if (peer.ss_family == AF_INET) return HostOf(reinterpret_cast<const sockaddr_in&>(peer).sin_addr);
   if (peer.ss_family != AF_INET6) return "";
-  const auto& address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&address)) return Bytes(&address.s6_addr[12], 4);
-  return Bytes(&address, kIpv6HostBytes);
+  return HostOf(reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr);
 }
 
 std::optional<ino_t> InodeOf(int number) {

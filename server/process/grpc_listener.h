@@ -67,7 +67,7 @@ class GrpcListener {
   HealthService health_;
   QueuedMethods methods_;
   CallTable calls_;
-  // Counted apart, for a full table of calls does not make the process unhealthy.
+  // Counted apart, so that a full table of calls does not make the process unhealthy.
   QueuedMethods health_methods_;
   CallTable health_calls_;
   // Null until the server is built.

@@ -3,38 +3,31 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include <cstddef>
-
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/errors.h"
+#include "server/rpc/peer_host.h"
 
 namespace idempotency::internal {
 namespace {
 
-constexpr std::size_t kIpv6HostBytes = 8;
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(500);
-
-std::string Bytes(const void* from, std::size_t size) {
-  return {static_cast<const char*>(from), size};
-}
 
 std::string HostOfIpv6(absl::string_view address) {
   in6_addr parsed{};
   // A link-local address has the interface behind it.
   const std::string text(address.substr(0, address.find('%')));
   if (inet_pton(AF_INET6, text.c_str(), &parsed) != 1) return std::string(address);
-  if (IN6_IS_ADDR_V4MAPPED(&parsed)) return Bytes(&parsed.s6_addr[12], sizeof(in_addr));
-  return Bytes(&parsed, kIpv6HostBytes);
+  return HostOf(parsed);
 }
 
 std::string HostOfIpv4(absl::string_view address) {
   in_addr parsed{};
   const std::string text(address);
   if (inet_pton(AF_INET, text.c_str(), &parsed) != 1) return text;
-  return Bytes(&parsed, sizeof(parsed));
+  return HostOf(parsed);
 }
 
 // Empty: not counted by peer.
@@ -79,13 +72,14 @@ absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
   }
   if (!refusal) return Place(*this, /*refused=*/false, std::move(peer));
   if (observer_ != nullptr) observer_->CallRefused(*refusal);
-  return MakeError(Reason::kOverloaded,
-                   *refusal == CallRefusal::kLimit
-                       ? "idempotencyd has as many calls as it may have (--max_calls). Call again "
-                         "when others have ended."
-                       : "This address has as many calls as one may have (half of --max_calls). "
-                         "Call again when others have ended.",
-                   {kRetryDelay, {}, {}});
+  return MakeError(
+      Reason::kOverloaded,
+      *refusal == CallRefusal::kLimit
+          ? "idempotencyd has as many calls as it may have (--max_calls; those of the "
+            "health service count apart). Call again when others have ended."
+          : "This address has as many calls as one may have (half of --max_calls; those "
+            "of the health service count apart). Call again when others have ended.",
+      {kRetryDelay, {}, {}});
 }
 
 std::optional<CallTable::Place> CallTable::AdmitRefusal() {
