@@ -25,6 +25,16 @@ void FlagSet::AddText(absl::string_view name, absl::string_view placeholder, std
   flags_.push_back({std::string(name), std::string(placeholder), std::string(help), *value, set});
 }
 
+void FlagSet::AddName(absl::string_view name, absl::string_view placeholder, std::string* value,
+                      absl::string_view help) {
+  const auto set = [value](absl::string_view text) {
+    if (text.empty()) return Invalid("must not be empty; leave it out to give none");
+    *value = std::string(text);
+    return absl::OkStatus();
+  };
+  flags_.push_back({std::string(name), std::string(placeholder), std::string(help), *value, set});
+}
+
 void FlagSet::AddInt(absl::string_view name, int* value, int min, int max, absl::string_view help) {
   const std::string limits = absl::StrCat(min, " to ", max);
   const auto set = [=](absl::string_view text) {

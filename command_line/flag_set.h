@@ -22,6 +22,10 @@ class FlagSet {
  public:
   void AddText(absl::string_view name, absl::string_view placeholder, std::string* value,
                absl::string_view help);
+  // The same for a name, which is never empty: a script whose variable is empty would select more
+  // than it means to.
+  void AddName(absl::string_view name, absl::string_view placeholder, std::string* value,
+               absl::string_view help);
   // A value outside [min, max] is refused; the help shows the limits.
   void AddInt(absl::string_view name, int* value, int min, int max, absl::string_view help);
   void AddDuration(absl::string_view name, absl::Duration* value, absl::Duration min,

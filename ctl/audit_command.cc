@@ -17,7 +17,7 @@ class AuditCommand final : public Command {
   }
 
   void AddFlags(FlagSet& flags) override {
-    flags.AddText("namespace", "NAME", &namespace_, "The namespace. Required.");
+    flags.AddName("namespace", "NAME", &namespace_, "The namespace. Required.");
     flags.AddText("record", "RECORD_ID", &record_, "Only the entries of this record.");
     flags.AddInt("limit", &limit_, 1, 1'000'000, "The most entries that are read.");
     flags.AddSwitch("json", &json_, "Print a line of JSON for each, as idempotency.v1.AuditEntry.");

@@ -48,7 +48,7 @@ class ResealCommand final : public Command {
   }
 
   void AddFlags(FlagSet& flags) override {
-    flags.AddText("namespace", "NAME", &namespace_, "The namespace. Required.");
+    flags.AddName("namespace", "NAME", &namespace_, "The namespace. Required.");
     flags.AddText("reason", "TEXT", &reason_,
                   "Why, for the audit log. Required. No keys, no personal data: it is kept.");
     flags.AddSwitch("dry_run", &dry_run_, "Open and count, and change nothing.");
@@ -73,7 +73,7 @@ class ResealCommand final : public Command {
       }
       if (!terminal.Confirm(absl::StrCat("Seal ", counted->resealed(), " records anew under key ",
                                          counted->sealing_key_id(), "?"))) {
-        return absl::CancelledError("nothing was changed; --yes reseals without a question");
+        return NotConfirmed("nothing was changed; --yes reseals without a question");
       }
     }
     const absl::StatusOr<v1::ResealResponse> resealed = Reseal(service, false, terminal);

@@ -26,7 +26,7 @@ constexpr absl::string_view kExamples =
     "  # What happened to the payment of a support ticket?\n"
     "  idempotencyctl explain 0192f3a4-5b6c-7d8e-9f01-23456789abcd\n"
     "\n"
-    "  # Which outcomes does nobody know?\n"
+    "  # Which outcomes are unknown?\n"
     "  idempotencyctl list --namespace=payments --state=unknown\n"
     "\n"
     "  # An identity, for all further commands.\n"

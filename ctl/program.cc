@@ -66,8 +66,7 @@ ExitCode CodeOf(const absl::Status& status) {
   if (reason == Reason::kRecordChanged || reason == Reason::kForceRequired) {
     return ExitCode::kRefused;
   }
-  return absl::IsCancelled(status) && !reason.has_value() ? ExitCode::kNotConfirmed
-                                                          : ExitCode::kFailed;
+  return IsNotConfirmed(status) ? ExitCode::kNotConfirmed : ExitCode::kFailed;
 }
 
 // The command that the first words of `args` name, and how many words that is.

@@ -1,6 +1,7 @@
 #include "ctl/program.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,7 @@
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
 
+#include "idempotency/v1/admin_service.grpc.pb.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -108,6 +111,11 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("purge f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --scope=s",
                   "give RECORD_ID; or"),
         std::pair("purge --namespace=n --scope=s", "--reason is missing"),
+        std::pair("purge --reason=r --namespace=n --scope=s --operation= --key=",
+                  "--operation= must not be empty"),
+        std::pair("purge --reason=r --namespace=n --scope=s --operation=o --key=",
+                  "--key= must not be empty"),
+        std::pair("list --namespace=n --scope=", "--scope= must not be empty"),
         std::pair("envoy-config --format=envoy-gateway --methods=a.B/C --upstream=10.0.0.1:80 "
                   "--processor=b:1",
                   "--upstream=10.0.0.1:80: a Gateway refers to a Service by its name"),
@@ -165,6 +173,62 @@ TEST(ProgramTest, AnUnreachableServerIsAFailureThatNamesIt) {
     EXPECT_EQ(result.code, ExitCode::kFailed) << line;
     EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << line;
   }
+}
+
+// Counts one record, which is RELEASED then; the purge itself gets `outcome`.
+class Purged final : public v1::IdempotencyAdminService::Service {
+ public:
+  explicit Purged(grpc::Status outcome) : outcome_(std::move(outcome)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Purged() override { server_->Shutdown(); }
+
+  std::string address() const { return absl::StrCat(" --address=127.0.0.1:", port_); }
+  // Of the purge; read after the command.
+  const v1::PurgeRequest& written() const { return written_; }
+
+  grpc::Status Purge(grpc::ServerContext* /*context*/, const v1::PurgeRequest* request,
+                     v1::PurgeResponse* response) override {
+    response->set_purged(1);
+    response->set_previous_state(v1::RECORD_STATE_RELEASED);
+    response->set_attempt(3);
+    if (request->validate_only()) return grpc::Status::OK;
+    written_ = *request;
+    return outcome_;
+  }
+
+ private:
+  const grpc::Status outcome_;
+  int port_ = 0;
+  v1::PurgeRequest written_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(ProgramTest, AQuestionWithoutAnAnswerChangesNothing) {
+  const Purged service(grpc::Status::OK);
+  const Result result = RunLine(absl::StrCat("purge ", kId, " --reason=r", service.address()));
+  EXPECT_EQ(result.code, ExitCode::kNotConfirmed) << result.err;
+  EXPECT_EQ(service.written().reason(), "");
+}
+
+// What a server cancels may have been done.
+TEST(ProgramTest, ACancelledWriteIsAFailure) {
+  const Purged service(grpc::Status(grpc::StatusCode::CANCELLED, "the daemon ends"));
+  const Result result =
+      RunLine(absl::StrCat("purge ", kId, " --reason=r --yes", service.address()));
+  EXPECT_EQ(result.code, ExitCode::kFailed) << result.err;
+}
+
+TEST(ProgramTest, ARecordIsPurgedAsItWasCounted) {
+  const Purged service(grpc::Status::OK);
+  const Result result =
+      RunLine(absl::StrCat("purge ", kId, " --reason=r --yes", service.address()));
+  EXPECT_EQ(result.code, ExitCode::kDone) << result.err;
+  EXPECT_EQ(service.written().expected_state(), v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(service.written().expected_attempt(), 3);
 }
 
 TEST(ProgramTest, AFileWithoutAnEndIsRefused) {

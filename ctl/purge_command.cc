@@ -25,10 +25,10 @@ class PurgeCommand final : public Command {
   }
 
   void AddFlags(FlagSet& flags) override {
-    flags.AddText("namespace", "NAME", &namespace_, "Of the records, if not given by an id.");
-    flags.AddText("scope", "NAME", &scope_, "All records of this scope.");
-    flags.AddText("operation", "NAME", &operation_, "With --key: one record.");
-    flags.AddText("key", "KEY", &key_, "With --operation and --scope: one record.");
+    flags.AddName("namespace", "NAME", &namespace_, "Of the records, if not given by an id.");
+    flags.AddName("scope", "NAME", &scope_, "All records of this scope.");
+    flags.AddName("operation", "NAME", &operation_, "With --key: one record.");
+    flags.AddName("key", "KEY", &key_, "With --operation and --scope: one record.");
     flags.AddDuration("older_than", &older_than_, absl::ZeroDuration(), limits::kMaxRetention,
                       "All records that were first reserved longer ago, by this machine's clock.");
     flags.AddText("reason", "TEXT", &reason_,
@@ -72,9 +72,12 @@ class PurgeCommand final : public Command {
     }
     if (!json_) Show(*counted, "will be forgotten", terminal);
     if (!yes_ && !terminal.Confirm(Question(*counted))) {
-      return absl::CancelledError("nothing was changed; --yes purges without a question");
+      return NotConfirmed("nothing was changed; --yes purges without a question");
     }
     request.set_validate_only(false);
+    // Of one record: only what was counted.
+    request.set_expected_state(counted->previous_state());
+    request.set_expected_attempt(counted->attempt());
     const absl::StatusOr<v1::PurgeResponse> purged = Purge(service, request, terminal);
     if (!purged.ok()) return purged.status();
     Show(*purged, "are forgotten", terminal);
@@ -127,6 +130,8 @@ class PurgeCommand final : public Command {
       sums.set_purged(sums.purged() + page->purged());
       sums.set_refused(sums.refused() + page->refused());
       sums.set_busy(sums.busy() + page->busy());
+      sums.set_previous_state(page->previous_state());
+      sums.set_attempt(page->attempt());
       if (page->next_page_token().empty()) return sums;
       terminal.Note(absl::StrCat(request.validate_only() ? "counted " : "forgot ", sums.purged(),
                                  " so far\n"));

@@ -19,11 +19,11 @@ absl::Status ValidateRecordId(absl::string_view operand) {
 }
 
 void RecordSelector::AddTo(FlagSet& flags) {
-  flags.AddText("namespace", "NAME", &namespace_, "Of the record, if it is not given by its id.");
-  flags.AddText("scope", "NAME", &scope_, "The same.");
-  flags.AddText("operation", "NAME", &operation_,
+  flags.AddName("namespace", "NAME", &namespace_, "Of the record, if it is not given by its id.");
+  flags.AddName("scope", "NAME", &scope_, "The same.");
+  flags.AddName("operation", "NAME", &operation_,
                 "The same: for gRPC the full method, /payments.v1.Payments/Charge.");
-  flags.AddText("key", "KEY", &key_text_, "The same: the idempotency key.");
+  flags.AddName("key", "KEY", &key_text_, "The same: the idempotency key.");
 }
 
 absl::Status RecordSelector::Set(absl::string_view operand) {
@@ -59,9 +59,9 @@ v1::GetRequest RecordSelector::ToRequest(v1::RecordView view) const {
 }
 
 void RecordFilter::AddTo(FlagSet& flags) {
-  flags.AddText("namespace", "NAME", &namespace_, "The namespace of the records. Required.");
-  flags.AddText("scope", "NAME", &scope_, "Only those of this scope.");
-  flags.AddText("operation", "NAME", &operation_, "Only those of this operation.");
+  flags.AddName("namespace", "NAME", &namespace_, "The namespace of the records. Required.");
+  flags.AddName("scope", "NAME", &scope_, "Only those of this scope.");
+  flags.AddName("operation", "NAME", &operation_, "Only those of this operation.");
   flags.AddText("state", "STATE", &state_,
                 "Only those in this state: reserved, completed, released or unknown.");
   flags.AddDuration("older_than", &older_than_, absl::ZeroDuration(), limits::kMaxRetention,

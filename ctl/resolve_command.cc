@@ -99,6 +99,11 @@ class ResolveCommand final : public Command {
     if (!record.ok()) return record.status();
     if (!json_) terminal.Print(DescribeRecord(*record, terminal.Now()) + "\n");
     request->set_expected_attempt(expected_attempt_ != 0 ? expected_attempt_ : record->attempt());
+    // Another state is refused by itself.
+    if (record->state() == v1::RECORD_STATE_RESERVED ||
+        record->state() == v1::RECORD_STATE_UNKNOWN) {
+      request->set_expected_state(record->state());
+    }
 
     request->set_validate_only(true);
     const absl::StatusOr<v1::ResolveResponse> checked = service->Resolve(*request);
@@ -108,7 +113,7 @@ class ResolveCommand final : public Command {
       return absl::OkStatus();
     }
     if (!yes_ && !terminal.Confirm(absl::StrCat("Settle it as ", outcome_, ", for all callers?"))) {
-      return absl::CancelledError("nothing was changed; --yes settles it without a question");
+      return NotConfirmed("nothing was changed; --yes settles it without a question");
     }
     request->set_validate_only(false);
     const absl::StatusOr<v1::ResolveResponse> resolved = service->Resolve(*request);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -13,6 +14,8 @@
 
 namespace idempotency::internal {
 namespace {
+
+constexpr absl::string_view kNotConfirmed = "idempotencyctl/not-confirmed";
 
 void Write(std::FILE* stream, absl::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
@@ -50,5 +53,15 @@ std::size_t Terminal::width() const {
 }
 
 absl::Time Terminal::Now() const { return absl::Now(); }
+
+absl::Status NotConfirmed(absl::string_view message) {
+  absl::Status status = absl::CancelledError(message);
+  status.SetPayload(kNotConfirmed, absl::Cord());
+  return status;
+}
+
+bool IsNotConfirmed(const absl::Status& status) {
+  return status.GetPayload(kNotConfirmed).has_value();
+}
 
 }  // namespace idempotency::internal

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
@@ -43,6 +44,11 @@ class Terminal {
  private:
   const Streams streams_;
 };
+
+// The result of a command whose question was not answered with yes: nothing was written. No server
+// can answer with it.
+absl::Status NotConfirmed(absl::string_view message);
+bool IsNotConfirmed(const absl::Status& status);
 
 }  // namespace idempotency::internal
 

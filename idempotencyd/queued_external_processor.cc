@@ -3,7 +3,7 @@
 namespace idempotency::internal {
 
 void QueuedExternalProcessor::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
-  builder.RegisterService(&rpc_);
+  rpc_.Register(builder, methods);
   methods.Add(QueuedMethods::BidiStream{
       rpc_.Add("Process"),
       [this](const grpc::ServerContextBase* context) { return processor_.BeginStream(*context); }});

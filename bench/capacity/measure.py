@@ -114,6 +114,7 @@ class Measurement:
 
     def redis(self, port, daemon, memory):
         """`memory` returns the bytes of the server and the number of its keys."""
+        empty, _ = memory(port)
         reports = [self._bench.load("cycles", daemon.address) for _ in range(self._rounds)]
         command = "idempotency-bench cycles --in_flight=64, on redis-server --appendfsync always"
         self.put("redis_per_second", round(statistics.median(
@@ -123,8 +124,8 @@ class Measurement:
             report["cpu_us"]["redis"] for report in reports), 1),
                  "us of processor of Redis for a cycle; it has one thread for commands", command)
         used, keys = memory(port)
-        self.put("redis_row_bytes", round(used / keys), "bytes of memory for a record",
-                 "INFO memory used_memory / DBSIZE after that")
+        self.put("redis_row_bytes", round((used - empty) / keys), "bytes of memory for a record",
+                 "INFO memory: the growth of used_memory / DBSIZE after that")
 
     def verification(self, cycles, daemon):
         """Points that no other figure is made of: cycles through the whole service."""

@@ -59,6 +59,9 @@ Exit status: 0 if every measure was taken, regardless of its result; 1 if one fa
     parser.add_argument("--profile", action="store_true",
                         help="also show the processor time of each load by function (needs "
                         "perf, which takes some of that time itself)")
+    parser.add_argument("--preload", metavar="LIBRARY",
+                        help="a shared library that the guarded server loads first, such as "
+                        "another allocator")
     parser.add_argument("--folder", help="folder for the data of the run (a temporary folder)")
     parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -141,7 +141,9 @@ class Bench:
         return database, store
 
     def charges(self, daemon=None, **flags):
-        command = [self.binary("charges_server")]
+        preload = getattr(self.options, "preload", None)
+        command = ["env", f"LD_PRELOAD={preload}"] if preload else []
+        command.append(self.binary("charges_server"))
         if daemon is not None:
             command.append(f"--idempotencyd={daemon.address}")
         command += [f"--{name}={value}" for name, value in flags.items()]

@@ -8,6 +8,7 @@
 
 // [readme:server]
 #include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_credentials.h"
 #include "grpc_idempotency/server_guard/guarded_server.h"
 
 // `payments` outlives the server.
@@ -18,7 +19,11 @@ absl::StatusOr<std::unique_ptr<idempotency::GuardedServer>> ServePayments(
   options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
   // After a crash the handler does not run again before its outcome is known.
   options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  auto channel = grpc::CreateCustomChannel("dns:///idempotencyd:7411", grpc::SslCredentials({}),
+  // To a daemon on this machine without TLS: grpc::InsecureChannelCredentials().
+  auto credentials = idempotency::IdempotencydChannelCredentials(
+      {"/etc/payments/ca.crt", "/etc/payments/client.crt", "/etc/payments/client.key"});
+  if (!credentials.ok()) return credentials.status();
+  auto channel = grpc::CreateCustomChannel("dns:///idempotencyd:7411", *credentials,
                                            idempotency::IdempotencydChannelArguments());
   auto guard = idempotency::ServerGuard::Create(channel, options);
   if (!guard.ok()) return guard.status();

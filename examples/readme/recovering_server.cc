@@ -43,8 +43,9 @@ void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> ba
   using Decision = idempotency::TypedRecoveryDecision<ChargeReply>;
   const std::string method = "/payments.v1.Payments/Charge";
 
-  options.methods[method].MutablePolicy().on_lease_expiry =
-      idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.methods[method].adjust = [](idempotency::MethodPolicy& policy) {
+    policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  };
   options.background_recovery = true;
   options.methods[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
       [bank](const idempotency::RecoveryCase& lost, const ChargeRequest*) -> Decision {

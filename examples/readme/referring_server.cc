@@ -44,7 +44,9 @@ grpc::Status PaymentsService::Charge(grpc::ServerContext* context,
 // [replies:loader]
 void KeepReferences(Books& books, idempotency::GuardOptions& options) {
   const std::string charge = "/payments.v1.Payments/Charge";
-  options.methods[charge].MutablePolicy().reply = idempotency::MethodPolicy::Reply::kReference;
+  options.methods[charge].adjust = [](idempotency::MethodPolicy& policy) {
+    policy.reply = idempotency::MethodPolicy::Reply::kReference;
+  };
   options.methods[charge].loader = idempotency::LoadReply<payments::v1::ChargeReply>(
       [&books](const idempotency::v1::Reference& reference, payments::v1::ChargeReply& reply) {
         const auto found = books.Find(reference.id());

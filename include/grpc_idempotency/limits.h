@@ -151,8 +151,7 @@ inline constexpr absl::Duration kMaxConnectionAge = absl::Minutes(15);
 inline constexpr absl::Duration kConnectionGrace = absl::Seconds(120);
 // The memory of bytes that gRPC has received on all connections and that are not yet parsed.
 inline constexpr std::size_t kListenerBytes = 512 * 1024 * 1024;
-// Threads for gRPC's built-in services, such as reflection. The services of this project use
-// none.
+// Threads for gRPC's channelz, if it is served. The services of this project use none.
 inline constexpr int kMaxListenerThreads = 64;
 // Threads of idempotencyd that wait for the network and begin operations.
 inline constexpr int kMaxPollingThreads = 16;

@@ -237,7 +237,7 @@ TEST_F(GuardOptionsTest, TimesArePositive) {
   ExpectRefused("verdict_timeout");
 }
 TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
-  options_.methods["/a/B"].MutablePolicy().retention = absl::Seconds(2);
+  options_.methods["/a/B"].ReplacementPolicy().retention = absl::Seconds(2);
   ExpectRefused("methods[/a/B].policy retention");
 }
 TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
@@ -245,7 +245,7 @@ TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
   ExpectRefused("fingerprint_algorithms");
 }
 TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
-  options_.methods["/a/B"].MutablePolicy().recorded.insert(grpc::StatusCode::UNKNOWN);
+  options_.methods["/a/B"].ReplacementPolicy().recorded.insert(grpc::StatusCode::UNKNOWN);
   ExpectRefused("methods[/a/B].policy recorded");
 }
 
@@ -266,7 +266,7 @@ TEST_F(GuardOptionsTest, ChangesOfTheStoreTakeEffectInTime) {
 }
 
 TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
-  MethodPolicy& policy = options_.methods["/a/B"].MutablePolicy();
+  MethodPolicy& policy = options_.methods["/a/B"].ReplacementPolicy();
   policy.max_lease = policy.lease;
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   policy.max_lease = policy.lease - absl::Milliseconds(1);
@@ -276,14 +276,14 @@ TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
 }
 TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
   using grpc::StatusCode;
-  options_.methods["/a/B"].MutablePolicy().released = {StatusCode::RESOURCE_EXHAUSTED,
-                                                       StatusCode::ABORTED};
+  options_.methods["/a/B"].ReplacementPolicy().released = {StatusCode::RESOURCE_EXHAUSTED,
+                                                           StatusCode::ABORTED};
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   for (const StatusCode code :
        {StatusCode::OK, StatusCode::CANCELLED, StatusCode::UNKNOWN, StatusCode::DEADLINE_EXCEEDED,
         StatusCode::UNIMPLEMENTED, StatusCode::INTERNAL, StatusCode::UNAVAILABLE,
         StatusCode::NOT_FOUND}) {
-    options_.methods["/a/B"].MutablePolicy().released = {code};
+    options_.methods["/a/B"].ReplacementPolicy().released = {code};
     ExpectRefused("released");
   }
 }

@@ -279,7 +279,8 @@ void Metrics::OperationShed(OperationKind kind) { shed_[Index(kind)]->Increment(
 
 void Metrics::OperationOverdue(OperationKind kind) { overdue_[Index(kind)]->Increment(); }
 
-void Metrics::StoreFailed(OperationKind kind, const absl::Status& status) {
+void Metrics::StoreFailed(OperationKind kind, const RecordId& /*record*/,
+                          const absl::Status& status) {
   prometheus::Labels labels = MethodLabel(kind);
   labels["reason"] = ReasonLabel(status);
   store_errors_.Add(labels).Increment();

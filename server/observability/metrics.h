@@ -44,7 +44,7 @@ class Metrics : public Observer {
   void QueueDepthChanged(std::size_t operations) override;
   void OperationShed(OperationKind kind) override;
   void OperationOverdue(OperationKind kind) override;
-  void StoreFailed(OperationKind kind, const absl::Status& status) override;
+  void StoreFailed(OperationKind kind, const RecordId& record, const absl::Status& status) override;
   void ReservationLost(OperationKind kind) override;
   void LeaseOverrun() override;
   void TookOver() override;

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -72,19 +73,58 @@ double ValueOf(const Metrics& metrics, const std::string& name,
   return -1;
 }
 
-TEST(MetricsTest, NamesTypesAndLabelsAreAContract) {
-  Metrics metrics;
+// Those that not every process has.
+void AddOptionalSeries(Metrics& metrics) {
   // These series exist for the namespaces of the configuration file.
   metrics.TenantAdmitted("payments");
   for (const QuotaLimit limit : kAllQuotaLimits) metrics.QuotaExceeded("payments", limit);
   metrics.UsageMeasured("payments", {});
   // And these with TLS.
   for (const CertificateUse use : kAllCertificateUses) metrics.CertificateLoaded(use, {});
+}
+
+TEST(MetricsTest, NamesTypesAndLabelsAreAContract) {
+  Metrics metrics;
+  AddOptionalSeries(metrics);
   std::ifstream file(IDEMPOTENCY_TESTDATA "/metrics.golden");
   const std::string golden{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_EQ(Describe(metrics), golden)
       << "Dashboards and alerts hang on these names. If the change is meant, write what stands "
          "above into server/testdata/metrics.golden and say so in the changelog.";
+}
+
+// The values of a label, where they are a fixed set.
+std::string DescribeLabels(const prometheus::MetricFamily& family) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const prometheus::ClientMetric& metric : family.metric) {
+    for (const auto& label : metric.label) values[label.name].insert(label.value);
+  }
+  std::vector<std::string> labels;
+  for (const auto& [name, its_values] : values) {
+    const bool open = name == "namespace" || name == "version" || name == "code";
+    labels.push_back(absl::StrCat("`", name, "`", open ? "" : ": ",
+                                  open ? "" : absl::StrJoin(its_values, ", ")));
+  }
+  return absl::StrJoin(labels, "; ");
+}
+
+// A row for each family, sorted by name.
+std::string DescribeInMarkdown(const Metrics& metrics) {
+  std::set<std::string> rows;
+  for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+    rows.insert(absl::StrCat("| `", family.name, "` | ", TypeName(family.type), " | ",
+                             DescribeLabels(family), " | ", family.help, " |"));
+  }
+  return absl::StrJoin(rows, "\n") + "\n";
+}
+
+TEST(MetricsTest, TheReferenceHasEachOfThem) {
+  Metrics metrics;
+  AddOptionalSeries(metrics);
+  std::ifstream file(IDEMPOTENCY_METRICS_PAGE);
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  EXPECT_THAT(page, HasSubstr(DescribeInMarkdown(metrics)))
+      << "Write these rows into the table of docs/metrics.md.";
 }
 
 TEST(MetricsTest, CountsTheService) {
@@ -129,8 +169,8 @@ TEST(MetricsTest, CountsTheBatcher) {
   metrics.QueueDepthChanged(12);
   metrics.OperationShed(OperationKind::kReserve);
   metrics.OperationOverdue(OperationKind::kExtend);
-  metrics.StoreFailed(OperationKind::kGet, MakeError(Reason::kRecordDamaged, ""));
-  metrics.StoreFailed(OperationKind::kGet, absl::AbortedError(""));
+  metrics.StoreFailed(OperationKind::kGet, RecordId{}, MakeError(Reason::kRecordDamaged, ""));
+  metrics.StoreFailed(OperationKind::kGet, RecordId{}, absl::AbortedError(""));
   metrics.ReservationLost(OperationKind::kComplete);
   metrics.LeaseOverrun();
   metrics.TookOver();
@@ -188,7 +228,7 @@ TEST(MetricsTest, GaugesKeepTheirLastValueWhileTheStoreIsAway) {
 TEST(MetricsTest, NothingThatACallerChoseBecomesALabel) {
   Metrics metrics;
   metrics.MismatchSeen("caller-namespace", "/caller.Operation/Call", RecordId{});
-  metrics.StoreFailed(OperationKind::kReserve, absl::InternalError("caller-text"));
+  metrics.StoreFailed(OperationKind::kReserve, RecordId{}, absl::InternalError("caller-text"));
   EXPECT_THAT(Describe(metrics), Not(HasSubstr("caller")));
 }
 

@@ -219,7 +219,7 @@ class Observer {
   virtual void OperationOverdue(OperationKind) {}
   // The store failed on one operation (not: a token that does not match, a
   // record that does not exist, a request that it refuses).
-  virtual void StoreFailed(OperationKind, const absl::Status&) {}
+  virtual void StoreFailed(OperationKind, const RecordId&, const absl::Status&) {}
   // A token that no longer holds its reservation was used.
   virtual void ReservationLost(OperationKind) {}
   // A completion arrived after its lease had expired, and was accepted.

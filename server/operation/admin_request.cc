@@ -105,6 +105,17 @@ void CheckExpectations(const v1::ResolveRequest& request, FieldFaults& faults) {
   }
 }
 
+void CheckExpectations(const v1::PurgeRequest& request, FieldFaults& faults) {
+  if (!v1::RecordState_IsValid(request.expected_state())) {
+    faults.Add("expected_state", "is not a RecordState");
+  }
+  const bool expects =
+      request.expected_state() != v1::RECORD_STATE_UNSPECIFIED || request.expected_attempt() > 0;
+  if (expects && !request.has_record_key() && !request.has_record_id()) {
+    faults.Add("expected_state", "is for one record, as expected_attempt is");
+  }
+}
+
 void CheckTarget(const v1::PurgeRequest& request, PurgeOp& op, FieldFaults& faults) {
   switch (request.target_case()) {
     case v1::PurgeRequest::kRecordKey:
@@ -199,11 +210,14 @@ absl::StatusOr<PurgeOp> PurgeOpFrom(const v1::PurgeRequest& request) {
     faults.Add(tombstone.status());
     if (tombstone.ok()) op.tombstone = WholeMicroseconds(*tombstone);
   }
+  CheckExpectations(request, faults);
   if (!faults.empty()) return faults.status();
   absl::StatusOr<std::optional<RecordPlace>> after = PlaceOf(request);
   if (!after.ok()) return after.status();
   op.after = *std::move(after);
   op.force = request.force();
+  op.expected_state = RecordStateFrom(request.expected_state());
+  if (request.expected_attempt() > 0) op.expected_attempt = request.expected_attempt();
   op.validate_only = request.validate_only();
   op.note.reason = request.reason();
   return op;

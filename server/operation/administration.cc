@@ -208,6 +208,10 @@ absl::StatusOr<v1::PurgeResponse> Administration::PurgeSteps(const v1::PurgeRequ
     response.set_purged(response.purged() + static_cast<std::int64_t>(step->purged.size()));
     response.set_refused(response.refused() + step->refused);
     response.set_busy(response.busy() + step->busy);
+    if (op.key) {
+      response.set_previous_state(ToProto(step->before));
+      response.set_attempt(step->attempt);
+    }
     op.after = step->next;
     if (!op.after || !MayContinue(begun, end, caller)) break;
   }

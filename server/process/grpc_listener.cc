@@ -2,7 +2,6 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/ext/channelz_service_plugin.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 
@@ -22,17 +21,16 @@
 namespace idempotency::internal {
 namespace {
 
-// Plugins are for the whole process and for every server built after them.
-void EnablePlugins() {
+void ReflectErrorDetailsOnce() {
   static const bool once = [] {
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     ReflectErrorDetails();
     return true;
   }();
   static_cast<void>(once);
 }
 
-// gRPC keeps its calls until their messages have arrived; nothing counts them.
+// For every server of the process that is built after it. gRPC keeps its calls until their messages
+// have arrived; nothing counts them.
 void EnableChannelz() {
   static const bool once = [] {
     grpc::channelz::experimental::InitChannelzService();
@@ -92,7 +90,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
     OnDeaf on_deaf, const GrpcListener* beside) {
   absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Bind(address);
   if (!sockets.ok()) return sockets.status();
-  EnablePlugins();
+  ReflectErrorDetailsOnce();
   if (options.channelz) EnableChannelz();
   grpc::ServerBuilder builder;
   SetKeepalive(builder);
@@ -103,6 +101,8 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   listener->health_.Register(builder, listener->health_methods_);
   add_services(builder, listener->methods_);
+  listener->unserved_.Register(builder, listener->methods_);
+  listener->reflection_.Register(builder, listener->Services(options.channelz), listener->methods_);
   listener->queues_ = beside == nullptr ? std::make_unique<CallQueues>(builder)
                                         : std::make_unique<CallQueues>(builder, *beside->queues_);
   listener->server_ = builder.BuildAndStart();
@@ -136,6 +136,14 @@ GrpcListener::GrpcListener(NetworkAddress address, const CallTable::Limits& call
     : address_(std::move(address)),
       calls_(calls, &observer),
       health_calls_(CallTable::Within(limits::kMaxHealthCalls), &observer) {}
+
+std::vector<std::string> GrpcListener::Services(bool channelz) const {
+  std::vector<std::string> services = methods_.services();
+  const std::vector<std::string>& health = health_methods_.services();
+  services.insert(services.end(), health.begin(), health.end());
+  if (channelz) services.emplace_back("grpc.channelz.v1.Channelz");
+  return services;
+}
 
 GrpcListener::~GrpcListener() { Drain(absl::ZeroDuration()); }
 

@@ -7,6 +7,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -17,9 +19,11 @@
 #include "server/process/listener_options.h"
 #include "server/process/network_address.h"
 #include "server/process/port_probe.h"
+#include "server/process/reflection_service.h"
 #include "server/rpc/call_queues.h"
 #include "server/rpc/call_table.h"
 #include "server/rpc/queued_methods.h"
+#include "server/rpc/unserved_methods.h"
 
 namespace idempotency::internal {
 
@@ -63,8 +67,13 @@ class GrpcListener {
 
   GrpcListener(NetworkAddress address, const CallTable::Limits& calls, Observer& observer);
 
+  // By their full names, but for that of reflection.
+  std::vector<std::string> Services(bool channelz) const;
+
   const NetworkAddress address_;
   HealthService health_;
+  UnservedMethods unserved_;
+  ReflectionService reflection_;
   QueuedMethods methods_;
   CallTable calls_;
   // Counted apart, so that a full table of calls does not make the process unhealthy.

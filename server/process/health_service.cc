@@ -75,7 +75,7 @@ class HealthService::WatchCall final : public grpc::ServerWriteReactor<grpc::Byt
 };
 
 void HealthService::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
-  builder.RegisterService(&rpc_);
+  rpc_.Register(builder, methods);
   methods.Add(QueuedMethods::Unary{
       rpc_.Add("Check"),
       [this](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request,

@@ -77,12 +77,14 @@ void LoggingMetrics::CallRefused(CallRefusal refusal) {
       {{"reason", AbslView(RefusalName(refusal))}, {"left_out", *left_out}});
 }
 
-void LoggingMetrics::StoreFailed(OperationKind kind, const absl::Status& status) {
-  Metrics::StoreFailed(kind, status);
+void LoggingMetrics::StoreFailed(OperationKind kind, const RecordId& record,
+                                 const absl::Status& status) {
+  Metrics::StoreFailed(kind, record, status);
   const std::optional<std::int64_t> left_out = store_failures_.Admit();
   if (!left_out.has_value()) return;
   Log(LogLevel::kWarn, "store failed",
       {{"method", AbslView(OperationName(kind))},
+       {"record", record.ToString()},
        {"error", status.message()},
        {"left_out", *left_out}});
 }

@@ -18,7 +18,7 @@ class LoggingMetrics final : public Metrics {
   void AdminActed(const AdminAct& act) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
   void CallRefused(CallRefusal refusal) override;
-  void StoreFailed(OperationKind kind, const absl::Status& status) override;
+  void StoreFailed(OperationKind kind, const RecordId& record, const absl::Status& status) override;
 
  private:
   LogThrottle mismatches_;

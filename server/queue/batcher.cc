@@ -99,17 +99,19 @@ bool IsFailure(const absl::Status& status) {
 }
 
 // Reports an answer to the metrics.
-void Observe(Observer& observer, OperationKind kind, const absl::Status& status) {
+void Observe(Observer& observer, OperationKind kind, const RecordId& id,
+             const absl::Status& status) {
   if (status.ok()) return;
   if (ReasonOf(status) == Reason::kReservationLost) {
     observer.ReservationLost(kind);
   } else if (IsFailure(status)) {
-    observer.StoreFailed(kind, status);
+    observer.StoreFailed(kind, id, status);
   }
 }
 
-void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Verdict>& answer) {
-  if (!answer.ok()) return Observe(observer, kind, answer.status());
+void Observe(Observer& observer, OperationKind kind, const RecordId& id,
+             const absl::StatusOr<Verdict>& answer) {
+  if (!answer.ok()) return Observe(observer, kind, id, answer.status());
   const Reserved* const reserved = std::get_if<Reserved>(&*answer);
   if (reserved == nullptr) return;
   if (reserved->took_over) observer.TookOver();
@@ -118,14 +120,16 @@ void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Verdic
   if (reserved->relaxed) observer.GrantRelaxed();
 }
 
-void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Completion>& answer) {
-  if (!answer.ok()) return Observe(observer, kind, answer.status());
+void Observe(Observer& observer, OperationKind kind, const RecordId& id,
+             const absl::StatusOr<Completion>& answer) {
+  if (!answer.ok()) return Observe(observer, kind, id, answer.status());
   if (answer->lease_overrun && !answer->repeated) observer.LeaseOverrun();
 }
 
 template <typename T>
-void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<T>& answer) {
-  Observe(observer, kind, answer.status());
+void Observe(Observer& observer, OperationKind kind, const RecordId& id,
+             const absl::StatusOr<T>& answer) {
+  Observe(observer, kind, id, answer.status());
 }
 
 const absl::Status& StatusOf(const absl::Status& answer) { return answer; }
@@ -778,7 +782,7 @@ void Batcher::Respond(AtStore<QueuedType> operations, std::vector<Answer> answer
       std::move(followers.begin(), followers.end(), std::back_inserter(left));
       continue;
     }
-    Observe(observer_, kind, answers[i]);
+    Observe(observer_, kind, queued.id, answers[i]);
     if constexpr (std::is_same_v<QueuedType, QueuedReserve>) {
       if (!queued.followers.empty()) RespondToFollowers(std::move(queued.followers), answers[i]);
     }
@@ -800,7 +804,7 @@ void Batcher::RespondToFollowers(std::vector<QueuedPtr> followers,
     auto& queued = static_cast<QueuedReserve&>(*follower);
     const std::size_t reply_bytes = ReplyIn(answer);
     budget_.Add(reply_bytes);
-    Observe(observer_, queued.kind(), answer);
+    Observe(observer_, queued.kind(), queued.id, answer);
     const std::size_t bytes = queued.bytes + reply_bytes;
     queued.Respond(answer);
     follower.reset();

@@ -156,7 +156,7 @@ class QueuedCalls::CallOnQueue : public Side {
   QueuedCalls& calls_;
   const Method& method_;
   CallTable::Place place_;
-  grpc::ServerContext context_;
+  grpc::GenericServerContext context_;
   QueuedMethods::Stream stream_{&context_};
   grpc::ByteBuffer request_;
   Reactor* reactor_ = nullptr;

@@ -19,6 +19,7 @@
 #include "server/rpc/call_queues.h"
 #include "server/rpc/call_table.h"
 #include "server/rpc/raw_service.h"
+#include "server/rpc/unserved_methods.h"
 
 namespace idempotency::internal {
 namespace {
@@ -51,7 +52,8 @@ class QueuedCallsTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&rpc_);
+    rpc_.Register(builder, methods_);
+    unserved_.Register(builder, methods_);
     methods_.Add(QueuedMethods::Unary{
         rpc_.Add("Echo"), [](grpc::ServerContextBase* /*context*/, grpc::ByteBuffer* request,
                              grpc::ByteBuffer* response) {
@@ -82,6 +84,7 @@ class QueuedCallsTest : public ::testing::Test {
 
   // gRPC keeps references to what is registered.
   RawService rpc_{"test.Service"};
+  UnservedMethods unserved_;
   QueuedMethods methods_;
   std::unique_ptr<CallTable> table_;
   std::unique_ptr<CallQueues> queues_;
@@ -215,11 +218,22 @@ TEST_F(QueuedCallsTest, ACallThatEndsWithoutAMessageIsRefusedWithAReason) {
   }
 }
 
-TEST_F(QueuedCallsTest, AnotherMethodOfTheServiceIsUnimplemented) {
+TEST_F(QueuedCallsTest, AMethodThatNoServiceHasIsUnimplemented) {
   Serve({4, 4, 4});
-  RawCall call(channel_, "Other");
-  EXPECT_EQ(call.End().error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(table_->size(), 0);
+  for (const char* const method : {"Other", "Echo/More", ""}) {
+    RawCall call(channel_, method);
+    EXPECT_EQ(call.End().error_code(), grpc::StatusCode::UNIMPLEMENTED) << method;
+  }
+  EXPECT_TRUE(AwaitCalls(0));
+}
+
+// Or calls whose callers do not read the answer take memory without a bound.
+TEST_F(QueuedCallsTest, ACallOfAMethodThatNoServiceHasIsCounted) {
+  Serve({1, 4, 1});
+  RawCall only(channel_, "Echo");
+  ASSERT_TRUE(AwaitCalls(1));
+  RawCall refused(channel_, "Other");
+  EXPECT_EQ(refused.End().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
 TEST_F(QueuedCallsTest, AServerEndsWithCallsWithoutAMessage) {

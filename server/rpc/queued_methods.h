@@ -2,12 +2,14 @@
 #define IDEMPOTENCY_SERVER_RPC_QUEUED_METHODS_H_
 
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,8 +28,8 @@ class QueuedMethods {
   // Requests one call of the method, whose arrival is the event `tag` on the queue: with its
   // headers, before its first message (server/rpc/raw_service.h). All of them are of that call
   // alone.
-  using Request =
-      std::function<void(grpc::ServerContext*, Stream*, grpc::ServerCompletionQueue*, void* tag)>;
+  using Request = std::function<void(grpc::GenericServerContext*, Stream*,
+                                     grpc::ServerCompletionQueue*, void* tag)>;
 
   // `begin` returns the reactor of a call: of one that is not a bidirectional stream, when its
   // request has arrived.
@@ -51,15 +53,20 @@ class QueuedMethods {
         begin;
   };
 
+  // By its full name.
+  void AddService(std::string name) { services_.push_back(std::move(name)); }
+
   void Add(Unary method) { unary_.push_back(std::move(method)); }
   void Add(ServerStream method) { server_streams_.push_back(std::move(method)); }
   void Add(BidiStream method) { bidi_streams_.push_back(std::move(method)); }
 
+  const std::vector<std::string>& services() const { return services_; }
   const std::vector<Unary>& unary() const { return unary_; }
   const std::vector<ServerStream>& server_streams() const { return server_streams_; }
   const std::vector<BidiStream>& bidi_streams() const { return bidi_streams_; }
 
  private:
+  std::vector<std::string> services_;
   std::vector<Unary> unary_;
   std::vector<ServerStream> server_streams_;
   std::vector<BidiStream> bidi_streams_;

@@ -7,7 +7,7 @@
 namespace idempotency::internal {
 
 void QueuedIdempotencyService::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
-  builder.RegisterService(&rpc_);
+  rpc_.Register(builder, methods);
   const auto add = [&](absl::string_view method, OperationKind kind) {
     const auto begin = [this, kind](grpc::ServerContextBase* context, grpc::ByteBuffer* request,
                                     grpc::ByteBuffer* response) {
@@ -26,7 +26,7 @@ void QueuedIdempotencyService::Register(grpc::ServerBuilder& builder, QueuedMeth
 }
 
 void QueuedAdminService::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
-  builder.RegisterService(&rpc_);
+  rpc_.Register(builder, methods);
   using Service = IdempotencyAdminService;
   const auto add = [&](absl::string_view method, auto begin) {
     const auto call = [this, begin](grpc::ServerContextBase* context, grpc::ByteBuffer* request,

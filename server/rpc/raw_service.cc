@@ -9,6 +9,11 @@
 
 namespace idempotency::internal {
 
+void RawService::Register(grpc::ServerBuilder& builder, QueuedMethods& methods) {
+  builder.RegisterService(this);
+  methods.AddService(name_);
+}
+
 QueuedMethods::Request RawService::Add(absl::string_view method) {
   const auto index = static_cast<int>(paths_.size());
   paths_.push_back(absl::StrCat("/", name_, "/", method));
@@ -17,12 +22,12 @@ QueuedMethods::Request RawService::Add(absl::string_view method) {
                 paths_.back().c_str(), grpc::internal::RpcMethod::BIDI_STREAMING, nullptr)
                 .release());
   MarkMethodRaw(index);
-  return [this, index](grpc::ServerContext* context, QueuedMethods::Stream* stream,
+  return [this, index](grpc::GenericServerContext* context, QueuedMethods::Stream* stream,
                        grpc::ServerCompletionQueue* queue,
                        void* tag) { RequestCall(index, context, stream, queue, tag); };
 }
 
-void RawService::RequestCall(int method, grpc::ServerContext* context,
+void RawService::RequestCall(int method, grpc::GenericServerContext* context,
                              QueuedMethods::Stream* stream, grpc::ServerCompletionQueue* queue,
                              void* tag) {
   RequestAsyncBidiStreaming(method, context, stream, queue, queue, tag);

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_RPC_RAW_SERVICE_H_
 
 #include <grpcpp/impl/service_type.h>
+#include <grpcpp/server_builder.h>
 
 #include <deque>
 #include <string>
@@ -25,12 +26,16 @@ class RawService final : public grpc::Service {
   explicit RawService(std::string name) : name_(std::move(name)) {}
   ~RawService() override = default;
 
-  // Adds a method, by its name, such as "Reserve", before the server is started. gRPC answers those
-  // that were not added with UNIMPLEMENTED.
+  const std::string& name() const { return name_; }
+
+  // With a server that is being built, and among the services of `methods`.
+  void Register(grpc::ServerBuilder& builder, QueuedMethods& methods);
+
+  // Adds a method, by its name, such as "Reserve", before the server is started.
   QueuedMethods::Request Add(absl::string_view method);
 
  private:
-  void RequestCall(int method, grpc::ServerContext* context, QueuedMethods::Stream* stream,
+  void RequestCall(int method, grpc::GenericServerContext* context, QueuedMethods::Stream* stream,
                    grpc::ServerCompletionQueue* queue, void* tag);
 
   const std::string name_;

@@ -181,6 +181,10 @@ absl::Status CheckPurge(const PurgeOp& op, absl::Time now,
   const Record& record = stored->record;
   if (op.key && record.key != *op.key) return Collision();
   if (IsForgotten(record, now)) return NotFound();
+  if ((op.expected_state && record.state != *op.expected_state) ||
+      (op.expected_attempt && record.attempt != *op.expected_attempt)) {
+    return Refused(Reason::kRecordChanged, record, "not as expected; read it again and decide");
+  }
   if (op.force || !NeedsForce(record, now)) return absl::OkStatus();
   return Refused(Reason::kForceRequired, record,
                  "its operation may run twice once it is forgotten; settle it with Resolve, or "

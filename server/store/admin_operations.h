@@ -99,6 +99,9 @@ struct PurgeOp {
   absl::Duration tombstone = absl::ZeroDuration();
   // Also records whose operation may then run twice (NeedsForce).
   bool force = false;
+  // Of one record: what the administrator saw.
+  std::optional<RecordState> expected_state;
+  std::optional<std::uint32_t> expected_attempt;
   // Counts and changes nothing.
   bool validate_only = false;
   std::optional<RecordPlace> after;
@@ -117,8 +120,10 @@ struct PurgeStep {
   std::int64_t busy = 0;
   // Where to continue; nullopt at the end, and for one record.
   std::optional<RecordPlace> next;
-  // As in the audit log; of the record, if the target is one.
+  // Of the record, if the target is one: as in the audit log, and as it was found.
   std::array<std::uint8_t, 32> key_hmac{};
+  RecordState before = RecordState::kUnknown;
+  std::uint32_t attempt = 0;
 };
 
 // Their numbers are those of idempotency.v1.AuditAction, and stored.

@@ -164,11 +164,18 @@ absl::StatusOr<PurgeStep> MemoryStore::PurgeOne(const PurgeOp& op, absl::Time no
   if (row->record.key != *op.key) {
     return MakeError(Reason::kRecordIdCollision, "another key has this record id");
   }
+  const Record& record = row->record;
+  if (record.state != op.expected_state.value_or(record.state) ||
+      record.attempt != op.expected_attempt.value_or(record.attempt)) {
+    return MakeError(Reason::kRecordChanged, "not as expected");
+  }
   if (MayRunTwice(row->record, now) && !op.force) {
     return MakeError(Reason::kForceRequired, "the operation may run twice");
   }
   PurgeStep step;
   step.key_hmac = AuditHmac(audit_key_, *op.key);
+  step.before = record.state;
+  step.attempt = record.attempt;
   step.purged.push_back(id);
   if (!op.validate_only) Forget(op, id, now);
   return step;

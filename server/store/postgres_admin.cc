@@ -164,6 +164,7 @@ absl::StatusOr<PurgeStep> PostgresAdmin::PurgeOne(const PurgeOp& op) {
     const absl::Status may = *read ? CheckPurge(op, (*read)->read_at, (*read)->stored)
                                    : CheckPurge(op, absl::Time(), std::nullopt);
     if (!may.ok()) return may;
+    const Record& record = (*read)->stored.record;
     PurgeStep step;
     if (op.validate_only) {
       step.purged.push_back(id);
@@ -172,13 +173,16 @@ absl::StatusOr<PurgeStep> PostgresAdmin::PurgeOne(const PurgeOp& op) {
       parameters.AddInterval(op.tombstone);
       parameters.Add(id);
       parameters.Add((*read)->stored.token);
-      parameters.Add(static_cast<std::int32_t>((*read)->stored.record.attempt));
+      parameters.Add(static_cast<std::int32_t>(record.attempt));
+      parameters.Add(static_cast<std::int32_t>(ToProto(record.state)));
       const auto done = connection_.Execute(statements_.purge_one, parameters);
       if (!done.ok()) return ToCallerStatus(done.status());
       step = StepFrom(*done, /*limit=*/2);
       if (step.busy > 0) return ToCallerStatus(absl::DeadlineExceededError("locked"));
     }
     step.key_hmac = AuditHmac(*audit_key, *op.key);
+    step.before = record.state;
+    step.attempt = record.attempt;
     if (!step.purged.empty()) return step;
   }
   return KeepsChanging();

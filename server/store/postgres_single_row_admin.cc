@@ -262,6 +262,8 @@ absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeOne(const PurgeOp& op) {
     if (absl::Status may = CheckPurge(op, time->judged, *stored); !may.ok()) return may;
     PurgeStep step;
     step.key_hmac = AuditHmac(*audit_key, *op.key);
+    step.before = (*stored)->record.state;
+    step.attempt = (*stored)->record.attempt;
     if (!op.validate_only) {
       const auto forgotten = Forget(op, *audit_key, **stored, time->now);
       if (!forgotten.ok()) return ToCallerStatus(forgotten.status());

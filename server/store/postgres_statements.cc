@@ -649,9 +649,10 @@ FROM visited v
 constexpr std::string_view kVisitOf =
     "SELECT t.id, t.scope, {wanted} AS wanted, {at_risk} AS at_risk FROM records t {walk}";
 
-// Behind the parameters of kPurge: $7 id, $8 token, $9 attempt, as read.
+// Behind the parameters of kPurge: $7 id, $8 token, $9 attempt, $10 state, as read.
 constexpr std::string_view kVisitOne =
-    "WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer";
+    "WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer "
+    "AND t.state = $10::integer";
 
 // $1 to $4 as kWalkNamespace. Returns one row: how many rows were read, scope and id of the last
 // one, the number of live ones, the bytes of their replies. The length of a reply is known without

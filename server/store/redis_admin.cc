@@ -383,6 +383,8 @@ absl::StatusOr<PurgeStep> RedisStore::PurgeOne(const PurgeOp& op) {
     if (!audit_key.ok()) return audit_key.status();
     PurgeStep step;
     step.key_hmac = AuditHmac(*audit_key, *op.key);
+    step.before = read->stored->record.state;
+    step.attempt = read->stored->record.attempt;
     step.purged.push_back(id);
     if (op.validate_only) return step;
     const absl::StatusOr<std::vector<bool>> done = Forget(op, {&*read->stored}, read->now);

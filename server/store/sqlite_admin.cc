@@ -157,6 +157,8 @@ absl::StatusOr<PurgeStep> SqliteStore::PurgeOne(const PurgeOp& op, absl::Time no
   if (!hmac.ok()) return hmac.status();
   PurgeStep step;
   step.key_hmac = *hmac;
+  step.before = (*stored)->record.state;
+  step.attempt = (*stored)->record.attempt;
   step.purged.push_back(id);
   if (op.validate_only) return step;
   if (const absl::Status done = Forget(op, **stored, now); !done.ok()) return done;

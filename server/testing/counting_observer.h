@@ -86,7 +86,9 @@ class CountingObserver final : public Observer {
   void QueueDepthChanged(std::size_t operations) override { Set(&Counts::queued, operations); }
   void OperationShed(OperationKind) override { Add(&Counts::shed); }
   void OperationOverdue(OperationKind) override { Add(&Counts::overdue); }
-  void StoreFailed(OperationKind, const absl::Status&) override { Add(&Counts::store_failures); }
+  void StoreFailed(OperationKind, const RecordId&, const absl::Status&) override {
+    Add(&Counts::store_failures);
+  }
   void ReservationLost(OperationKind) override { Add(&Counts::reservations_lost); }
   void LeaseOverrun() override { Add(&Counts::lease_overruns); }
   void TookOver() override { Add(&Counts::take_overs); }

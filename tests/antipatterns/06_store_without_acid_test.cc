@@ -21,7 +21,7 @@ TEST_P(StoreWithoutAcid, WhatWasAcknowledgedSurvivesKillMinusNine) {
       },
       [](GuardedServer::Options& options) {
         // Short, so that a lost completion shows as a second run.
-        options.guard.methods[kAct].MutablePolicy().lease = absl::Seconds(2);
+        options.guard.methods[kAct].ReplacementPolicy().lease = absl::Seconds(2);
       });
   const ProbeClient client(server.address());
   for (int i = 0; i < 10; ++i) {

@@ -82,7 +82,7 @@ class EffectAndRecordApart : public AntiPattern {
   }
   // For a server whose attempts are taken over while they still run.
   static void ShortLease(GuardedServer::Options& options) {
-    MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
+    MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
     policy.lease = absl::Milliseconds(700);
     policy.max_lease = policy.lease;
   }

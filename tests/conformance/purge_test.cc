@@ -103,6 +103,35 @@ TEST_P(PurgeTest, EverySituation) {
   }
 }
 
+// An attempt that an administrator saw as released may complete before the purge is written.
+TEST_P(PurgeTest, OneRecordOnlyAsTheAdministratorSawIt) {
+  const ReserveOp record = OpFor("order-1");
+  ASSERT_THAT(Release(record, MustReserve(record).token), Succeeds());
+  PurgeOp op;
+  op.name_space = record.key.name_space;
+  op.key = record.key;
+  op.note = {"alice", "ticket 42"};
+  op.validate_only = true;
+  const absl::StatusOr<PurgeStep> seen = store().Purge(op);
+  ASSERT_THAT(seen, Succeeds());
+  EXPECT_EQ(seen->before, RecordState::kReleased);
+  EXPECT_EQ(seen->attempt, 1u);
+
+  op.validate_only = false;
+  op.expected_state = seen->before;
+  op.expected_attempt = seen->attempt;
+  const Uuid token = MustReserve(record).token;
+  EXPECT_THAT(store().Purge(op), FailsWith(Reason::kRecordChanged));
+  ASSERT_THAT(Complete(record, token), Succeeds());
+  EXPECT_THAT(store().Purge(op), FailsWith(Reason::kRecordChanged));
+  op.expected_attempt = 2;
+  EXPECT_THAT(store().Purge(op), FailsWith(Reason::kRecordChanged)) << "its state is another";
+  EXPECT_THAT(Get(record), Succeeds());
+  op.expected_state = RecordState::kCompleted;
+  ASSERT_THAT(store().Purge(op), Succeeds());
+  EXPECT_THAT(Get(record), FailsWith(Reason::kRecordNotFound));
+}
+
 TEST_P(PurgeTest, AScopeAndNothingElse) {
   std::vector<ReserveOp> gone;
   for (int i = 0; i < 7; ++i) {

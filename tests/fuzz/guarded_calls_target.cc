@@ -119,7 +119,7 @@ class World {
     options.channel = service_.channel();
     options.guard.scope = MetadataScope(kScope);
     // A refusal that was treated as a missing answer would show.
-    options.guard.methods[kAct].MutablePolicy().fail_open = true;
+    options.guard.methods[kAct].ReplacementPolicy().fail_open = true;
     options.guard.verdict_timeout = absl::FromChrono(kInTime);
     options.handler = [this](grpc::ServerContextBase& context, const testing::ActRequest& request,
                              testing::ActReply& reply) {

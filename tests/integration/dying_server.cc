@@ -21,8 +21,8 @@ int Main(const std::string& idempotencyd, const std::string& api) {
   GuardedServer::Options options;
   options.idempotencyd = idempotencyd;
   options.api = api == "sync" ? Api::kSync : Api::kCallback;
-  options.guard.methods[kAct].MutablePolicy().lease = absl::Milliseconds(300);
-  options.guard.methods[kAct].MutablePolicy().on_lease_expiry =
+  options.guard.methods[kAct].ReplacementPolicy().lease = absl::Milliseconds(300);
+  options.guard.methods[kAct].ReplacementPolicy().on_lease_expiry =
       MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   options.handler = [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply&) {
     const absl::Status stored =

@@ -240,7 +240,8 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
        {{StatusCode::FAILED_PRECONDITION},
         [](ErrorStack& test) {
           test.Serve(Done, [](GuardedServer::Options& options) {
-            options.guard.methods[kAct].MutablePolicy().reply = MethodPolicy::Reply::kStatusOnly;
+            options.guard.methods[kAct].ReplacementPolicy().reply =
+                MethodPolicy::Reply::kStatusOnly;
           });
           EXPECT_TRUE(test.Act().status.ok());
           return test.Act();

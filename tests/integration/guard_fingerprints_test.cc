@@ -179,7 +179,7 @@ TEST_P(GuardedRequests, TheNormalisedRequestIsComparedAndTheHandlerSeesItAsItCam
 
 TEST_P(GuardedRequests, TheKeyMayComeInEitherPlaceOnEachTry) {
   const ProbeClient client(Serve(Counting(), [](GuardedServer::Options& options) {
-                             options.guard.methods[kAct].MutablePolicy().key_field = "account";
+                             options.guard.methods[kAct].ReplacementPolicy().key_field = "account";
                              options.guard.methods[kAct].key_validator = UuidKeys();
                            }).address());
   const std::string key = "2f5ce8ab-7d3f-4b5a-9d0c-2b1a5d3e4f60";
@@ -200,10 +200,10 @@ TEST_P(GuardedRequests, TheKeyMayComeInEitherPlaceOnEachTry) {
 }
 
 TEST_P(GuardedRequests, NamedMetadataBelongsToTheRequest) {
-  const ProbeClient client(Serve(Counting(), [](GuardedServer::Options& options) {
-                             options.guard.methods[kAct].MutablePolicy().fingerprint_metadata = {
-                                 "x-version"};
-                           }).address());
+  const ProbeClient client(
+      Serve(Counting(), [](GuardedServer::Options& options) {
+        options.guard.methods[kAct].ReplacementPolicy().fingerprint_metadata = {"x-version"};
+      }).address());
   const auto send = [&](const std::multimap<std::string, std::string>& metadata) {
     Call call = With("versioned");
     call.metadata = metadata;

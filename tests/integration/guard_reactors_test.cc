@@ -57,7 +57,7 @@ class GuardAndReactors : public GuardFixture {
     if (prepare) prepare(*service_);
     return Serve(nullptr, [&](GuardedServer::Options& options) {
       options.guard.recording_timeout = absl::Milliseconds(300);
-      options.guard.methods["/idempotency.testing.Probe/Act"].MutablePolicy().lease = lease;
+      options.guard.methods["/idempotency.testing.Probe/Act"].ReplacementPolicy().lease = lease;
       options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
         return guard.Protect<Probe>(builder, service_.get());
       };
@@ -344,7 +344,8 @@ TEST_P(GuardAndReactors, ACallThatLostItsLeaseWhileItWaitedForAThreadDoesNotRun)
       });
   GuardedServer& server = Serve(nullptr, [&](GuardedServer::Options& options) {
     options.guard.threads.handlers = 1;
-    MethodPolicy& policy = options.guard.methods["/idempotency.testing.Probe/Act"].MutablePolicy();
+    MethodPolicy& policy =
+        options.guard.methods["/idempotency.testing.Probe/Act"].ReplacementPolicy();
     // No heartbeat extends it further.
     policy.lease = policy.max_lease = absl::Seconds(2);
     options.guard.hooks.on_lost = [&](const LostEvent&) {

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kSoon{20};
 class GuardRecovery : public GuardFixture {
  protected:
   static void ShortLease(GuardedServer::Options& options) {
-    MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
+    MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
     policy.lease = absl::Seconds(1);
     policy.max_lease = absl::Seconds(1);
   }
@@ -105,7 +105,7 @@ TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySetsIt) {
       },
       [](GuardedServer::Options& options) {
         ShortLease(options);
-        options.guard.methods[kAct].MutablePolicy().cancel_when_lost = true;
+        options.guard.methods[kAct].ReplacementPolicy().cancel_when_lost = true;
       });
   const ProbeClient client(server.address());
   const Outcome outcome = client.Send(With("k", "alice"));
@@ -142,7 +142,7 @@ TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
         return grpc::Status::OK;
       },
       [&](GuardedServer::Options& options) {
-        MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
+        MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
         policy.lease = absl::Milliseconds(1000);
         policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
         using Decision = TypedRecoveryDecision<ActReply>;
@@ -183,7 +183,7 @@ TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
         return grpc::Status(grpc::StatusCode::INTERNAL, "who knows");
       },
       [&](GuardedServer::Options& options) {
-        options.guard.methods[kAct].MutablePolicy().on_lease_expiry =
+        options.guard.methods[kAct].ReplacementPolicy().on_lease_expiry =
             MethodPolicy::OnLeaseExpiry::kRequireRecovery;
         options.guard.background_recovery = true;
         options.guard.methods[kAct].recovery = [](const RecoveryCase& recovery) {
@@ -209,7 +209,7 @@ TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
 
 TEST_P(GuardRecovery, FailOpenRunsUnguardedWhileTheStoreIsAway) {
   GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
-    options.guard.methods[kAct].MutablePolicy().fail_open = true;
+    options.guard.methods[kAct].ReplacementPolicy().fail_open = true;
     options.guard.verdict_timeout = absl::Milliseconds(300);
   });
   const ProbeClient client(server.address());

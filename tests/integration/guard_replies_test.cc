@@ -193,7 +193,7 @@ TEST_P(GuardReplies, ReferenceWithoutALoaderIsRefusedAtStartUp) {
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
   options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
-  options.methods[kAct].MutablePolicy().reply = MethodPolicy::Reply::kReference;
+  options.methods[kAct].ReplacementPolicy().reply = MethodPolicy::Reply::kReference;
   const auto guard = ServerGuard::Create(
       grpc::CreateChannel(daemon_->address(), grpc::InsecureChannelCredentials()), options);
   ASSERT_TRUE(guard.ok()) << guard.status();

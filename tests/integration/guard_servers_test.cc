@@ -165,7 +165,7 @@ TEST_P(GuardAndServers, PoliciesHoldForEveryHost) {
   CountedProbe one(GetParam());
   CountedProbe two(GetParam());
   const auto server = MakeServer(nullptr, [&](GuardedServer::Options& options) {
-    options.guard.methods[kAct].MutablePolicy().key = MethodPolicy::Key::kOptional;
+    options.guard.methods[kAct].ReplacementPolicy().key = MethodPolicy::Key::kOptional;
     options.protect = [&](ServerGuard& guard, grpc::ServerBuilder& builder) {
       absl::Status status = guard.Protect<Probe>(builder, "one.example", one.service->service());
       status.Update(guard.Protect<Probe>(builder, "two.example", two.service->service()));

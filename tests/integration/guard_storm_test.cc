@@ -292,7 +292,7 @@ class GuardStorm : public GuardFixture {
   GuardedServer& ServeStorm() {
     return Serve(nullptr, [this](GuardedServer::Options& options) {
       MethodPolicy& policy =
-          options.guard.methods["/idempotency.testing.Probe/Act"].MutablePolicy();
+          options.guard.methods["/idempotency.testing.Probe/Act"].ReplacementPolicy();
       policy.lease = absl::Seconds(1);
       policy.in_flight = MethodPolicy::InFlight::kWait;
       policy.max_wait = absl::Milliseconds(50);

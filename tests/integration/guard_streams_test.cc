@@ -212,7 +212,7 @@ TEST_P(GuardStreams, ManyMessagesOfEverySize) {
         return grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
-        options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes = 4 << 20;
+        options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 4 << 20;
       });
   const StreamCall::End first = Watch("a");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -237,7 +237,7 @@ TEST_P(GuardStreams, AttemptThatIsNotRecordedRunsAgain) {
                             : grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
-        options.guard.methods[kWatch].MutablePolicy().released = {
+        options.guard.methods[kWatch].ReplacementPolicy().released = {
             grpc::StatusCode::RESOURCE_EXHAUSTED};
       });
   const StreamCall::End first = Watch("a");
@@ -265,7 +265,7 @@ TEST_P(GuardStreams, HandlerThatThrowsIsNotRecorded) {
 
 TEST_P(GuardStreams, OverTheLimitHeldBackIsRefusedAndPassedOnIsNotKept) {
   Serve(Sending(3), [](GuardedServer::Options& options) {
-    options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes =
+    options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes =
         2 * Message(0).ByteSizeLong();
   });
   const StreamCall::End first = Watch("a");
@@ -284,7 +284,7 @@ TEST_P(GuardStreams, OverTheLimitHeldBackIsRefusedAndPassedOnIsNotKept) {
 
 TEST_P(GuardStreams, OverTheLimitAnErrorKeepsItsCodeAndMessage) {
   Serve(Sending(3, {grpc::StatusCode::NOT_FOUND, "no more"}), [](GuardedServer::Options& options) {
-    options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes = 1;
+    options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 1;
   });
   const StreamCall::End first = Watch("a");
   EXPECT_EQ(first.status.error_message(), "no more");
@@ -300,7 +300,7 @@ TEST_P(GuardStreams, OverTheLimitAnErrorKeepsItsCodeAndMessage) {
 
 TEST_P(GuardStreams, StatusOnlyKeepsNoMessage) {
   Serve(Sending(2), [](GuardedServer::Options& options) {
-    options.guard.methods[kWatch].MutablePolicy().reply = MethodPolicy::Reply::kStatusOnly;
+    options.guard.methods[kWatch].ReplacementPolicy().reply = MethodPolicy::Reply::kStatusOnly;
   });
   const StreamCall::End first = Watch("a");
   ASSERT_TRUE(first.status.ok());
@@ -436,7 +436,7 @@ TEST_P(GuardStreams, EndlessStreamOfALostClientEnds) {
         return grpc::Status(grpc::StatusCode::CANCELLED, "the client has left");
       },
       [](GuardedServer::Options& options) {
-        options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes =
+        options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes =
             10 * Message(0).ByteSizeLong();
       });
   StreamCall call(channel_, "a");
@@ -603,7 +603,7 @@ TEST(StreamServer, DISABLED_HangsMidway) {
   options.protect = [&probe](ServerGuard& guard, grpc::ServerBuilder& builder) {
     return guard.Protect<Probe>(builder, probe->service());
   };
-  MethodPolicy& policy = options.guard.methods[kWatch].MutablePolicy();
+  MethodPolicy& policy = options.guard.methods[kWatch].ReplacementPolicy();
   policy.lease = absl::Milliseconds(500);
   policy.stream =
       std::string(std::getenv("STREAM_MODE")) == "hold" ? Stream::kHoldBack : Stream::kPassOn;

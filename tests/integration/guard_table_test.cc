@@ -110,9 +110,9 @@ class Table {
     options.api = api;
     options.channel = service_.channel();
     options.handler = std::ref(handler_);
-    MethodPolicy& rejecting = options.guard.methods[kRejecting].MutablePolicy();
+    MethodPolicy& rejecting = options.guard.methods[kRejecting].ReplacementPolicy();
     rejecting = PolicyOf(policy);
-    MethodPolicy& waiting = options.guard.methods[kWaiting].MutablePolicy();
+    MethodPolicy& waiting = options.guard.methods[kWaiting].ReplacementPolicy();
     waiting = rejecting;
     waiting.in_flight = MethodPolicy::InFlight::kWait;
     waiting.max_wait = limits::kMaxWait;

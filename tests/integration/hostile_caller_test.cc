@@ -65,7 +65,7 @@ TEST_P(HostileCaller, LosesItsTraceAndNothingElse) {
 
 TEST_P(HostileCaller, DoesNotRunUnguardedWhereTheMethodFailsOpen) {
   GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
-    options.guard.methods[kAct].MutablePolicy().fail_open = true;
+    options.guard.methods[kAct].ReplacementPolicy().fail_open = true;
   });
   for (const std::string& trace : HostileTraces()) {
     EXPECT_EQ(CallWith("one key", trace), RawHttp2Client::End::kAnswered);
@@ -86,7 +86,7 @@ TEST_P(HostileCaller, DoesNotAffectTheOthers) {
         return grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
-        MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
+        MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
         policy.in_flight = MethodPolicy::InFlight::kWait;
         policy.max_wait = absl::Seconds(60);
       });

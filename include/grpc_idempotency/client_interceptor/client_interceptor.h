@@ -12,7 +12,7 @@
 namespace idempotency {
 
 // Adds an `idempotency-key` (a new UUIDv7) to every call that has none and needs one. The
-// method's own proto decides (keyed_methods.h), by the option (idempotency.v1.policy) or by
+// method's own proto decides (docs/rollout.md), by the option (idempotency.v1.policy) or by
 // protobuf's idempotency_level. Unary methods whose descriptor is not linked into this program
 // get a key too. If a method's policy names a `key_field`, a request with this field set has
 // its own key, and any other gets a key in its metadata; interceptors after this one see such a

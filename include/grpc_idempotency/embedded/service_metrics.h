@@ -14,7 +14,7 @@ class Observer;
 }  // namespace internal
 
 // The metrics of an embedded service, with the names, types and labels that idempotencyd
-// exposes (docs/operations.md). It is in a separate library, idempotency::metrics, which links
+// exposes (docs/metrics.md). It is in a separate library, idempotency::metrics, which links
 // prometheus-cpp.
 //
 //   ServiceMetrics metrics;

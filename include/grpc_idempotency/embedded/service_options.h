@@ -23,14 +23,15 @@ struct ServiceOptions {
   static int DefaultStoreConnections();
 
   // Connections to Postgres for calls, 1 to 64. Calls share them in batches, so few are enough.
-  // One more connection sweeps, and one more watches the store. SQLite always has one writer.
+  // One more connection sweeps, one watches the store, and one serves administrators. SQLite always
+  // has one writer.
   int store_connections = DefaultStoreConnections();
   // The time between two passes that remove expired records: 100 ms to 24 h. Only one process
   // sweeps a Postgres schema at a time, except with single-row statements (docs/scaling.md).
   absl::Duration sweep_interval = absl::Minutes(1);
   // The memory for callers' data, in MiB: 32 to 65,536. It counts operations that are queued or
   // in progress, waiting operations, and replies until they are written. Above it reservations
-  // and replays are refused (server/queue/memory_budget.h). At least four times the largest reply,
+  // and replays are refused (docs/limits.md). At least four times the largest reply,
   // so that several can be sent at once.
   int queue_mib = static_cast<int>(limits::kDefaultQueuedBytes / (1024 * 1024));
   // On Postgres, reservations of callers that request it are answered before they are durable

@@ -15,8 +15,8 @@ namespace idempotency {
 // The settings of one method, and the application's own code for it apart from the handler.
 // A value type. Each member may be empty.
 //
-// Exceptions from the code are caught, and the caller gets INTERNAL (for a loader: see
-// reply_loader.h).
+// Exceptions from the code are caught, and the caller gets INTERNAL (for a loader and a recovery
+// handler: see reply_loader.h and recovery_handler.h).
 struct MethodConfig {
   // Replaces the policy that the method's proto declares, as a whole: for protos that cannot
   // be changed.
@@ -37,8 +37,9 @@ struct MethodConfig {
   // Makes the replies of replays. Required by MethodPolicy::Reply::kReference.
   ReplyLoader loader;
 
-  // `policy`, which becomes one with the defaults if there is none: to set single fields.
-  MethodPolicy& MutablePolicy() { return policy.has_value() ? *policy : policy.emplace(); }
+  // `policy`, which becomes one with the defaults if there is none. Nothing of what the proto
+  // declares remains: to change single fields of that, use `adjust`.
+  MethodPolicy& ReplacementPolicy() { return policy.has_value() ? *policy : policy.emplace(); }
 };
 
 }  // namespace idempotency

@@ -22,7 +22,7 @@ struct ReplayCacheOptions {
 
   // The age at which the guard queries the store again: 1 ms to 10 minutes. After a record was
   // removed or changed by hand, a guard may use the old one for so long. 10 s: covers the
-  // retries of one call (five within 10 s, by the retry policy of interceptors/client/), and is
+  // retries of one call (five within 10 s, by retry_policy.h of the client interceptor), and is
   // short for an operator who has just removed a record from the store's tables.
   absl::Duration max_age = absl::Seconds(10);
 };

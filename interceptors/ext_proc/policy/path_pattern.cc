@@ -75,7 +75,6 @@ absl::StatusOr<PathPattern> PathPattern::Parse(std::string_view text) {
       "must begin with '/', and have segments of visible ASCII or {name}");
   if (text.empty() || text[0] != '/') return invalid;
   PathPattern pattern;
-  pattern.text_ = std::string(text);
   for (const absl::string_view part : absl::StrSplit(AbslView(text).substr(1), '/')) {
     const bool any = part.size() > 2 && part.front() == '{' && part.back() == '}';
     for (const char c : part) {
@@ -87,6 +86,14 @@ absl::StatusOr<PathPattern> PathPattern::Parse(std::string_view text) {
     pattern.segments_.push_back(any ? "" : absl::AsciiStrToLower(part));
   }
   return pattern;
+}
+
+std::string PathPattern::Canonical() const {
+  std::string path;
+  for (const std::string& segment : segments_) {
+    absl::StrAppend(&path, "/", segment.empty() ? "{}" : segment);
+  }
+  return path;
 }
 
 bool PathPattern::Matches(std::string_view path) const {

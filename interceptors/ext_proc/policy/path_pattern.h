@@ -39,12 +39,12 @@ class PathPattern {
 
   // `path` without a query.
   bool Matches(std::string_view path) const;
-  const std::string& text() const { return text_; }
+  // What all spellings of it have in common: lower case, "{}" for each segment in braces.
+  std::string Canonical() const;
 
  private:
   PathPattern() = default;
 
-  std::string text_;
   // Lower case; "" stands for any.
   std::vector<std::string> segments_;
 };

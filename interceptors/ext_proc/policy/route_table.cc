@@ -171,17 +171,17 @@ class RouteTable::Builder {
     absl::StatusOr<PathPattern> pattern = PathPattern::Parse(configured.path);
     if (!pattern.ok()) return Fault(place, pattern.status().message());
     if (configured.methods.empty()) return Fault(place, "methods must name one at least");
-    GuardedRoute route = RouteWithoutDescriptor(place, configured.policy);
-    route.operation = absl::StrCat(
-        absl::StrJoin(std::set<std::string>(configured.methods.begin(), configured.methods.end()),
-                      "|"),
-        " ", configured.path);
-    if (!ValidateRecordKey({"namespace", "scope", route.operation, "key"}).ok()) {
-      Fault(place, "is too long for the operation of a record");
+    const GuardedRoute shared = RouteWithoutDescriptor(place, configured.policy);
+    for (const std::string& method : configured.methods) {
+      GuardedRoute route = shared;
+      // Part of the record's id, so another method in the entry, or another name for a segment,
+      // must not change it: a retry would then run again.
+      route.operation = absl::StrCat(method, " ", pattern->Canonical());
+      if (!ValidateRecordKey({"namespace", "scope", route.operation, "key"}).ok()) {
+        Fault(place, "is too long for the operation of a record");
+      }
+      table_->http_.push_back({method, *pattern, std::move(route)});
     }
-    table_->http_.push_back({{configured.methods.begin(), configured.methods.end()},
-                             *std::move(pattern),
-                             std::move(route)});
   }
 
   void Finish(const std::string& place, std::optional<UnknownOutcome> chosen, GuardedRoute& route,
@@ -227,9 +227,7 @@ absl::StatusOr<const GuardedRoute*> RouteTable::ForHttp(std::string_view method,
                                                         std::string_view path) const {
   const std::string_view without_query = path.substr(0, path.find_first_of("?#"));
   for (const HttpEntry& entry : http_) {
-    if (entry.methods.count(std::string(method)) > 0 && entry.pattern.Matches(without_query)) {
-      return &entry.route;
-    }
+    if (entry.method == method && entry.pattern.Matches(without_query)) return &entry.route;
   }
   return InvalidField(":path",
                       "matches no route of the processor's configuration: add it there, "

@@ -35,7 +35,7 @@ class RouteTable {
 
  private:
   struct HttpEntry {
-    std::set<std::string> methods;
+    std::string method;
     PathPattern pattern;
     GuardedRoute route;
   };

@@ -98,10 +98,26 @@ TEST(RouteTableTest, HttpIsByMethodAndPath) {
   config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
   config.http_routes.push_back({{"POST", "PATCH"}, "/v1/orders/{id}", std::nullopt});
   const auto table = RouteTable::Make(config).value();
-  EXPECT_EQ(table->ForHttp("POST", "/v1/orders/4?x=/y").value()->operation,
-            "PATCH|POST /v1/orders/{id}");
+  EXPECT_EQ(table->ForHttp("POST", "/v1/orders/4?x=/y").value()->operation, "POST /v1/orders/{}");
+  EXPECT_EQ(table->ForHttp("PATCH", "/v1/orders/4").value()->operation, "PATCH /v1/orders/{}");
   EXPECT_FALSE(table->ForHttp("GET", "/v1/orders/4").ok());
   EXPECT_FALSE(table->ForHttp("POST", "/v1/orders").ok());
+}
+
+// Or a retry after the change would run again.
+TEST(RouteTableTest, AnEditedEntryOfHttpKeepsItsRecords) {
+  const auto operation_with = [](const std::vector<std::string>& methods, const std::string& path) {
+    ProcessorConfig config;
+    config.name_space = "shop";
+    config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    config.http_routes.push_back({{methods.begin(), methods.end()}, path, std::nullopt});
+    const auto table = RouteTable::Make(config).value();
+    return table->ForHttp("POST", "/v1/orders/4/refunds").value()->operation;
+  };
+  const std::string before = operation_with({"POST"}, "/v1/orders/{id}/refunds");
+  EXPECT_EQ(operation_with({"PATCH", "POST", "PUT"}, "/v1/orders/{id}/refunds"), before);
+  EXPECT_EQ(operation_with({"POST"}, "/v1/orders/{order}/refunds"), before);
+  EXPECT_EQ(operation_with({"POST"}, "/V1/Orders/{id}/Refunds"), before);
 }
 
 TEST(RouteTableTest, EveryFaultIsReported) {

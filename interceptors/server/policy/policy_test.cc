@@ -389,8 +389,8 @@ GuardOptions SomeCode() {
   options.methods[kTurnedOff].adjust = [](MethodPolicy& policy) {
     policy.key = MethodPolicy::Key::kNone;
   };
-  options.methods[kReplaced].MutablePolicy().lease = absl::Seconds(7);
-  options.methods[kReplaced].MutablePolicy().on_lease_expiry =
+  options.methods[kReplaced].ReplacementPolicy().lease = absl::Seconds(7);
+  options.methods[kReplaced].ReplacementPolicy().on_lease_expiry =
       MethodPolicy::OnLeaseExpiry::kTakeOver;
   options.methods[kRepeating].recovery = [](const RecoveryCase&) {
     return RecoveryDecision::LeaveUnknown();

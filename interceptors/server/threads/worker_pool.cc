@@ -34,9 +34,11 @@ WorkerPool::Outcome WorkerPool::Run(std::function<void()> work) {
 
 void WorkerPool::Summon() {
   if (summoned_ || work_.empty()) return;
-  if (idle_ > 0) {
+  if (!idle_.empty()) {
     summoned_ = true;
-    work_arrived_.NotifyOne();
+    IdleThread& latest = *idle_.back();
+    idle_.pop_back();
+    Wake(latest);
   } else if (!stopped_ && threads_.size() < max_threads_) {
     Begin();
   }
@@ -66,14 +68,21 @@ void WorkerPool::Loop(const std::string& name) {
   }
 }
 
+void WorkerPool::Wake(IdleThread& thread) {
+  thread.woken = true;
+  thread.woken_changed.NotifyOne();
+}
+
+void WorkerPool::WaitForWork(MutexLock& lock) {
+  IdleThread self;
+  idle_.push_back(&self);
+  while (!self.woken) self.woken_changed.Wait(lock);
+  summoned_ = false;
+}
+
 bool WorkerPool::Next(std::function<void()>& work) {
   MutexLock lock(mutex_);
-  while (work_.empty() && !stopped_) {
-    ++idle_;
-    work_arrived_.Wait(lock);
-    --idle_;
-    summoned_ = false;
-  }
+  while (work_.empty() && !stopped_) WaitForWork(lock);
   if (work_.empty()) return false;
   work = std::move(work_.front());
   work_.pop_front();
@@ -88,7 +97,8 @@ void WorkerPool::Stop() {
     MutexLock lock(mutex_);
     stopped_ = true;
     threads.swap(threads_);
-    work_arrived_.NotifyAll();
+    for (IdleThread* thread : idle_) Wake(*thread);
+    idle_.clear();
   }
   for (std::thread& thread : threads) thread.join();
 }

@@ -42,9 +42,18 @@ class WorkerPool {
   void Stop();
 
  private:
+  // Belongs to the thread; both members are guarded by mutex_.
+  struct IdleThread {
+    CondVar woken_changed;
+    bool woken = false;
+  };
+
   void Loop(const std::string& name);
   // False if there are no more tasks.
   bool Next(std::function<void()>& work);
+  // Until this thread is woken.
+  void WaitForWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Wake(IdleThread& thread) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Wakes or starts a thread for the waiting tasks, if one more is allowed.
   void Summon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -54,12 +63,12 @@ class WorkerPool {
   const std::size_t max_waiting_;
 
   Mutex mutex_;
-  CondVar work_arrived_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<std::function<void()>> work_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
-  // Threads that wait for work.
-  std::size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The threads that wait for work. The last one to arrive is woken first: its stack and its
+  // allocator's memory are the likeliest to be in the processor's caches.
+  std::vector<IdleThread*> idle_ ABSL_GUARDED_BY(mutex_);
   // A thread was started or woken and has not arrived yet. It summons the next one itself, so
   // that a burst of short tasks wakes few threads.
   bool summoned_ ABSL_GUARDED_BY(mutex_) = false;

@@ -45,12 +45,14 @@ function tell(level, text) {
 // Calls until the whole target was visited; the sums of the pages.
 async function purge(request, verb) {
   const sums = { purged: 0, refused: 0, busy: 0 };
+  let found = {};
   let token = "";
   do {
     if (closed) throw new Fault("CANCELLED", "", `${verb} ${number(sums.purged)} so far, then the dialog was closed`);
     try {
       const page = await call("Purge", { ...request, page_token: token });
       for (const name of Object.keys(sums)) sums[name] += Number(page[name]);
+      if (asked.one) found = { expected_state: page.previous_state, expected_attempt: page.attempt };
       token = page.next_page_token;
     } catch (fault) {
       if (sums.purged > 0) fault.message += `; ${verb} ${number(sums.purged)} so far: do it again for the others`;
@@ -58,7 +60,7 @@ async function purge(request, verb) {
     }
     if (token) tell("", `${verb} ${number(sums.purged)} so far…`);
   } while (token);
-  return sums;
+  return { ...sums, found };
 }
 
 const records = (count) => (count === 1 ? "1 record" : `${number(count)} records`);
@@ -86,7 +88,8 @@ async function count() {
   if (fields.tombstone.value) request.tombstone = fields.tombstone.value;
   const sums = await purge({ ...request, validate_only: true }, "counted");
   const some = sums.purged > 0;
-  checked = some ? request : null;
+  // Of one record: only as it was counted.
+  checked = some ? { ...request, ...sums.found } : null;
   const late = request.tombstone ? "Their keys are refused afterwards." : "A late retry of theirs will run again.";
   tell(some ? "good" : "bad", `${sumText(sums, "would be forgotten")} ${some ? `${late} Nothing is written yet.` : ""}`);
   byId("purge-confirm").hidden = !some || asked.one;
