@@ -15,13 +15,9 @@ namespace idempotency::internal {
 // be an operation, which takes a kilobyte, or a field, which takes some dozen bytes.
 struct FrameBounds {
   std::size_t max_operations;
-  // The frame's bytes, and kFieldBytes for each field at any depth.
+  // The frame's bytes, and kFieldBytes (core/field_memory.h) for each field at any depth.
   std::size_t max_parsed_bytes;
 };
-
-// The memory of a parsed field beside its bytes: a string's or a small message's
-// own size, and the pointer to it.
-inline constexpr std::size_t kFieldBytes = 48;
 
 // Examine the bytes of a message, without changing them, before anything is built
 // from them. Unknown fields count as known ones. They take no memory, and no more

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/field_memory.h"
 #include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "core/field_memory.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"

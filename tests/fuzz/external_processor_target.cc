@@ -95,8 +95,9 @@ void Translate(const Exchange::Request& message) {
 
 void ExternalProcessorMessages(std::string_view bytes) {
   static NoEvents events;
+  ExchangeBounds bounds({}, events);
   Input input(bytes);
-  GuardedExchange exchange(Settings(), events);
+  GuardedExchange exchange(Settings(), bounds, events);
   int admissions = 0;
   while (!input.empty()) {
     switch (input.Byte() % 6) {

@@ -782,6 +782,27 @@ TEST_F(DescribedProcessorTest, AGuardReplaysWhatTheProcessorHasRecorded) {
   EXPECT_EQ(ProbeClient(guarded_->address()).Act("key-1", 2).reason(), Reason::kKeyReused);
 }
 
+// Two bytes on the wire are a field.
+TEST_F(DescribedProcessorTest, ARequestThatWouldTakeMuchMemoryNeverLeaves) {
+  std::string entries;
+  while (entries.size() + 1000 < limits::kMaxExchangeRequestBytes) {
+    entries += std::string("\x1a\x00", 2);
+  }
+  std::string body;
+  AppendGrpcMessage(entries, body);
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(body);
+  const auto refused = envoy.Next();
+  ASSERT_TRUE(refused.has_value() && refused->has_immediate_response());
+  EXPECT_EQ(HeaderOf(*refused, "grpc-status"), "3");
+  EXPECT_THAT(HeaderOf(*refused, "grpc-message"), HasSubstr("more fields"));
+  envoy.HalfClose();
+  envoy.Finish();
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_UNSPECIFIED);
+  Run("key-2", 1, Answering(7));
+}
+
 TEST_F(DescribedProcessorTest, TheProcessorReplaysWhatAGuardHasRecorded) {
   EXPECT_TRUE(ProbeClient(guarded_->address()).Act("key-1", 1).status.ok());
   EXPECT_EQ(runs_, 1);

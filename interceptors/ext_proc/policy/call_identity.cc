@@ -3,12 +3,16 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 #include "core/absl_view.h"
+#include "core/field_memory.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/idempotency_key.h"
@@ -87,6 +91,30 @@ std::string HostOf(const HeaderList& headers) {
   return host;
 }
 
+absl::Status NotARequest(const google::protobuf::Message& type) {
+  return InvalidField("request", absl::StrCat("is not a ", type.GetDescriptor()->full_name()));
+}
+
+// Of the types that belong to a dynamic message, which are large: each of their fields has a place.
+class EmptyMessages {
+ public:
+  explicit EmptyMessages(const google::protobuf::Message& message)
+      : factory_(*message.GetReflection()->GetMessageFactory()) {}
+
+  std::size_t BytesOf(const google::protobuf::Descriptor& type) {
+    const auto [found, is_new] = bytes_.try_emplace(&type, 0);
+    if (is_new) {
+      const google::protobuf::Message* const empty = factory_.GetPrototype(&type);
+      if (empty != nullptr) found->second = empty->SpaceUsedLong();
+    }
+    return found->second;
+  }
+
+ private:
+  google::protobuf::MessageFactory& factory_;
+  absl::flat_hash_map<const google::protobuf::Descriptor*, std::size_t> bytes_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::string> KeyOf(const GuardedRoute& route, const HeaderList& headers,
@@ -101,6 +129,28 @@ absl::StatusOr<std::string> KeyOf(const GuardedRoute& route, const HeaderList& h
   return ParseIdempotencyKey(values, {route.key_field->name(), field});
 }
 
+absl::StatusOr<std::size_t> ParsedFieldBytes(const GuardedRoute& route, std::string_view body,
+                                             std::size_t most) {
+  const absl::StatusOr<std::string_view> bytes = UnaryMessage(body);
+  if (!bytes.ok()) return bytes.status();
+  if (route.request_type == nullptr) return 0;
+  google::protobuf::io::ArrayInputStream stream(bytes->data(), static_cast<int>(bytes->size()));
+  google::protobuf::io::CodedInputStream in(&stream);
+  EmptyMessages empty(*route.request_type);
+  const FieldMemory fields = MeasureFields(
+      in, *route.request_type->GetDescriptor(), most,
+      [&empty](const google::protobuf::Descriptor& type) { return empty.BytesOf(type); });
+  switch (fields.look) {
+    case FieldMemory::Look::kWhole:
+      return fields.bytes;
+    case FieldMemory::Look::kOverBound:
+      return InvalidField("request", "has more fields than one request may");
+    case FieldMemory::Look::kDamaged:
+      return NotARequest(*route.request_type);
+  }
+  return absl::InternalError("unknown look");
+}
+
 absl::StatusOr<GrpcCall> ReadGrpcCall(const GuardedRoute& route, std::string_view body) {
   const absl::StatusOr<std::string_view> bytes = UnaryMessage(body);
   if (!bytes.ok()) return bytes.status();
@@ -109,8 +159,7 @@ absl::StatusOr<GrpcCall> ReadGrpcCall(const GuardedRoute& route, std::string_vie
   if (route.request_type == nullptr) return call;
   call.message.reset(route.request_type->New());
   if (!call.message->ParsePartialFromArray(bytes->data(), static_cast<int>(bytes->size()))) {
-    return InvalidField("request",
-                        absl::StrCat("is not a ", call.message->GetDescriptor()->full_name()));
+    return NotARequest(*call.message);
   }
   return call;
 }

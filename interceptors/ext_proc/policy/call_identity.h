@@ -2,6 +2,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_CALL_IDENTITY_H_
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_CALL_IDENTITY_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,7 +29,14 @@ struct GrpcCall {
   std::unique_ptr<google::protobuf::Message> message;
 };
 
+// What the fields of the request's message will take once it is parsed, beside its bytes; 0 if its
+// type is not known. Builds nothing.
+//   REQUEST_INVALID  more than `most`; or what ReadGrpcCall() refuses, as far as it is seen
+absl::StatusOr<std::size_t> ParsedFieldBytes(const GuardedRoute& route, std::string_view body,
+                                             std::size_t most);
+
 // INVALID_ARGUMENT / REQUEST_INVALID unless it is one message, which parses as the route's type.
+// Measure it first.
 absl::StatusOr<GrpcCall> ReadGrpcCall(const GuardedRoute& route, std::string_view body);
 
 // Version 1 with a message, as a guard computes it; version 2 without.

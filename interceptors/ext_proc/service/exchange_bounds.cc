@@ -34,6 +34,20 @@ void ExchangeBounds::Leave(const Held& held) {
   events_.Holds(exchanges_, requests_.bytes + replies_.bytes);
 }
 
+std::optional<ExchangeBounds::Share> ExchangeBounds::TryShare(const Held& held) {
+  MutexLock lock(mutex_);
+  if (held.bytes > 0 && !MayTake(held)) return std::nullopt;
+  Add(held);
+  events_.Holds(exchanges_, requests_.bytes + replies_.bytes);
+  return Share(this, held);
+}
+
+void ExchangeBounds::Return(const Held& held) {
+  MutexLock lock(mutex_);
+  Remove(held);
+  events_.Holds(exchanges_, requests_.bytes + replies_.bytes);
+}
+
 bool ExchangeBounds::MayTake(const Held& held) {
   const Half& half = HalfOf(held);
   const std::size_t max = limits_.bytes / 2;

@@ -2,7 +2,9 @@
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_SERVICE_EXCHANGE_BOUNDS_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -29,6 +31,9 @@ class ExchangeBounds {
 
   // Threads that read large messages.
   static constexpr int kMaxWorkers = 16;
+  // What the fields of one parsed request take, for each byte of the largest request. A large
+  // request of small fields takes so much; its scope's share has room for one.
+  static constexpr std::size_t kMaxFieldBytesPerByte = 12;
 
   // What one exchange holds. A value type.
   struct Held {
@@ -38,6 +43,24 @@ class ExchangeBounds {
     std::string scope;
     Kind kind = Kind::kRequest;
     std::size_t bytes = 0;
+  };
+
+  // What is held for a while beside an exchange's own bytes. Returns it at its end; movable.
+  class Share {
+   public:
+    Share(Share&& other) noexcept
+        : bounds_(std::exchange(other.bounds_, nullptr)), held_(std::move(other.held_)) {}
+    Share& operator=(Share&&) = delete;
+    ~Share() {
+      if (bounds_ != nullptr) bounds_->Return(held_);
+    }
+
+   private:
+    friend class ExchangeBounds;
+    Share(ExchangeBounds* bounds, Held held) : bounds_(bounds), held_(std::move(held)) {}
+
+    ExchangeBounds* bounds_;
+    Held held_;
   };
 
   // `events` outlives it.
@@ -54,6 +77,8 @@ class ExchangeBounds {
   // nothing else may take all that is left, since a large message cannot be split.
   bool Hold(const Held& before, const Held& now);
   void Leave(const Held& held);
+  // nullopt: there is no room, by the same rules, and nothing is counted.
+  std::optional<Share> TryShare(const Held& held);
 
  private:
   // One half.
@@ -62,6 +87,7 @@ class ExchangeBounds {
     std::size_t bytes = 0;
   };
 
+  void Return(const Held& held);
   Half& HalfOf(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return held.kind == Held::Kind::kRequest ? requests_ : replies_;
   }

@@ -50,6 +50,30 @@ TEST(ExchangeBoundsTest, BoundsNumberAndBytes) {
   EXPECT_TRUE(bounds.Enter());
 }
 
+TEST(ExchangeBoundsTest, AShareIsReturned) {
+  NoEvents events;
+  ExchangeBounds bounds({/*exchanges=*/1, /*bytes=*/200}, events);
+  {
+    const auto share = bounds.TryShare(Request("a", 60));
+    EXPECT_TRUE(share.has_value());
+    EXPECT_EQ(events.bytes_, 60U);
+    EXPECT_FALSE(bounds.TryShare(Request("a", 1)).has_value());
+    EXPECT_TRUE(bounds.TryShare(Request("a", 0)).has_value());
+    EXPECT_EQ(events.bytes_, 60U);
+  }
+  EXPECT_EQ(events.bytes_, 0U);
+}
+
+TEST(ExchangeBoundsTest, AScopesShareHasRoomForTheFieldsOfTheLargestRequest) {
+  NoEvents events;
+  ExchangeBounds bounds({}, events);
+  EXPECT_TRUE(bounds.Hold({}, Request("a", limits::kMaxExchangeRequestBytes)));
+  EXPECT_TRUE(bounds
+                  .TryShare(Request("a", ExchangeBounds::kMaxFieldBytesPerByte *
+                                             limits::kMaxExchangeRequestBytes))
+                  .has_value());
+}
+
 TEST(ExchangeBoundsTest, AScopeTakesNoMoreThanItLeavesToOthers) {
   for (const Held::Kind kind : {Held::Kind::kRequest, Held::Kind::kReply}) {
     NoEvents events;

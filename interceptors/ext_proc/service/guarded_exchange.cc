@@ -53,6 +53,15 @@ absl::Status NotRecorded(absl::string_view what) {
   return MakeError(Reason::kOutcomeNotRecorded, {what.data(), what.size()});
 }
 
+absl::Status NoRoom() {
+  ErrorDetails details;
+  details.retry_delay = kOverloadedRetryDelay;
+  return MakeError(
+      Reason::kOverloaded,
+      "the processor holds too many requests or replies: retry with the same idempotency key",
+      std::move(details));
+}
+
 // So that no two spellings of one method have two records.
 bool IsPlainMethodPath(std::string_view path) {
   for (const char c : path) {
@@ -66,8 +75,9 @@ bool IsPlainMethodPath(std::string_view path) {
 }  // namespace
 
 GuardedExchange::GuardedExchange(std::shared_ptr<const ProcessorSettings> settings,
-                                 ProcessorEvents& events)
+                                 ExchangeBounds& bounds, ProcessorEvents& events)
     : settings_(std::move(settings)),
+      bounds_(bounds),
       events_(events),
       exchange_({settings_->config.max_request_bytes, settings_->guard.max_reply_bytes}) {}
 
@@ -182,6 +192,8 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
   absl::StatusOr<std::string> key = std::string();
   std::vector<Fingerprint> fingerprints;
   if (is_grpc_) {
+    const absl::StatusOr<ExchangeBounds::Share> room = RoomForFields();
+    if (!room.ok()) return room.status();
     const absl::StatusOr<GrpcCall> call = ReadGrpcCall(*route_, request.body);
     if (!call.ok()) return call.status();
     key = KeyOf(*route_, request.headers, call->message.get());
@@ -211,6 +223,19 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
     admit.timeout = ParseGrpcTimeout(*timeout);
   }
   return admit;
+}
+
+absl::StatusOr<ExchangeBounds::Share> GuardedExchange::RoomForFields() {
+  const std::string& body = exchange_.request().body;
+  const absl::StatusOr<std::size_t> bytes = ParsedFieldBytes(
+      *route_, body, ExchangeBounds::kMaxFieldBytesPerByte * settings_->config.max_request_bytes);
+  if (!bytes.ok()) return bytes.status();
+  // Fields that take no more than the body are as good as counted with it.
+  const std::size_t counted = *bytes > body.size() ? *bytes : 0;
+  std::optional<ExchangeBounds::Share> room =
+      bounds_.TryShare({scope_, ExchangeBounds::Held::Kind::kRequest, counted});
+  if (!room.has_value()) return NoRoom();
+  return *std::move(room);
 }
 
 void GuardedExchange::OnDecision(Admission::Decision decision) {
@@ -378,16 +403,10 @@ void GuardedExchange::OnNoRoom() {
     exchange_.StopHoldingReply();
     return;
   }
-  ErrorDetails details;
-  details.retry_delay = kOverloadedRetryDelay;
-  const absl::Status no_room = MakeError(
-      Reason::kOverloaded,
-      "the processor holds too many requests or replies: retry with the same idempotency key",
-      std::move(details));
-  if (!std::exchange(replays_, false)) return Refuse(no_room);
+  if (!std::exchange(replays_, false)) return Refuse(NoRoom());
   Count(ExchangeResult::kRefused);
   // Callers that do not read their replays must not take the room of others.
-  exchange_.ReplaceAnswer(front_->Reject(no_room, /*record_id=*/""));
+  exchange_.ReplaceAnswer(front_->Reject(NoRoom(), /*record_id=*/""));
 }
 
 ExchangeBounds::Held GuardedExchange::held() const {

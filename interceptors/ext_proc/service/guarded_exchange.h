@@ -50,8 +50,9 @@ class GuardedExchange {
   };
   using Task = std::variant<Admit, Settle, GiveBack>;
 
-  // `events` outlives it.
-  GuardedExchange(std::shared_ptr<const ProcessorSettings> settings, ProcessorEvents& events);
+  // `bounds` and `events` outlive it. It holds no place of `bounds`: its owner does.
+  GuardedExchange(std::shared_ptr<const ProcessorSettings> settings, ExchangeBounds& bounds,
+                  ProcessorEvents& events);
 
   void OnMessage(Exchange::Request message);
   // Bytes that are not a message.
@@ -98,6 +99,8 @@ class GuardedExchange {
   absl::Status Identify();
   void OnRequest();
   absl::StatusOr<Admit> MakeAdmit();
+  // For the request's message once it is parsed.
+  absl::StatusOr<ExchangeBounds::Share> RoomForFields();
   void Forward(std::shared_ptr<LiveExecution> execution);
   void OnReplyWithoutRequest();
   void OnReply();
@@ -110,6 +113,7 @@ class GuardedExchange {
   void Count(ExchangeResult result);
 
   const std::shared_ptr<const ProcessorSettings> settings_;
+  ExchangeBounds& bounds_;
   ProcessorEvents& events_;
   Exchange exchange_;
   const Front* front_ = nullptr;

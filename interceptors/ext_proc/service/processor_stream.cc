@@ -55,7 +55,7 @@ ProcessorStream::ProcessorStream(std::shared_ptr<const ProcessorSettings> settin
       workers_(workers),
       bounds_(bounds),
       callbacks_(std::move(callbacks)),
-      exchange_(std::move(settings), events) {}
+      exchange_(std::move(settings), bounds, events) {}
 
 ProcessorStream::~ProcessorStream() { bounds_.Leave(held_); }
 

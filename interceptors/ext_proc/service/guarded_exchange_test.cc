@@ -1,0 +1,154 @@
+#include "interceptors/ext_proc/service/guarded_exchange.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "gtest/gtest.h"
+
+#include "core/field_memory.h"
+#include "interceptors/ext_proc/front/grpc_wire.h"
+
+namespace idempotency::internal {
+namespace {
+
+using google::protobuf::FieldDescriptorProto;
+using ::testing::HasSubstr;
+using Response = Exchange::Response;
+
+class NoEvents final : public ProcessorEvents {
+ public:
+  void Ended(ExchangeResult /*result*/) override {}
+  void Misconfigured(absl::string_view /*what*/) override {}
+  void Holds(std::size_t /*exchanges*/, std::size_t bytes) override { held_ = bytes; }
+
+  std::size_t held_ = 0;
+};
+
+// `repeated Item items = 1` with `string name = 1`.
+std::string ShopDescriptors() {
+  google::protobuf::FileDescriptorSet set;
+  auto& file = *set.add_file();
+  file.set_name("shop.proto");
+  file.set_package("shop.v1");
+  auto& item = *file.add_message_type();
+  item.set_name("Item");
+  auto& name = *item.add_field();
+  name.set_name("name");
+  name.set_number(1);
+  name.set_type(FieldDescriptorProto::TYPE_STRING);
+  name.set_label(FieldDescriptorProto::LABEL_OPTIONAL);
+  auto& order = *file.add_message_type();
+  order.set_name("Basket");
+  auto& items = *order.add_field();
+  items.set_name("items");
+  items.set_number(1);
+  items.set_type(FieldDescriptorProto::TYPE_MESSAGE);
+  items.set_type_name(".shop.v1.Item");
+  items.set_label(FieldDescriptorProto::LABEL_REPEATED);
+  auto& service = *file.add_service();
+  service.set_name("Shop");
+  auto& method = *service.add_method();
+  method.set_name("Order");
+  method.set_input_type("Basket");
+  method.set_output_type("Basket");
+  return set.SerializeAsString();
+}
+
+std::shared_ptr<const ProcessorSettings> Settings() {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.scope = SharedScopeName{"everyone"};
+  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  config.descriptor_sets.push_back({"shop.binpb", ShopDescriptors()});
+  return ProcessorSettings::Make(std::move(config)).value();
+}
+
+void Add(const std::string& key, const std::string& value, Exchange::Request& message) {
+  auto& header = *message.mutable_request_headers()->mutable_headers()->add_headers();
+  header.set_key(key);
+  header.set_raw_value(value);
+}
+
+Exchange::Request Headers(const std::string& path, const std::string& content_type) {
+  Exchange::Request message;
+  Add(":method", "POST", message);
+  Add(":path", path, message);
+  Add("content-type", content_type, message);
+  Add("idempotency-key", "key-1", message);
+  return message;
+}
+
+Exchange::Request Body(std::string bytes) {
+  Exchange::Request message;
+  message.mutable_request_body()->set_body(std::move(bytes));
+  message.mutable_request_body()->set_end_of_stream(true);
+  return message;
+}
+
+std::string HeaderOf(const Response& response, const std::string& name) {
+  for (const auto& option : response.immediate_response().headers().set_headers()) {
+    if (option.header().key() == name) return option.header().raw_value();
+  }
+  return "";
+}
+
+// Two bytes on the wire for each.
+std::string BasketOfEmptyItems(std::size_t items) {
+  std::string bytes;
+  for (std::size_t i = 0; i < items; ++i) bytes += std::string("\x0a\x00", 2);
+  return bytes;
+}
+
+class GuardedExchangeTest : public ::testing::Test {
+ protected:
+  // Whether an order with this message is admitted; if not, `refusal_` is the answer to it.
+  bool IsAdmitted(const std::string& message) {
+    std::string body;
+    AppendGrpcMessage(message, body);
+    GuardedExchange exchange(Settings(), bounds_, events_);
+    exchange.OnMessage(Headers("/shop.v1.Shop/Order", "application/grpc"));
+    exchange.OnMessage(Body(std::move(body)));
+    refusal_ = exchange.TakeResponse().value_or(Response());
+    return exchange.TakeTask().has_value();
+  }
+
+  NoEvents events_;
+  ExchangeBounds bounds_{{}, events_};
+  Response refusal_;
+};
+
+TEST_F(GuardedExchangeTest, ARequestThatWouldTakeMuchMemoryIsRefused) {
+  EXPECT_TRUE(IsAdmitted(BasketOfEmptyItems(1000)));
+  // Two million messages, in the largest body.
+  EXPECT_FALSE(IsAdmitted(BasketOfEmptyItems(limits::kMaxExchangeRequestBytes / 2 - 1000)));
+  EXPECT_EQ(HeaderOf(refusal_, "grpc-status"), "3");
+  EXPECT_THAT(HeaderOf(refusal_, "grpc-message"), HasSubstr("more fields"));
+  EXPECT_EQ(events_.held_, 0U);
+}
+
+TEST_F(GuardedExchangeTest, ALargeRequestOfUsualFieldsIsAdmitted) {
+  std::string basket;
+  const std::string item = "\x0a\x1e" + ("\x0a\x1c" + std::string(28, 'n'));
+  while (basket.size() + item.size() + 1000 < limits::kMaxExchangeRequestBytes) basket += item;
+  EXPECT_TRUE(IsAdmitted(basket));
+  EXPECT_EQ(events_.held_, 0U);
+}
+
+TEST_F(GuardedExchangeTest, FieldsCountWhileTheyAreParsed) {
+  constexpr std::size_t kItems = 1000;
+  const std::string basket = BasketOfEmptyItems(kItems);
+  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/2 * kItems * kFieldBytes});
+  EXPECT_FALSE(IsAdmitted(basket));
+  EXPECT_EQ(HeaderOf(refusal_, "grpc-status"), "8");
+  EXPECT_THAT(HeaderOf(refusal_, "grpc-message"), HasSubstr("holds too many requests"));
+  EXPECT_EQ(events_.held_, 0U);
+  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/20 * kItems * kFieldBytes});
+  EXPECT_TRUE(IsAdmitted(basket));
+  EXPECT_EQ(events_.held_, 0U);
+}
+
+}  // namespace
+}  // namespace idempotency::internal
