@@ -77,6 +77,27 @@ class HttpTest(unittest.TestCase):
         self.assertIn("idempotency-replayed", {name.lower() for name, _ in replay[1]})
         self.assertEqual(len(self.upstream.requests), 1)
 
+    def test_a_large_reply_is_replayed_with_every_header(self):
+        for size in (300 * 1024, 7 * 1024 * 1024):
+            with self.subTest(size):
+                self.key = str(uuid.uuid4())
+                self.answer = (200, [*COOKIES, ("content-type", "text/plain"),
+                                     ("warning", "199 - one"), ("warning", "199 - two")],
+                               b"x" * size)
+                first = self.send()
+                replay = self.send()
+                self.assertIn("idempotency-replayed", {name.lower() for name, _ in replay[1]})
+                self.assertEqual(self.whole(replay), self.whole(first))
+                cookies = [value for name, value in replay[1] if name.lower() == "set-cookie"]
+                self.assertEqual(sorted(cookies), [value for _, value in COOKIES])
+
+    def test_a_large_reply_without_repeated_headers_is_replayed(self):
+        self.answer = (200, [COOKIES[0]], b"x" * 300 * 1024)
+        first = self.send()
+        replay = self.send()
+        self.assertIn("idempotency-replayed", {name.lower() for name, _ in replay[1]})
+        self.assertEqual(self.whole(replay), self.whole(first))
+
     def test_a_refusal_is_replayed(self):
         self.answer = (402, [("content-type", "text/plain")], b"no money\n")
         first = self.send()

@@ -1,5 +1,8 @@
 #include "interceptors/ext_proc/exchange/header_list.h"
 
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 
 namespace idempotency::internal {
@@ -24,6 +27,12 @@ std::optional<std::string_view> HeaderList::OnlyValueOf(std::string_view name) c
   const std::vector<std::string_view> values = ValuesOf(name);
   if (values.size() != 1) return std::nullopt;
   return values[0];
+}
+
+bool HeaderList::HasRepeatedName() const {
+  absl::flat_hash_set<std::string_view> seen;
+  return !std::all_of(headers_.begin(), headers_.end(),
+                      [&](const Header& header) { return seen.insert(header.first).second; });
 }
 
 std::size_t HeaderList::bytes() const {

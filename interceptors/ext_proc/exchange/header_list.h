@@ -29,6 +29,8 @@ class HeaderList {
   // nullopt unless there is exactly one.
   std::optional<std::string_view> OnlyValueOf(std::string_view name) const;
   bool Has(std::string_view name) const { return !ValuesOf(name).empty(); }
+  // Some name occurs several times.
+  bool HasRepeatedName() const;
   void Add(std::string_view name, std::string_view value) { headers_.emplace_back(name, value); }
 
   // As memory is counted: names, values, and an entry's own size.

@@ -26,7 +26,8 @@ ProcessingResponse BodyResponseOf(bool of_reply, std::string body, bool end_of_s
 // several times stays so.
 ProcessingResponse ImmediateResponseOf(const HttpMessage& response);
 // The parts of a streamed one. Envoy keeps the last of several headers with one name, so their
-// values are joined by commas, as HTTP permits; of `set-cookie` the last one is left.
+// values are joined by commas, as HTTP permits for lists. `set-cookie` is no list: its last one is
+// left, so several of them need the response in one message.
 ProcessingResponse StreamedHeadersOf(const HttpMessage& response, bool end_of_stream);
 ProcessingResponse StreamedBodyOf(std::string body, bool end_of_stream);
 ProcessingResponse StreamedTrailersOf(const HeaderList& trailers);

@@ -38,7 +38,7 @@ TEST(ResponsesTest, AStreamedResponseHasEachHeaderOnce) {
   ASSERT_EQ(headers.headers_size(), 3);
   EXPECT_EQ(headers.headers(0).raw_value(), "201");
   EXPECT_EQ(headers.headers(1).raw_value(), "1,2,3");
-  // Cookies cannot be joined.
+  // Cookies cannot be joined: a response with several is not streamed.
   EXPECT_EQ(headers.headers(2).raw_value(), "b=2");
 }
 

@@ -26,7 +26,7 @@
 namespace idempotency::internal {
 namespace {
 
-// A response of HTTP up to this size is one message for Envoy.
+// A response of HTTP up to this size is one message for Envoy; a larger one only if it must be.
 constexpr std::size_t kMaxImmediateBytes = 256 * 1024;
 constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 constexpr int kCancelled = static_cast<int>(grpc::StatusCode::CANCELLED);
@@ -344,9 +344,17 @@ void GuardedExchange::SendReply(absl::Time expires_at) {
 }
 
 void GuardedExchange::Replay(const v1::Reply& reply) {
-  const HttpMessage response = front_->Restore(reply);
+  HttpMessage response = front_->Restore(reply);
+  if (settings_->config.streams_replays && !is_grpc_ &&
+      response.headers.ValuesOf("set-cookie").size() > 1) {
+    // A streamed response has one cookie. HTTP permits to discard trailers, and no cookie.
+    response.trailers.reset();
+  }
   const bool must_stream = response.trailers.has_value() || (is_grpc_ && !response.headers_only);
-  const bool streamed = must_stream || response.body.size() > kMaxImmediateBytes;
+  // A repeated header stays so only in one message.
+  const bool may_stream =
+      response.body.size() > kMaxImmediateBytes && !response.headers.HasRepeatedName();
+  const bool streamed = must_stream || may_stream;
   if (must_stream && !settings_->config.streams_replays) {
     return Reject(ReplyNotKept(reply.code()));
   }

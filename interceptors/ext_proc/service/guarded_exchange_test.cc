@@ -1,5 +1,7 @@
 #include "interceptors/ext_proc/service/guarded_exchange.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 
 #include "core/field_memory.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
+#include "interceptors/ext_proc/front/http_front.h"
 
 namespace idempotency::internal {
 namespace {
@@ -63,6 +66,7 @@ std::shared_ptr<const ProcessorSettings> Settings() {
   config.scope = SharedScopeName{"everyone"};
   config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   config.descriptor_sets.push_back({"shop.binpb", ShopDescriptors()});
+  config.http_routes.push_back({{"POST"}, "/orders", std::nullopt});
   return ProcessorSettings::Make(std::move(config)).value();
 }
 
@@ -148,6 +152,99 @@ TEST_F(GuardedExchangeTest, FieldsCountWhileTheyAreParsed) {
   bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/20 * kItems * kFieldBytes});
   EXPECT_TRUE(IsAdmitted(basket));
   EXPECT_EQ(events_.held_, 0U);
+}
+
+// Replays of recorded responses of HTTP.
+class HttpReplayTest : public ::testing::Test {
+ protected:
+  static HttpMessage Recorded(std::size_t body) {
+    HttpMessage response;
+    response.headers.Add(":status", "201");
+    response.body = std::string(body, 'b');
+    return response;
+  }
+
+  // The messages of the replay.
+  std::vector<Response> ReplayOf(const HttpMessage& recorded) {
+    GuardedExchange exchange(Settings(), bounds_, events_);
+    exchange.OnMessage(Headers("/orders", "application/json"));
+    exchange.OnMessage(Body("{}"));
+    EXPECT_TRUE(exchange.TakeTask().has_value());
+    const v1::Reply reply = HttpFront().Capture(recorded, /*whole=*/true);
+    exchange.OnDecision(Admission::Replayed{reply});
+    std::vector<Response> messages;
+    while (auto message = exchange.TakeResponse()) messages.push_back(*std::move(message));
+    return messages;
+  }
+
+  static std::vector<std::string> ValuesOf(const Response& response, const std::string& name) {
+    std::vector<std::string> values;
+    for (const auto& option : response.immediate_response().headers().set_headers()) {
+      if (option.header().key() == name) values.push_back(option.header().raw_value());
+    }
+    return values;
+  }
+
+  NoEvents events_;
+  ExchangeBounds bounds_{{}, events_};
+};
+
+constexpr std::size_t kLargeBody = 300 * 1024;
+
+TEST_F(HttpReplayTest, ALargeOneWithDifferentHeadersIsStreamed) {
+  HttpMessage recorded = Recorded(kLargeBody);
+  recorded.headers.Add("set-cookie", "a=1");
+  recorded.headers.Add("vary", "accept");
+  const std::vector<Response> replay = ReplayOf(recorded);
+  ASSERT_GT(replay.size(), 1U);
+  EXPECT_TRUE(replay[0].has_streamed_immediate_response());
+}
+
+TEST_F(HttpReplayTest, ALargeOneKeepsEveryCookie) {
+  HttpMessage recorded = Recorded(kLargeBody);
+  recorded.headers.Add("set-cookie", "a=1");
+  recorded.headers.Add("set-cookie", "b=2");
+  const std::vector<Response> replay = ReplayOf(recorded);
+  ASSERT_EQ(replay.size(), 1U);
+  EXPECT_EQ(ValuesOf(replay[0], "set-cookie"), (std::vector<std::string>{"a=1", "b=2"}));
+  EXPECT_EQ(replay[0].immediate_response().body(), recorded.body);
+}
+
+TEST_F(HttpReplayTest, ALargeOneKeepsEveryRepeatedHeader) {
+  HttpMessage recorded = Recorded(kLargeBody);
+  recorded.headers.Add("warning", "199 - one");
+  recorded.headers.Add("warning", "199 - two");
+  const std::vector<Response> replay = ReplayOf(recorded);
+  ASSERT_EQ(replay.size(), 1U);
+  EXPECT_EQ(ValuesOf(replay[0], "warning"), (std::vector<std::string>{"199 - one", "199 - two"}));
+}
+
+TEST_F(HttpReplayTest, OneWithTrailersJoinsARepeatedHeader) {
+  HttpMessage recorded = Recorded(3);
+  recorded.headers.Add("vary", "accept");
+  recorded.headers.Add("vary", "origin");
+  recorded.headers.Add("set-cookie", "a=1");
+  recorded.trailers = HeaderList({{"x-checksum", "7"}});
+  const std::vector<Response> replay = ReplayOf(recorded);
+  ASSERT_EQ(replay.size(), 3U);
+  std::string vary;
+  const auto& headers = replay[0].streamed_immediate_response().headers_response().headers();
+  for (const auto& header : headers.headers()) {
+    if (header.key() == "vary") vary = header.raw_value();
+  }
+  EXPECT_EQ(vary, "accept,origin");
+  EXPECT_TRUE(replay[2].streamed_immediate_response().has_trailers_response());
+}
+
+TEST_F(HttpReplayTest, OneWithTrailersAndSeveralCookiesKeepsTheCookies) {
+  HttpMessage recorded = Recorded(3);
+  recorded.headers.Add("set-cookie", "a=1");
+  recorded.headers.Add("set-cookie", "b=2");
+  recorded.trailers = HeaderList({{"x-checksum", "7"}});
+  const std::vector<Response> replay = ReplayOf(recorded);
+  ASSERT_EQ(replay.size(), 1U);
+  EXPECT_EQ(ValuesOf(replay[0], "set-cookie"), (std::vector<std::string>{"a=1", "b=2"}));
+  EXPECT_EQ(replay[0].immediate_response().body(), recorded.body);
 }
 
 }  // namespace
