@@ -58,6 +58,8 @@ constexpr absl::string_view kRouteReasons =
 # - timeout and max_stream_duration are the end of each exchange, also of one whose processor is
 #   stuck: under full duplex the filter's message_timeout has no effect. The outcome is then unknown.
 #   A caller's grpc-timeout counts if it is shorter.
+# - idle_timeout is no shorter: a handler that works sends no bytes, and Envoy would end its request
+#   after five minutes.
 # - no retries, no hedging, no mirroring: the router runs below the filter, and would run the method
 #   again behind the record. Retries belong to the caller, with the same key. Mirroring cannot be
 #   switched off by a route: configure none above it.
@@ -67,6 +69,7 @@ constexpr absl::string_view kRouteReasons =
 constexpr absl::string_view kGuardedRoute = R"(route:
   cluster: $cluster
   timeout: $deadline
+  idle_timeout: $deadline
   max_stream_duration: {max_stream_duration: $deadline, grpc_timeout_header_max: $deadline}
   retry_policy: {num_retries: 0}
   hedge_policy: {initial_requests: 1}

@@ -130,6 +130,7 @@ std::string ExtensionPolicy(const Deployment& deployment, const std::vector<std:
 }
 
 std::string TrafficPolicies(const Deployment& deployment, const std::vector<std::string>& routes) {
+  const std::string deadline = GatewayDuration(deployment.deadline);
   std::string policies = absl::StrCat(
       Head(kEnvoyGatewayApi, "BackendTrafficPolicy", "idempotency", deployment),
       "  # Attached to the guarded routes, so that a policy of the gateway does not apply to "
@@ -140,9 +141,10 @@ std::string TrafficPolicies(const Deployment& deployment, const std::vector<std:
       "  timeout:\n    http:\n"
       "      # The end of every exchange, also of one whose processor is stuck.\n"
       "      requestTimeout: ",
-      GatewayDuration(deployment.deadline),
-      "\n      maxStreamDuration: ", GatewayDuration(deployment.deadline), "\n",
-      Head(kEnvoyGatewayApi, "ClientTrafficPolicy", "idempotency", deployment),
+      deadline, "\n      maxStreamDuration: ", deadline,
+      "\n      # A handler that works sends no bytes: the default is five minutes. The field is "
+      "new in\n      # Envoy Gateway 1.8.\n      streamIdleTimeout: ",
+      deadline, "\n", Head(kEnvoyGatewayApi, "ClientTrafficPolicy", "idempotency", deployment),
       "  # A gateway has one such policy: if yours has one, move these lines there.\n"
       "  targetRefs:\n  - {group: gateway.networking.k8s.io, kind: Gateway, name: ",
       YamlString(deployment.gateway),

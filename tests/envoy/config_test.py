@@ -189,6 +189,7 @@ class ConfigTest(unittest.TestCase):
                         self.assertNotIn("request_mirror_policies", action)
                         self.assertEqual(action["timeout"],
                                          action["max_stream_duration"]["max_stream_duration"])
+                        self.assertEqual(action["timeout"], action["idle_timeout"])
 
     def test_the_filter_fails_closed(self):
         for case, text, _ in self.bootstraps():
@@ -221,6 +222,9 @@ class ConfigTest(unittest.TestCase):
             self.assertEqual([target["name"] for target in one["spec"]["targetRefs"]],
                              [guarded["metadata"]["name"]])
         self.assertEqual(traffic["spec"]["retry"], {"numRetries": 0})
+        self.assertEqual(traffic["spec"]["timeout"]["http"], {
+            "requestTimeout": "90s500ms", "maxStreamDuration": "90s500ms",
+            "streamIdleTimeout": "90s500ms"})
         (processor,) = policy["spec"]["extProc"]
         self.assertIs(processor["failOpen"], False)
         static = next(one["typed_config"] for one in

@@ -71,12 +71,24 @@ class Stack(contextlib.ExitStack):
         """A new one, at another address."""
         self.envoy = self.enter_context(self.another_envoy())
 
-    def another_envoy(self, *flags):
-        """One more in front of the same service."""
-        return envoy.Envoy(envoy.configuration(*self._flags, *flags), VERSION)
+    def another_envoy(self, *flags, edited=lambda config: config):
+        """One more in front of the same service, with the configuration that `edited` returns."""
+        return envoy.Envoy(edited(envoy.configuration(*self._flags, *flags)), VERSION)
 
     def call(self, key, body=b"", method=CHARGE, **options):
         return call(self.envoy.address, method, key, body, **options)
+
+
+def soon_idle(config):
+    """A stream without bytes for so long ends, in place of Envoy's five minutes."""
+    manager = "          stat_prefix: guarded\n"
+    assert manager in config
+    return config.replace(manager, manager + "          stream_idle_timeout: 0.3s\n")
+
+
+def soon_idle_on_guarded_routes(config):
+    lines = soon_idle(config).splitlines(keepends=True)
+    return "".join(line for line in lines if not line.strip().startswith("idle_timeout:"))
 
 
 class GuardTest(unittest.TestCase):
@@ -273,6 +285,21 @@ class GuardTest(unittest.TestCase):
         self.assertIn(reply.code, ("DEADLINE_EXCEEDED", "UNAVAILABLE"), reply)
         self.upstream.release()
         self.assert_unknown()
+
+    def test_a_call_without_bytes_has_all_of_its_time(self):
+        idle = "http.guarded.downstream_rq_idle_timeout"
+        with self.stack.another_envoy(edited=soon_idle) as written, \
+                self.stack.another_envoy(edited=soon_idle_on_guarded_routes) as without, \
+                channel(written.address) as on:
+            running = start(on, CHARGE, self.key, b"hold", timeout=60)
+            self.upstream.await_execution(self.key)
+            # Once this one is idle for too long, the other is too.
+            other = call(without.address, CHARGE, str(uuid.uuid4()), b"hold", timeout=20)
+            self.assertNotEqual(other.code, "OK")
+            self.assertEqual(without.stats(idle), {idle: 1})
+            self.upstream.release()
+            self.assertEqual(reply_to(running).code, "OK")
+            self.assertEqual(written.stats(idle), {idle: 0})
 
     def test_a_stuck_processor_does_not_hold_a_caller_for_longer(self):
         self.stack.daemon.child.stop()
