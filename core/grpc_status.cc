@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include "absl/strings/cord.h"
 #include "absl/types/optional.h"
@@ -65,10 +66,22 @@ bool ProvesNothing(grpc::StatusCode code) {
   }
 }
 
-bool IsOverSendLimit(const grpc::Status& status) {
-  // RESOURCE_EXHAUSTED has many causes; the text is the same in all versions.
+namespace {
+
+// RESOURCE_EXHAUSTED has many causes; the texts are the same in all versions.
+bool IsExhausted(const grpc::Status& status, std::string_view text) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
-         status.error_message().find("Sent message larger than max") != std::string::npos;
+         status.error_message().find(text) != std::string::npos;
+}
+
+}  // namespace
+
+bool IsOverSendLimit(const grpc::Status& status) {
+  return IsExhausted(status, "Sent message larger than max");
+}
+
+bool IsOverReceiveLimit(const grpc::Status& status) {
+  return IsExhausted(status, "Received message larger than max");
 }
 
 }  // namespace idempotency

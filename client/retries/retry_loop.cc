@@ -8,6 +8,7 @@
 
 #include "client/retries/cancellable_tries.h"
 #include "client/retries/decorrelated_backoff.h"
+#include "client/retries/outcome_rule.h"
 #include "client/retries/retry_pushback.h"
 #include "grpc_idempotency/client/pinned_key.h"
 #include "grpc_idempotency/client/retry_rule.h"
@@ -36,39 +37,60 @@ void Pause(const RetryTime& time, CancellableTries& tries, absl::Duration pause)
   }
 }
 
+struct Ended {
+  grpc::Status status;
+  // `status` is the operation's outcome.
+  bool outcome = false;
+};
+
+Ended Try(std::string_view key, SteadyTime deadline,
+          const std::function<grpc::Status(grpc::ClientContext&)>& call, const CallRetries& retries,
+          const RetryTime& time) {
+  CancellableTries never_cancelled;
+  CancellableTries& cancellable =
+      retries.canceller != nullptr ? CancellableTries::Of(*retries.canceller) : never_cancelled;
+  if (cancellable.cancelled()) {
+    return {{grpc::StatusCode::CANCELLED, "cancelled before the first attempt"}};
+  }
+  grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED,
+                    "the deadline passed before the first attempt");
+  DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
+  if (retries.budget != nullptr) retries.budget->AddCall();
+  int tries = 0;
+  while (!cancellable.cancelled()) {
+    const absl::Duration remaining = Remaining(deadline, time.clock);
+    if (remaining <= absl::ZeroDuration()) return {last};
+    grpc::ClientContext context;
+    context.set_deadline(TryDeadline(remaining, retries));
+    if (const auto pinned = WithKey(context, key); !pinned.ok()) {
+      const grpc::Status refused = ToGrpcStatus(pinned);
+      return {refused, IsOutcome(refused, {}, tries)};
+    }
+    {
+      const CancellableTries::Running running(cancellable, context);
+      ++tries;
+      last = call(context);
+    }
+    if (!IsRetryable(last, retries.also_retried)) {
+      return {last, IsOutcome(last, context.GetServerTrailingMetadata(), tries)};
+    }
+    const RetryPushback requested = RetryPushbackOf(last, context);
+    if (requested.forbidden || cancellable.cancelled()) return {last};
+    const absl::Duration pause = backoff.Next(requested.least);
+    // Nothing could be tried after it.
+    if (pause >= Remaining(deadline, time.clock)) return {last};
+    if (retries.budget != nullptr && !retries.budget->TakeRetry()) return {last};
+    Pause(time, cancellable, pause);
+  }
+  return {last};
+}
+
 }  // namespace
 
 grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const CallRetries& retries, const RetryTime& time) {
-  CancellableTries never_cancelled;
-  CancellableTries& tries =
-      retries.canceller != nullptr ? CancellableTries::Of(*retries.canceller) : never_cancelled;
-  if (tries.cancelled()) return {grpc::StatusCode::CANCELLED, "cancelled before the first attempt"};
-  grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED,
-                    "the deadline passed before the first attempt");
-  DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
-  if (retries.budget != nullptr) retries.budget->AddCall();
-  while (!tries.cancelled()) {
-    const absl::Duration remaining = Remaining(deadline, time.clock);
-    if (remaining <= absl::ZeroDuration()) return last;
-    grpc::ClientContext context;
-    context.set_deadline(TryDeadline(remaining, retries));
-    if (const auto pinned = WithKey(context, key); !pinned.ok()) return ToGrpcStatus(pinned);
-    {
-      const CancellableTries::Running running(tries, context);
-      last = call(context);
-    }
-    if (!IsRetryable(last, retries.also_retried)) return last;
-    const RetryPushback requested = RetryPushbackOf(last, context);
-    if (requested.forbidden || tries.cancelled()) return last;
-    const absl::Duration pause = backoff.Next(requested.least);
-    // Nothing could be tried after it.
-    if (pause >= Remaining(deadline, time.clock)) return last;
-    if (retries.budget != nullptr && !retries.budget->TakeRetry()) return last;
-    Pause(time, tries, pause);
-  }
-  return last;
+  return Try(key, deadline, call, retries, time).status;
 }
 
 grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
@@ -77,11 +99,10 @@ grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime d
                              const CallRetries& retries, const RetryTime& time) {
   const absl::StatusOr<std::string> key = keys.KeyFor(work);
   if (!key.ok()) return ToGrpcStatus(key.status());
-  const grpc::Status status = CallWithRetries(*key, deadline, call, retries, time);
-  if (IsRetryable(status, retries.also_retried)) return status;
+  const Ended ended = Try(*key, deadline, call, retries, time);
   // A key that remains is merely found again; see KeyStore::Unfinished().
-  if (settle(status)) keys.Forget(work, *key).IgnoreError();
-  return status;
+  if (ended.outcome && settle(ended.status)) keys.Forget(work, *key).IgnoreError();
+  return ended.status;
 }
 
 }  // namespace idempotency::internal

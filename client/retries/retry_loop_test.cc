@@ -338,11 +338,6 @@ TEST_F(StoredKeyTest, StaysWhileACodeThatTheCallerNamedLeavesTheOutcomeOpen) {
   EXPECT_GT(tries_, 1u);
   EXPECT_EQ(settled_, 0);
   EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1"))) << "the next run has it";
-  // Without that name it is an answer.
-  retries_.also_retried.clear();
-  EXPECT_EQ(RunWork({aborted}, true).error_code(), grpc::StatusCode::ABORTED);
-  EXPECT_EQ(settled_, 1);
-  EXPECT_THAT(keys_.keys, IsEmpty());
 }
 
 TEST_F(StoredKeyTest, StaysWhenTheCallWasStopped) {
@@ -355,10 +350,61 @@ TEST_F(StoredKeyTest, StaysWhenTheCallWasStopped) {
 }
 
 TEST_F(StoredKeyTest, ARefusalIsAnAnswerToo) {
-  const grpc::Status expired = ToGrpcStatus(MakeError(Reason::kKeyExpired, "too old"));
-  EXPECT_EQ(ReasonOf(FromGrpcStatus(RunWork({expired}, true))), Reason::kKeyExpired);
+  const grpc::Status refused = ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no scope"));
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(RunWork({refused}, true))), Reason::kRequestInvalid);
   EXPECT_EQ(settled_, 1);
   EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
+TEST_F(StoredKeyTest, AKeyThatIsNeverSentIsRefused) {
+  keys_.keys["order-42/charge"] = "a b";
+  int settled = 0;
+  const auto settle = [&](const grpc::Status& status) {
+    EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kKeyInvalid);
+    return ++settled > 0;
+  };
+  CallWithRetries(
+      keys_, "order-42/charge", clock_.Monotonic() + minutes(1),
+      [](grpc::ClientContext&) { return grpc::Status::OK; }, settle, retries_, time_);
+  EXPECT_EQ(settled, 1);
+  EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
+// The first try may have run.
+TEST_F(StoredKeyTest, StaysWhenATryIsRefusedAfterALostAnswer) {
+  for (const Reason reason : {Reason::kRequestInvalid, Reason::kKeyInvalid}) {
+    const grpc::Status refused = ToGrpcStatus(MakeError(reason, "refused"));
+    const grpc::Status last = RunWork({Failed(grpc::StatusCode::UNAVAILABLE), refused}, true);
+    EXPECT_EQ(ReasonOf(FromGrpcStatus(last)), reason);
+    EXPECT_EQ(settled_, 0);
+    EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1")));
+  }
+}
+
+// A proxy's, after a lost answer of this run, of an earlier run, or of gRPC's own retries.
+TEST_F(StoredKeyTest, StaysWhenTheStatusIsNotOfTheGuard) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::UNAUTHENTICATED, grpc::StatusCode::PERMISSION_DENIED,
+        grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::FAILED_PRECONDITION}) {
+    EXPECT_EQ(RunWork({Failed(grpc::StatusCode::UNAVAILABLE), Failed(code)}, true).error_code(),
+              code);
+    EXPECT_EQ(settled_, 0) << code;
+    EXPECT_EQ(RunWork({Failed(code)}, true).error_code(), code);
+    EXPECT_EQ(settled_, 0) << code;
+    EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1"))) << code;
+  }
+}
+
+// The caller must find out what happened, and forget the key itself.
+TEST_F(StoredKeyTest, StaysWhenTheCallerMustFindOut) {
+  for (const Reason reason :
+       {Reason::kKeyExpired, Reason::kOutcomeUnknown, Reason::kReservationLost,
+        Reason::kReplyNotKept, Reason::kKeyReused, Reason::kRecordDamaged}) {
+    const grpc::Status status = ToGrpcStatus(MakeError(reason, "find out"));
+    EXPECT_EQ(ReasonOf(FromGrpcStatus(RunWork({status}, true))), reason);
+    EXPECT_EQ(settled_, 0) << ReasonName(reason);
+    EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1"))) << ReasonName(reason);
+  }
 }
 
 TEST_F(StoredKeyTest, NothingIsSentWithoutOne) {
@@ -366,6 +412,70 @@ TEST_F(StoredKeyTest, NothingIsSentWithoutOne) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(RunWork({grpc::Status::OK}, true))), Reason::kStoreUnavailable);
   EXPECT_EQ(tries_, 0u);
   EXPECT_EQ(settled_, 0);
+}
+
+// Through a server, for its trailers.
+class SettledCallTest : public StoredKeyTest {
+ protected:
+  // Settles whatever it receives.
+  grpc::Status RunCall(const grpc::ChannelArguments& arguments = {}) {
+    settled_ = 0;
+    grpc::ChannelArguments no_retries = arguments;
+    no_retries.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    const auto stub = Till::NewStub(server_.Dial(no_retries));
+    ChargeRequest request;
+    ChargeReply reply;
+    return CallWithRetries(
+        keys_, "order-42/charge", clock_.Monotonic() + minutes(1),
+        [&](grpc::ClientContext& context) { return stub->Charge(&context, request, &reply); },
+        [&](const grpc::Status&) { return ++settled_ > 0; }, retries_, time_);
+  }
+
+  static TillServer::Answer Answer(grpc::StatusCode code,
+                                   std::map<std::string, std::string> trailers) {
+    return {grpc::Status(code, "failed"), {}, false, false, std::move(trailers)};
+  }
+
+  TillServer server_;
+};
+
+TEST_F(SettledCallTest, ARecordedFailureIsAnAnswer) {
+  const TillServer::Answer lost = Answer(grpc::StatusCode::UNAVAILABLE, {});
+  server_.Script({lost, Answer(grpc::StatusCode::PERMISSION_DENIED,
+                               {{"idempotency-record", "r"}, {"idempotency-expires", "t"}})});
+  EXPECT_EQ(RunCall().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(settled_, 1);
+  EXPECT_THAT(keys_.keys, IsEmpty());
+  server_.Script({lost, Answer(grpc::StatusCode::NOT_FOUND, {{"idempotency-replayed", "true"}})});
+  EXPECT_EQ(RunCall().error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(settled_, 1);
+  EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
+TEST_F(SettledCallTest, AFailureThatTheGuardDidNotRecordIsNot) {
+  server_.Script({Answer(grpc::StatusCode::UNAUTHENTICATED, {{"idempotency-record", "r"}})});
+  EXPECT_EQ(RunCall().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(settled_, 0);
+  EXPECT_THAT(keys_.keys, SizeIs(1));
+}
+
+// The handler ran; gRPC ends the call on this side.
+TEST_F(SettledCallTest, AReplyOverTheReceiveLimitIsNot) {
+  grpc::ChannelArguments limited;
+  limited.SetMaxReceiveMessageSize(1);
+  server_.Script({{grpc::Status::OK,
+                   {},
+                   false,
+                   false,
+                   {{"idempotency-record", "r"}, {"idempotency-expires", "t"}}}});
+  const grpc::Status status = RunCall(limited);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(IsOverReceiveLimit(status)) << status.error_message();
+  EXPECT_EQ(settled_, 0);
+  EXPECT_THAT(keys_.keys, SizeIs(1));
+  // With room for it, the same key gets the reply.
+  EXPECT_TRUE(RunCall().ok());
+  EXPECT_EQ(settled_, 1);
 }
 
 }  // namespace

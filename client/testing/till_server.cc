@@ -77,10 +77,13 @@ grpc::Status TillServer::Answered(grpc::ServerContext& context, const std::strin
   if (answer.pushback_ms) {
     context.AddTrailingMetadata(std::string(kPushbackMetadata), *answer.pushback_ms);
   }
+  for (const auto& [name, value] : answer.trailers) context.AddTrailingMetadata(name, value);
   return answer.status;
 }
 
-grpc::Status TillServer::Charge(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) {
+grpc::Status TillServer::Charge(grpc::ServerContext* context, const ChargeRequest*,
+                                ChargeReply* reply) {
+  reply->set_receipt(1);
   return Answered(*context, "Charge");
 }
 grpc::Status TillServer::Balance(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) {

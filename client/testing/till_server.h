@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ class TillServer final : public Till::Service {
     bool initial_metadata = false;
     // Answers only when the caller's deadline has passed.
     bool too_late = false;
+    std::map<std::string, std::string> trailers = {};
   };
   // One arrival of a call: gRPC's retries are several arrivals.
   struct Arrival {

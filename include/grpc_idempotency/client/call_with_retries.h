@@ -56,7 +56,18 @@ struct CallRetries {
 // Returns the last try's status, also when the tries end without an answer: the next pause
 // would pass `deadline`, the budget is empty, the server's pushback forbids another try, or the
 // canceller was used. Such a status is indefinite: the operation may have happened, and a later
-// call with the same key finds out. Without a try:
+// call with the same key finds out.
+//
+// A status that is not retried can be indefinite too. Only OK, and a status that a guard has
+// recorded (idempotency-replayed, or idempotency-record with idempotency-expires, in the trailers
+// of `context`), is certainly the operation's own. A bare UNAUTHENTICATED, PERMISSION_DENIED or
+// RESOURCE_EXHAUSTED may be a proxy's, after an earlier try whose answer was lost; gRPC itself
+// returns RESOURCE_EXHAUSTED for a reply over the channel's receive limit (IsOverReceiveLimit(),
+// the same key gets it over a channel with a higher limit). After KEY_EXPIRED, KEY_REUSED,
+// OUTCOME_UNKNOWN and REPLY_NOT_KEPT the caller has to find out. Keep the key until then: a new
+// key is a second operation. The overload with a KeyStore does.
+//
+// Without a try:
 //   INVALID_ARGUMENT / KEY_INVALID  no guard would accept the key
 //   DEADLINE_EXCEEDED               `deadline` has already passed
 //   CANCELLED                       the canceller was already used
@@ -74,15 +85,31 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
 // `keys`, which stores it durably before it is first sent, and forgets it only when the work is
 // done.
 //
-// `settle` receives the answer, and records the outcome where the application looks before it
-// starts such work again. It returns true once that is durable: the key is then forgotten.
-// False keeps the key, and the next run of this work gets the same answer. It is not called
-// while the outcome is open (a status that IsRetryable(), or no status because the store
-// failed): the key is kept.
+// `settle` receives the outcome, and records it where the application looks before it starts
+// such work again. It returns true once that is durable: the key is then forgotten. False keeps
+// the key, and the next run of this work gets the same answer. The outcome is one of:
+//   OK                       it happened
+//   a status without a reason of the catalogue that a guard has recorded (by its trailers
+//                            idempotency-replayed, or idempotency-record with
+//                            idempotency-expires): the method's own failure
+//   KEY_INVALID, REQUEST_INVALID  the only try of this run was refused, or none was made because
+//                            no guard would accept the key: it did not happen
+//
+// It is not called while the outcome is open, and the key is kept:
+//   a status that IsRetryable(), or no status because `keys` failed: a later run finds out.
+//   a status that a proxy, an interceptor before the guard, an unguarded method or gRPC may have
+//     made (UNAUTHENTICATED from an expired token, RESOURCE_EXHAUSTED for a reply over the
+//     receive limit), or that the guard has not recorded: an earlier try or run may have had its
+//     effect. A later run finds out, once the fault is corrected.
+//   OUTCOME_UNKNOWN: a later run gets the outcome once the record is settled.
+//   KEY_EXPIRED, KEY_REUSED, REPLY_NOT_KEPT and every other reason: no later run finds out. Find
+//     out with a read of the called service, record the result, and only then call
+//     keys.Forget(work, key) with the key of keys.KeyFor(work).
 //
 // Returns the status that `settle` received, or the one that prevented its call: of `keys`
 // (UNAVAILABLE / STORE_UNAVAILABLE or INVALID_ARGUMENT / REQUEST_INVALID, nothing was sent) or
-// of the last try. A key that could not be forgotten is not a failure: KeyStore::Unfinished()
+// of the last try. Its reason (ReasonOf()) distinguishes the cases above: log it, for such work
+// may need a person. A key that could not be forgotten is not a failure: KeyStore::Unfinished()
 // finds it.
 //
 // grpc_idempotency/client/key_store.h lists the possible failures in between, and why they do

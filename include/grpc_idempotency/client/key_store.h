@@ -37,7 +37,7 @@ namespace idempotency {
 //   no record of it: it may have run. Find out with a read of the called service whether it
 //   did. If it did, continue with 3. If not, Forget the old key: the next KeyFor makes a new
 //   one. Forget takes the key, so that of two processes that do this, the second does not
-//   forget the first's new one.
+//   forget the first's new one. CallWithRetries never forgets such a key itself.
 //
 // Every failure is of the catalogue: UNAVAILABLE / STORE_UNAVAILABLE (the store could not be
 // read or written: send nothing), or INVALID_ARGUMENT / REQUEST_INVALID for a name of work that

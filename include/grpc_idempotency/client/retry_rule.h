@@ -12,14 +12,15 @@ namespace idempotency {
 // True if a rejection with that reason is temporary, so that the same call with the same key is
 // worth another try: for IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE,
 // QUOTA_EXCEEDED, OVERLOADED and CREDENTIALS_INVALID (the next try presents a token that was
-// renewed meanwhile). Every other reason is an answer: the same call gets it again until an
-// operator or the application has changed something.
+// renewed meanwhile). With every other reason the same call gets the same answer until an
+// operator or the application has changed something. That does not mean that the operation's
+// outcome is known: see call_with_retries.h.
 bool IsRetryable(Reason reason);
 
 // True if one more try of a guarded call, with the same key and the same request, is safe and
 // may help. In this order:
 //
-// - OK and FAILED_PRECONDITION: never. They are answers, with any details.
+// - OK and FAILED_PRECONDITION: never, with any details.
 // - A status with a reason of the catalogue: the reason decides.
 // - UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: yes. gRPC generates them when
 //   it lost the answer (a server that shuts down cancels its calls), so the operation may have

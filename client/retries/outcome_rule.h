@@ -1,0 +1,30 @@
+#ifndef IDEMPOTENCY_CLIENT_RETRIES_OUTCOME_RULE_H_
+#define IDEMPOTENCY_CLIENT_RETRIES_OUTCOME_RULE_H_
+
+#include <grpcpp/support/status.h>
+#include <grpcpp/support/string_ref.h>
+
+#include <map>
+
+namespace idempotency::internal {
+
+// As ClientContext::GetServerTrailingMetadata() returns it.
+using Trailers = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// True if `status` is the outcome of the operation, so that its key is no longer needed:
+//
+// - OK.
+// - A status without a reason of the catalogue that a guard has recorded: its trailers have
+//   idempotency-replayed, or idempotency-record with idempotency-expires. Without them a proxy,
+//   an interceptor or gRPC itself may have made it after a lost answer: of an earlier try, of
+//   gRPC's own retries, or of an earlier run. A guard leaves idempotency-expires out where it
+//   has not recorded the handler's status.
+// - KEY_INVALID and REQUEST_INVALID, if no earlier try of this run may have run (`tries` is at
+//   most 1): the same key and request were refused before.
+//
+// `status` is that of the last of `tries` tries, with `trailers`, and is not retryable.
+bool IsOutcome(const grpc::Status& status, const Trailers& trailers, int tries);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CLIENT_RETRIES_OUTCOME_RULE_H_
