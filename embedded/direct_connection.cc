@@ -80,13 +80,17 @@ class DirectConnection::Calls {
   // As for a call over a channel that ended with `status`.
   absl::Status ErrorFor(const grpc::Status& status) { return errors_.Failed(status); }
 
-  void Add(std::shared_ptr<Call> call);
+  // False once the connection is being closed: the call is not added.
+  bool Add(std::shared_ptr<Call> call);
   // The service has answered.
   void Remove(std::uint64_t id);
   // Answers those whose deadline has passed. Returns the next deadline.
   SteadyClock::time_point FailExpired();
-  // Answers all, and returns when the last callback has returned.
+  // Answers all, adds no others, and returns when the last callback has returned.
   void FailAll();
+  absl::Status Closing() {
+    return ErrorFor(grpc::Status(grpc::StatusCode::CANCELLED, "the connection is being closed"));
+  }
 
  private:
   // By the order in which they were made.
@@ -103,6 +107,7 @@ class DirectConnection::Calls {
 
   Mutex mutex_;
   CondVar callback_returned_;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   Table calls_ ABSL_GUARDED_BY(mutex_);
   std::size_t running_callbacks_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -211,10 +216,12 @@ class DirectConnection::Calls::CallFor final : public Call, public PendingRespon
   std::optional<Response> response_;
 };
 
-void DirectConnection::Calls::Add(std::shared_ptr<Call> call) {
+bool DirectConnection::Calls::Add(std::shared_ptr<Call> call) {
   MutexLock lock(mutex_);
+  if (closing_) return false;
   call->set_id(++last_id_);
   calls_.emplace(last_id_, std::move(call));
+  return true;
 }
 
 void DirectConnection::Calls::Remove(std::uint64_t id) {
@@ -262,10 +269,11 @@ void DirectConnection::Calls::FailAll() {
   std::vector<std::shared_ptr<Call>> unanswered;
   {
     MutexLock lock(mutex_);
+    // A callback may begin a call, which would be answered after the end of the connection.
+    closing_ = true;
     for (const auto& [id, call] : calls_) unanswered.push_back(call);
   }
-  const absl::Status closing =
-      ErrorFor(grpc::Status(grpc::StatusCode::CANCELLED, "the connection is being closed"));
+  const absl::Status closing = Closing();
   for (const std::shared_ptr<Call>& call : unanswered) {
     call->Fail(closing);
     call->StopWaiting();
@@ -295,7 +303,7 @@ void DirectConnection::Begin(ConnectionCall<Request, Response> call, Deadline de
   if (!valid.ok()) return call.done(std::move(valid));
   const auto made = std::make_shared<Calls::CallFor<Response>>(calls_, OperationOf<Request>::kKind,
                                                                deadline, std::move(call.done));
-  calls_->Add(made);
+  if (!calls_->Add(made)) return made->Fail(calls_->Closing());
   timer_.NoLaterThan(deadline);
   (operations_.*OperationOf<Request>::kBegin)(call.request, *made, /*group=*/nullptr);
   made->Begun();

@@ -164,6 +164,22 @@ TEST_F(DirectConnectionTest, ItsEndAnswersCallsThatTheStoreHolds) {
   EXPECT_EQ(ReasonOf(held.get().status()), Reason::kStoreUnavailable);
 }
 
+TEST_F(DirectConnectionTest, ItsEndAnswersCallsThatItsCallbacksBegin) {
+  store_.Shut();
+  std::promise<absl::Status> answer;
+  std::future<absl::Status> answered = answer.get_future();
+  DirectConnection& connection = *connection_;
+  connection.Reserve(ReserveFor("one"), In(kLong), [&](const auto&) {
+    connection.Reserve(ReserveFor("two"), In(kLong),
+                       [&](const auto& second) { answer.set_value(second.status()); });
+  });
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  connection_.reset();
+  EXPECT_EQ(answered.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  store_.Open();
+  EXPECT_EQ(ReasonOf(answered.get()), Reason::kStoreUnavailable);
+}
+
 TEST_F(DirectConnectionTest, ItsEndWaitsForACallbackThatRuns) {
   std::promise<void> inside;
   std::promise<void> leave;
