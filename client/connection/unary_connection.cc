@@ -83,9 +83,6 @@ class UnaryConnection final : public Connection {
           grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed")));
     }
     if (transport_errors_.fails() && !Connected()) return done(NotConnected());
-    // Where nothing was ever answered, a call that fails may have had no
-    // connection at all.
-    const bool first = !transport_errors_.answers();
     auto call = std::make_shared<UnaryCall<Request, Response>>(request, std::move(done));
     call->context.set_deadline(ToGrpcDeadline(deadline));
     calls_.Add(call);
@@ -93,27 +90,22 @@ class UnaryConnection final : public Connection {
     auto* sent = call.get();
     call.reset();
     (stub_->async()->*rpc)(&sent->context, &sent->request, &sent->response,
-                           [this, sent, first](const grpc::Status& status) {
+                           [this, sent](const grpc::Status& status) {
                              if (status.ok()) {
                                transport_errors_.Answered();
                                sent->done(std::move(sent->response));
                              } else {
-                               sent->done(Failure(status, first));
+                               sent->done(transport_errors_.Failed(status));
                              }
                              calls_.End(sent);
                            });
   }
 
   // Also true if it is not known. Read only after a failure: an in-process
-  // channel has no such state.
+  // channel has no such state. Read only before a call is sent: after its end
+  // it proves nothing, for the connection that the call had may be lost.
   bool Connected() {
     return channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE;
-  }
-  absl::Status Failure(const grpc::Status& status, bool first) {
-    absl::Status failed = transport_errors_.Failed(status);
-    const bool refused = status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-                         ReasonOf(failed) == Reason::kStoreUnavailable && first;
-    return refused && !Connected() ? NotConnected() : failed;
   }
 
   const std::shared_ptr<grpc::Channel> channel_;

@@ -15,8 +15,9 @@ namespace idempotency::internal {
 // grpc::Server::InProcessChannel().
 //
 // Calls are fail-fast: while the daemon cannot be reached they are answered
-// STORE_UNAVAILABLE (NotConnected(), if they were not sent) at once, not at their deadline, and the
-// caller decides how to repeat. Callbacks run on gRPC's threads. Do not destroy the connection in
+// STORE_UNAVAILABLE at once, not at their deadline, and the caller decides how to repeat. The first
+// that fails may have been sent; later ones are not sent, and are NotConnected(), while the channel
+// has no connection. Callbacks run on gRPC's threads. Do not destroy the connection in
 // one of them: its destructor waits for the callback that it would run in.
 //
 // STORE_UNAVAILABLE is also the answer to any other status that names no reason
