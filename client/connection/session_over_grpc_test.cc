@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/connection/session_connection.h"
+#include "client/connection/session_stream.h"
 #include "client/connection/unary_connection.h"
 #include "client/testing/fake_service.h"
 #include "core/mutex.h"
@@ -263,6 +264,49 @@ TEST_F(SessionOverGrpcTest, ARollingRestartIsNotSeen) {
   connection.reset();
   unary.reset();
   Stop(other);
+}
+
+// Signals the events of one stream.
+class SignalledEvents final : public SessionStream::Events {
+ public:
+  void OnFrame(SessionStream& /*stream*/, v1::SessionResponse /*frame*/) override {}
+  void OnWritten(SessionStream& /*stream*/, bool ok) override { written.set_value(ok); }
+  void OnReadEnd(SessionStream& /*stream*/) override { read_ended.set_value(); }
+  void OnEnd(SessionStream& /*stream*/, const grpc::Status& status) override {
+    ended.set_value(status);
+  }
+
+  std::promise<bool> written;
+  std::promise<void> read_ended;
+  std::promise<grpc::Status> ended;
+};
+
+// The daemon received it and left before its first frame; nothing listens there any more when the
+// stream ends.
+TEST(SessionStreamTest, AStreamThatWroteHadAConnectionThoughTheDaemonIsGone) {
+  FakeService service;
+  service.KeepFirstFrame();
+  const HeldPort port;
+  auto server = Serve(service, port);
+  ASSERT_NE(server, nullptr);
+  const auto channel = Dial(port.number());
+  SignalledEvents events;
+  const auto stream = SessionStreamsOver(channel)(events);
+  stream->Start();
+  stream->Write("");
+  EXPECT_TRUE(events.written.get_future().get());
+  ASSERT_TRUE(service.WaitUntil([&] { return service.sessions_open() == 1; }));
+  Stop(server);
+  events.read_ended.get_future().wait();
+  const auto patience = std::chrono::system_clock::now() + seconds(10);
+  grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
+  while (state != GRPC_CHANNEL_TRANSIENT_FAILURE && channel->WaitForStateChange(state, patience)) {
+    state = channel->GetState(/*try_to_connect=*/true);
+  }
+  ASSERT_EQ(state, GRPC_CHANNEL_TRANSIENT_FAILURE);
+  stream->Release();
+  EXPECT_EQ(events.ended.get_future().get().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(stream->had_connection());
 }
 
 }  // namespace

@@ -62,13 +62,16 @@ class GrpcSessionStream final
     frame.Swap(&incoming_);
     events_.OnFrame(*this, std::move(frame));
   }
-  void OnWriteDone(bool ok) override { events_.OnWritten(*this, ok); }
+  void OnWriteDone(bool ok) override {
+    if (ok) wrote_ = true;
+    events_.OnWritten(*this, ok);
+  }
   void OnWritesDoneDone(bool ok) override { events_.OnWritten(*this, ok); }
   void OnDone(const grpc::Status& status) override {
     // gRPC fails a call with UNAVAILABLE once no daemon accepts a connection. A
-    // stream that received a frame had one. The channel's state is read only in
-    // that case: an in-process channel has none.
-    had_connection_ = heard_ || status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+    // stream that received or wrote a frame had one, which may be lost by now. The
+    // channel's state is read only in that case: an in-process channel has none.
+    had_connection_ = heard_ || wrote_ || status.error_code() != grpc::StatusCode::UNAVAILABLE ||
                       channel_.GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
     events_.OnEnd(*this, status);
   }
@@ -77,6 +80,8 @@ class GrpcSessionStream final
   Events& events_;
   // A frame was received. Reads end before OnDone.
   bool heard_ = false;
+  // A frame was sent. Writes end before OnDone.
+  bool wrote_ = false;
   bool had_connection_ = true;
   grpc::ClientContext context_;
   v1::SessionResponse incoming_;
