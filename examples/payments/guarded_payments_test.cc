@@ -141,6 +141,27 @@ TEST_F(GuardedPaymentsTest, ACallOutlivesADaemonThatIsAway) {
   EXPECT_EQ(Balance(), 700);
 }
 
+// The guard's trailers prove that it recorded the refusal.
+TEST_F(GuardedPaymentsTest, ADeclinedChargeIsTheOutcomeOfItsWork) {
+  auto keys = idempotency::SqliteKeyStore::Open(folder_.File("keys.sqlite")).value();
+  v1::ChargeRequest request;
+  request.set_account("alice");
+  request.set_amount_cents(2000);
+  for (const bool settles : {false, true}) {
+    int settled = 0;
+    const grpc::Status status = idempotency::CallWithRetries(
+        *keys, "yacht/charge", idempotency::DeadlineIn(absl::Seconds(60)),
+        [&](grpc::ClientContext& context) { return stub_->Charge(&context, request, &reply_); },
+        [&](const grpc::Status&) {
+          ++settled;
+          return settles;
+        });
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(settled, 1) << (settles ? "the replay" : "the first reply");
+    EXPECT_EQ(keys->Unfinished().value().size(), settles ? 0u : 1u);
+  }
+}
+
 // The reply is lost, and the client process ends with it.
 TEST_F(GuardedPaymentsTest, WorkOfAClientThatCrashedIsPaidOnce) {
   v1::ChargeRequest request;
