@@ -29,20 +29,24 @@ AnswerKind KindOfCode(absl::StatusCode code) {
   }
 }
 
-// The kind of a STORE_UNAVAILABLE.
-AnswerKind KindOfUnavailable(const absl::Status& status) {
+}  // namespace
+
+std::optional<absl::StatusCode> CodeWithoutReason(const absl::Status& status) {
+  if (status.ok()) return std::nullopt;
+  const std::optional<Reason> reason = ReasonOf(status);
+  if (!reason.has_value()) return status.code();
+  if (reason != Reason::kStoreUnavailable) return std::nullopt;
   const ErrorDetails details = DetailsOf(status);
   const auto found = details.metadata.find(std::string(kStatusCodeDetail));
   int number = 0;
   if (found == details.metadata.end() || !absl::SimpleAtoi(found->second, &number)) {
-    return AnswerKind::kNone;
+    return std::nullopt;
   }
-  const AnswerKind kind = KindOfCode(static_cast<absl::StatusCode>(StatusCodeFrom(number)));
+  const auto code = static_cast<absl::StatusCode>(StatusCodeFrom(number));
   // An error never replaces a success.
-  return kind == AnswerKind::kDone ? AnswerKind::kNone : kind;
+  if (code == absl::StatusCode::kOk) return std::nullopt;
+  return code;
 }
-
-}  // namespace
 
 AnswerKind KindOfAnswer(const absl::Status& status) {
   if (status.ok()) return AnswerKind::kDone;
@@ -50,7 +54,7 @@ AnswerKind KindOfAnswer(const absl::Status& status) {
   if (!reason.has_value()) return KindOfCode(status.code());
   switch (*reason) {
     case Reason::kStoreUnavailable:
-      return KindOfUnavailable(status);
+      return KindOfCode(CodeWithoutReason(status).value_or(absl::StatusCode::kUnavailable));
     case Reason::kOutcomeNotRecorded:
       return AnswerKind::kNone;
     case Reason::kOverloaded:

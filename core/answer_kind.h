@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_CORE_ANSWER_KIND_H_
 #define IDEMPOTENCY_CORE_ANSWER_KIND_H_
 
+#include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -43,6 +44,10 @@ bool RefusesCaller(const absl::Status& status);
 // True if a repetition of the same request may succeed later: kBusy, kNone, and a refusal of
 // the caller.
 bool IsTemporary(const absl::Status& status);
+
+// The code of a status that the service did not choose, also where a STORE_UNAVAILABLE replaces
+// it (kStatusCodeDetail). nullopt for OK and for an answer of the service.
+std::optional<absl::StatusCode> CodeWithoutReason(const absl::Status& status);
 
 // In the metadata of a STORE_UNAVAILABLE that replaces a status without a reason, or a
 // refusal of the caller: that status's code, as a number.

@@ -89,6 +89,21 @@ TEST(AnswerKindTest, ARefusalOfTheCallerIsTemporaryAndOneOfItsRequestIsNot) {
   }
 }
 
+TEST(AnswerKindTest, TheCodeOfAStatusWithoutAReasonIsKnownAlsoWhereItIsReplaced) {
+  EXPECT_EQ(CodeWithoutReason(absl::OkStatus()), std::nullopt);
+  EXPECT_EQ(CodeWithoutReason(absl::ResourceExhaustedError("text")),
+            absl::StatusCode::kResourceExhausted);
+  ErrorDetails details;
+  details.metadata[std::string(kStatusCodeDetail)] = "8";
+  EXPECT_EQ(CodeWithoutReason(MakeError(Reason::kStoreUnavailable, "text", details)),
+            absl::StatusCode::kResourceExhausted);
+  // The service's own answers, also with the same code.
+  EXPECT_EQ(CodeWithoutReason(MakeError(Reason::kOverloaded, "text", details)), std::nullopt);
+  EXPECT_EQ(CodeWithoutReason(MakeError(Reason::kStoreUnavailable, "text")), std::nullopt);
+  details.metadata[std::string(kStatusCodeDetail)] = "0";
+  EXPECT_EQ(CodeWithoutReason(MakeError(Reason::kStoreUnavailable, "text", details)), std::nullopt);
+}
+
 TEST(AnswerKindTest, AnInvalidCodeProvesNothing) {
   for (const char* const code : {"", "five", "-1", "17", "99999999999999999999"}) {
     ErrorDetails details;

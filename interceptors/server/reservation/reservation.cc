@@ -1,7 +1,9 @@
 #include "interceptors/server/reservation/reservation.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/answer_kind.h"
@@ -26,13 +28,21 @@ bool IsLost(const absl::Status& status) {
   return reason == Reason::kReservationLost || reason == Reason::kRecordNotFound;
 }
 
-// True if the store will never accept this reply unchanged: malformed by its rules, or larger
-// than a message may be (gRPC's own RESOURCE_EXHAUSTED, no reason).
-bool RefusesContent(const absl::Status& status) {
-  const auto reason = ReasonOf(status);
-  if (reason.has_value()) return reason == Reason::kRequestInvalid;
-  return status.code() == absl::StatusCode::kResourceExhausted ||
-         status.code() == absl::StatusCode::kInvalidArgument;
+// How often a reply is refused without a reason of the service's before its content is dropped,
+// which cannot be undone: about 10 s, so that a proxy which is busy or misconfigured for a moment
+// costs no content.
+constexpr int kRefusalsBeforeDrop = 30;
+// RESOURCE_EXHAUSTED refuses a message for its size, or every message of a caller over its rate.
+// No usual limit of a message is lower: a smaller reply is refused for its rate.
+constexpr std::size_t kLargeReplyBytes = 16 * 1024;
+// The least throughput to the store for which a try has enough time: 8 Mbit/s.
+constexpr std::size_t kReplyBytesPerSecond = 1024 * 1024;
+
+// A try with the largest reply (limits::kMaxReplyBytes) has 10 s, a third of the default lease,
+// which heartbeats extend meanwhile.
+absl::Duration TryTimeoutFor(const v1::Reply& reply) {
+  return kTryTimeout + absl::Seconds(1) * (static_cast<double>(ReplyBytes(reply)) /
+                                           static_cast<double>(kReplyBytesPerSecond));
 }
 
 absl::Status NotRecorded() {
@@ -264,7 +274,7 @@ void Reservation::TryComplete() {
     request = complete_;
   }
   context_.connection.Complete(
-      *request, After(context_.scheduler.Now(), kTryTimeout),
+      *request, After(context_.scheduler.Now(), TryTimeoutFor(request->reply())),
       [self = shared_from_this()](auto answer) { self->OnCompleted(std::move(answer)); });
 }
 
@@ -273,7 +283,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   if (is_lost) NoteRefused();
   {
     MutexLock lock(mutex_);
-    const bool without_content = RefusesContent(answer.status()) && !content_dropped_;
+    const bool without_content = RejectsContent(answer.status());
     // A refusal of the guard itself is temporary: the lease is extended until it is corrected.
     const bool repeats = IsTemporary(answer.status()) || without_content;
     if (!is_lost && repeats) {
@@ -303,10 +313,20 @@ void Reservation::LogRefusal(const char* request, const absl::Status& refusal) c
                       "; it is repeated");
 }
 
+bool Reservation::RejectsContent(const absl::Status& refusal) {
+  if (content_dropped_) return false;
+  if (ReasonOf(refusal) == Reason::kRequestInvalid) return true;
+  const std::optional<absl::StatusCode> code = CodeWithoutReason(refusal);
+  const bool may_reject = code == absl::StatusCode::kInvalidArgument ||
+                          (code == absl::StatusCode::kResourceExhausted &&
+                           ReplyBytes(complete_->reply()) >= kLargeReplyBytes);
+  return may_reject && ++content_refusals_ >= kRefusalsBeforeDrop;
+}
+
 void Reservation::DropContent(const absl::Status& refusal) {
+  const absl::StatusCode code = CodeWithoutReason(refusal).value_or(refusal.code());
   context_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
-                      ReplyBytes(complete_->reply()), " bytes (",
-                      absl::StatusCodeToString(refusal.code()),
+                      ReplyBytes(complete_->reply()), " bytes (", absl::StatusCodeToString(code),
                       "): it is recorded without its content");
   content_dropped_ = true;
   complete_ = MakeComplete(WithoutContent(complete_->reply()));

@@ -86,8 +86,10 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   //   RESERVATION_LOST      (ABORTED) another attempt took over; this reply is not the record's
   //   OUTCOME_NOT_RECORDED  no answer within caller_timeout. Recording continues, and the lease
   //                         is extended, until one of the above.
-  // If the store rejects the reply itself, it is completed without its content: a record that
-  // is done is better than an operation that runs again.
+  // If the reply itself is rejected, it is completed without its content: a record that is done
+  // is better than an operation that runs again. REQUEST_INVALID rejects it at once. A status
+  // without a reason may come from something between guard and store: INVALID_ARGUMENT, and for
+  // a large reply RESOURCE_EXHAUSTED, reject it once they have been repeated for some seconds.
   void Complete(v1::Reply reply, Completed done);
 
   // Releases the reservation; repeated as Complete, until the lease has expired. `done` is
@@ -135,6 +137,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void TryComplete();
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
   void LogRefusal(const char* request, const absl::Status& refusal) const;
+  // True if the reply will never be accepted with its content. Counts the refusals.
+  bool RejectsContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome);
 
@@ -166,6 +170,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<const v1::CompleteRequest> complete_ ABSL_GUARDED_BY(mutex_);
+  int content_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
   bool content_dropped_ ABSL_GUARDED_BY(mutex_) = false;
   Completed completed_ ABSL_GUARDED_BY(mutex_);
   v1::ReleaseRequest release_ ABSL_GUARDED_BY(mutex_);

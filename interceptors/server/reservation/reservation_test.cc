@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 #include "client/testing/fake_connection.h"
 #include "core/answer_kind.h"
@@ -23,6 +26,15 @@ namespace idempotency::internal {
 namespace {
 
 using Operation = FakeConnection::Operation;
+
+const std::string kLargeBody(64 * 1024, 'x');
+
+// As a connection reports a status without a reason.
+absl::Status Replaced(absl::StatusCode code) {
+  ErrorDetails details;
+  details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
+  return MakeError(Reason::kStoreUnavailable, "no reason", std::move(details));
+}
 
 absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 
@@ -256,12 +268,76 @@ TEST_F(ReservationTest, ContinuesUntilTheReservationIsLost) {
 }
 
 TEST_F(ReservationTest, RefusedContentIsDropped) {
-  store_.Fail(Operation::kComplete, absl::ResourceExhaustedError("too large a message"), 1);
+  store_.Fail(Operation::kComplete, InvalidField("reply.body", "is too large"), 1);
   Complete();
   scheduler_.Advance(absl::Seconds(1));
   EXPECT_TRUE(outcome_.ok());
   EXPECT_EQ(answers_, 1);
   EXPECT_FALSE(IsComplete(store_.record().reply));
+}
+
+// What is between guard and store refuses the reply each time, for example a proxy whose limit of
+// a message is lower.
+class RejectedContentTest : public ReservationTest,
+                            public testing::WithParamInterface<absl::Status> {};
+
+INSTANTIATE_TEST_SUITE_P(EachStatus, RejectedContentTest,
+                         testing::Values(Replaced(absl::StatusCode::kResourceExhausted),
+                                         Replaced(absl::StatusCode::kInvalidArgument),
+                                         absl::ResourceExhaustedError("no reason"),
+                                         absl::InvalidArgumentError("no reason")));
+
+TEST_P(RejectedContentTest, IsDroppedAfterSomeTries) {
+  store_.Fail(Operation::kComplete, GetParam(), 30);
+  Complete(kLargeBody);
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED) << "a busy proxy may recover";
+  scheduler_.Advance(absl::Seconds(15));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_FALSE(IsComplete(store_.record().reply));
+  EXPECT_TRUE(Ended());
+}
+
+TEST_P(RejectedContentTest, IsDroppedOnce) {
+  store_.Fail(Operation::kComplete, GetParam(), 100);
+  Complete(kLargeBody);
+  scheduler_.Advance(absl::Minutes(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_EQ(std::count_if(lines_.begin(), lines_.end(),
+                          [](const std::string& line) {
+                            return line.find("without its content") != std::string::npos;
+                          }),
+            1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationTest, AProxyThatIsBusyForAWhileCostsNoContent) {
+  store_.Fail(Operation::kComplete, Replaced(absl::StatusCode::kResourceExhausted), 29);
+  Complete(kLargeBody);
+  scheduler_.Advance(absl::Seconds(20));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(IsComplete(store_.record().reply));
+}
+
+// Its size is not the reason.
+TEST_F(ReservationTest, ASmallReplyKeepsItsContentHoweverLongAProxyIsBusy) {
+  store_.Fail(Operation::kComplete, Replaced(absl::StatusCode::kResourceExhausted), 100);
+  Complete();
+  scheduler_.Advance(absl::Minutes(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(IsComplete(store_.record().reply));
+}
+
+// 8 MiB in 2 s would need 32 Mbit/s.
+TEST_F(ReservationTest, ALargeReplyHasMoreTimeToArrive) {
+  store_.HoldAnswers(Operation::kComplete);
+  Complete(std::string(limits::kMaxReplyBytes - 1024, 'x'));
+  scheduler_.Advance(absl::Milliseconds(9'900));
+  EXPECT_EQ(store_.calls(Operation::kComplete), 1);
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(store_.calls(Operation::kComplete), 2);
+  store_.AnswerHeld(Operation::kComplete);
+  EXPECT_TRUE(Ended());
 }
 
 TEST_F(ReservationTest, OutcomeThatIsRefusedForGoodIsAbandoned) {
@@ -384,10 +460,7 @@ TEST_F(ReservationTest, AReleaseIsRepeatedWhileTheGuardIsKeptOut) {
 
 // The same error passed on by a guard in between, with the code that it stands for.
 TEST_F(ReservationTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
-  ErrorDetails details;
-  details.metadata[std::string(kStatusCodeDetail)] = "7";
-  store_.Fail(Operation::kComplete,
-              MakeError(Reason::kStoreUnavailable, "it may not", std::move(details)), 3);
+  store_.Fail(Operation::kComplete, Replaced(absl::StatusCode::kPermissionDenied), 3);
   Complete();
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_TRUE(outcome_.ok()) << outcome_;
@@ -822,14 +895,6 @@ TEST_F(ReservationTest, AReleaseThatABusyServicePutsOffIsRepeated) {
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_TRUE(reservation_->release_answer().ok());
-}
-
-TEST_F(ReservationTest, ContentThatIsRefusedWithoutAReasonIsDropped) {
-  store_.Fail(Operation::kComplete, absl::InvalidArgumentError("not UTF-8"), 1);
-  Complete();
-  scheduler_.Advance(absl::Seconds(1));
-  EXPECT_TRUE(outcome_.ok()) << outcome_;
-  EXPECT_FALSE(IsComplete(store_.record().reply));
 }
 
 // Five tries fit into half of what the store leaves of a short lease.
