@@ -1,5 +1,7 @@
 #include "grpc_idempotency/reply.h"
 
+#include <string>
+
 #include "core/sha256.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/errors.h"
@@ -7,6 +9,7 @@
 namespace idempotency {
 
 using internal::Sha256;
+using internal::ToUtf8;
 using internal::Utf8Prefix;
 
 namespace {
@@ -36,7 +39,9 @@ std::size_t ReplyBytes(const v1::Reply& reply) { return reply.ByteSizeLong(); }
 v1::Reply WithoutContent(const v1::Reply& reply) {
   v1::Reply rest;
   rest.set_code(reply.code());
-  rest.set_message(std::string(Utf8Prefix(reply.message(), kMaxMessageWithoutContentBytes)));
+  // With other bytes it would not parse again.
+  const std::string message = ToUtf8(reply.message());
+  rest.set_message(std::string(Utf8Prefix(message, kMaxMessageWithoutContentBytes)));
   rest.set_content(v1::REPLY_CONTENT_STATUS_ONLY);
   return rest;
 }

@@ -66,6 +66,13 @@ TEST(ReplyTest, BytesThatAreNoReplyAreDamaged) {
   EXPECT_EQ(ReasonOf(DecodeReply(encoded).status()), Reason::kRecordDamaged);
 }
 
+TEST(ReplyTest, WithoutContentAMessageThatIsNotUtf8ParsesAgain) {
+  v1::Reply reply = FullReply();
+  reply.set_message("caf\xE9");
+  EXPECT_EQ(WithoutContent(reply).message(), "caf?");
+  EXPECT_TRUE(DecodeReply(EncodeReply(WithoutContent(reply))).ok());
+}
+
 TEST(ReplyTest, WithoutContentKeepsTheOutcome) {
   v1::Reply reply = FullReply();
   // The limit falls inside the last character.

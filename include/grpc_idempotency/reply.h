@@ -30,8 +30,8 @@ absl::StatusOr<v1::Reply> DecodeReply(const EncodedReply& encoded);
 
 // The stored size of the reply, in bytes.
 std::size_t ReplyBytes(const v1::Reply& reply);
-// The same outcome without its content: code and a message cut to 1 KiB,
-// content STATUS_ONLY.
+// The same outcome without its content: code and a message cut to 1 KiB, with '?' for each byte
+// that is not UTF-8; content STATUS_ONLY.
 v1::Reply WithoutContent(const v1::Reply& reply);
 // The same for an encoded reply. DATA_LOSS / RECORD_DAMAGED as in DecodeReply. A reply without
 // content is returned unchanged.

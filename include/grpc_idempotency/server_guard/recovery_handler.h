@@ -55,7 +55,8 @@ class RecoveryDecision {
     return {Kind::kComplete, std::move(recorded), std::string(reply.GetTypeName())};
   }
   // The operation failed permanently. Only a code that the method's policy records; OK (which
-  // needs a reply) and any other code count as LeaveUnknown(), and are logged.
+  // needs a reply) and any other code count as LeaveUnknown(), and are logged. Each byte of the
+  // message that is not UTF-8 is recorded as '?'.
   static RecoveryDecision CompleteWith(const grpc::Status& failure) {
     if (failure.ok()) return LeaveUnknown();
     v1::Reply recorded;

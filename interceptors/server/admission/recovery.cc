@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/utf8.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -120,15 +121,17 @@ absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const 
 }
 
 void Recovery::Complete(const RecoveryDecision& decision) {
-  Settlement::Settle(
-      execution_, decision.reply(),
-      [self = shared_from_this(), reply = decision.reply()](const Settlement::Outcome& outcome) {
-        if (outcome.error.ok()) {
-          self->done_(Completed{reply, outcome.expires_at});
-        } else {
-          self->done_(Open{outcome.error});
-        }
-      });
+  v1::Reply reply = decision.reply();
+  // As in the capturing interceptor.
+  reply.set_message(ToUtf8(reply.message()));
+  Settlement::Settle(execution_, reply,
+                     [self = shared_from_this(), reply](const Settlement::Outcome& outcome) {
+                       if (outcome.error.ok()) {
+                         self->done_(Completed{reply, outcome.expires_at});
+                       } else {
+                         self->done_(Open{outcome.error});
+                       }
+                     });
 }
 
 void Recovery::LeaveUnknown(const absl::Status& why) {

@@ -171,6 +171,18 @@ TEST_F(RecoveryTest, FailureIsRecordedIfTheMethodRecordsItsCode) {
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
+TEST_F(RecoveryTest, AMessageThatIsNotUtf8IsRecorded) {
+  LeaveADeadAttempt();
+  recovery_ = [](const RecoveryCase&) {
+    return RecoveryDecision::CompleteWith(grpc::Status(grpc::StatusCode::NOT_FOUND, "caf\xE9"));
+  };
+  const Admission::Decision decision = Ask();
+  const auto* replayed = std::get_if<Admission::Replayed>(&decision);
+  ASSERT_NE(replayed, nullptr);
+  EXPECT_EQ(replayed->reply.message(), "caf?");
+  EXPECT_EQ(store_->record().reply.message(), "caf?");
+}
+
 TEST_F(RecoveryTest, WhatCannotBeRecordedStaysUnknown) {
   LeaveADeadAttempt();
   const std::vector<RecoveryHandler> wrong = {
