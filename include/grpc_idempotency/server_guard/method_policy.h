@@ -102,7 +102,9 @@ struct MethodPolicy {
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kHandThrough;
-  // The maximum size of a captured stream: 1 byte to 8 MiB.
+  // The maximum size of a captured stream: 1 byte to 8 MiB. Each message counts 96 bytes more than
+  // its size, so that the limit also bounds memory: a held-back stream takes about twice as much,
+  // one that is passed on about as much.
   std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
   // The request's field that may carry the key, in addition to the metadata: a singular string
   // of the request or, with dots, of a message nested in it. "": no field.

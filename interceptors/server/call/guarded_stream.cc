@@ -7,9 +7,10 @@
 namespace idempotency::internal {
 namespace {
 
-// The size that each message counts in addition to its bytes, so that a stream of empty
-// messages also reaches the limit.
-constexpr std::size_t kMessageOverheadBytes = 8;
+// The size that each message counts in addition to its bytes: half of what the two copies of a
+// held-back message, for the record and for the client, take in addition to the bytes. So a
+// captured stream takes at most about twice its limit.
+constexpr std::size_t kMessageOverheadBytes = 96;
 
 }  // namespace
 
@@ -25,7 +26,8 @@ void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
   if (weight_bytes_ > limit_bytes_) {
     over_limit_ = true;
     captures_ = false;
-    captured_.Clear();
+    // Clear() would keep their memory.
+    captured_ = v1::Reply();
     if (holds_back_) writer_->Discard();
   } else if (captures_) {
     // Serialised as gRPC does: see CapturingInterceptor.

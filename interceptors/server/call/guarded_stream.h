@@ -26,6 +26,8 @@ class GuardedStream {
   // would run forever.
   bool lets_writes_through() const { return !holds_back_ && !captures_; }
   bool over_limit() const { return over_limit_; }
+  // Too many messages to hold back: none is sent.
+  bool drops_messages() const { return holds_back_ && over_limit_; }
   StreamWriter& writer() const { return *writer_; }
 
   // Captures the bytes of a message that the handler wrote.

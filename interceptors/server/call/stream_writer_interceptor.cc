@@ -40,7 +40,18 @@ void End(GuardedStream& stream, Batch& batch) {
   });
 }
 
+// Without serialising it. Another interceptor may have done so.
+void Drop(Batch& batch) {
+  batch.ModifySendMessage(nullptr);
+  batch.GetSerializedSendMessage()->Clear();
+}
+
 void Write(GuardedStream& stream, Batch& batch) {
+  if (stream.drops_messages()) {
+    Drop(batch);
+    batch.Proceed();
+    return;
+  }
   if (stream.lets_writes_through()) {
     // After the messages that the writer still has: gRPC takes one message at a time.
     stream.writer().Put(std::nullopt, [&batch] { batch.Proceed(); });
@@ -58,7 +69,11 @@ void Write(GuardedStream& stream, Batch& batch) {
 // first message, so the message follows separately.
 void Begin(GuardedStream& stream, Batch& batch) {
   if (Has(batch, InterceptionHookPoints::PRE_SEND_MESSAGE) && !stream.lets_writes_through()) {
-    stream.writer().Put(Take(batch), nullptr);
+    if (stream.drops_messages()) {
+      Drop(batch);
+    } else {
+      stream.writer().Put(Take(batch), nullptr);
+    }
   }
   batch.Proceed();
   if (!stream.holds_back()) stream.writer().Open();

@@ -8,7 +8,9 @@
 
 #include <deque>
 #include <optional>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/mutex.h"
@@ -33,6 +35,36 @@ CoreBuffer ToCore(const grpc::ByteBuffer& buffer) {
   return result;
 }
 
+// A queued message. A ByteBuffer takes some 350 bytes more than its message: while the writer is
+// closed, and many may accumulate, they are strings.
+using Message = std::variant<std::monostate, grpc::ByteBuffer, std::string>;
+
+bool HasMessage(const Message& message) { return !std::holds_alternative<std::monostate>(message); }
+
+std::string ToString(const grpc::ByteBuffer& buffer) {
+  std::string bytes;
+  bytes.reserve(buffer.Length());
+  std::vector<grpc::Slice> slices;
+  if (buffer.Dump(&slices).ok()) {
+    for (const grpc::Slice& slice : slices) {
+      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+  }
+  return bytes;
+}
+
+CoreBuffer ToCore(const std::string& bytes) {
+  grpc_slice slice = grpc_slice_from_copied_buffer(bytes.data(), bytes.size());
+  CoreBuffer result(grpc_raw_byte_buffer_create(&slice, 1));
+  grpc_slice_unref(slice);
+  return result;
+}
+
+CoreBuffer ToCore(const Message& message) {
+  if (const auto* bytes = std::get_if<std::string>(&message)) return ToCore(*bytes);
+  return ToCore(std::get<grpc::ByteBuffer>(message));
+}
+
 // The queue; the API's subclass sends the messages. One is sent at a time, as gRPC requires.
 class CallStreamWriter : public StreamWriter,
                          public std::enable_shared_from_this<CallStreamWriter> {
@@ -41,7 +73,9 @@ class CallStreamWriter : public StreamWriter,
     {
       MutexLock lock(mutex_);
       if (discarding_) message.reset();
-      waiting_.push_back({std::move(message), std::move(passed)});
+      // Nothing to send, and nobody waits for it.
+      if (!message.has_value() && !passed) return;
+      waiting_.push_back({Queued(std::move(message)), std::move(passed)});
     }
     Advance();
   }
@@ -55,14 +89,21 @@ class CallStreamWriter : public StreamWriter,
   void Discard() override {
     MutexLock lock(mutex_);
     discarding_ = true;
-    for (Item& item : waiting_) item.message.reset();
+    // The first one stays while it is sent.
+    std::deque<Item> kept;
+    for (Item& item : waiting_) {
+      const bool in_flight = busy_ && &item == &waiting_.front();
+      if (!in_flight) item.message = std::monostate();
+      if (in_flight || item.passed) kept.push_back(std::move(item));
+    }
+    waiting_.swap(kept);
   }
   void Drain(Drained drained) override {
     {
       MutexLock lock(mutex_);
       open_ = true;
       waiting_.push_back(
-          {std::nullopt, [this, drained = std::move(drained)] { drained(!broken()); }});
+          {std::monostate(), [this, drained = std::move(drained)] { drained(!broken()); }});
     }
     Advance();
   }
@@ -90,9 +131,15 @@ class CallStreamWriter : public StreamWriter,
 
  private:
   struct Item {
-    std::optional<grpc::ByteBuffer> message;
+    Message message;
     std::function<void()> passed;
   };
+
+  Message Queued(std::optional<grpc::ByteBuffer> message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!message.has_value()) return std::monostate();
+    if (open_) return *std::move(message);
+    return ToString(*message);
+  }
 
   bool broken() {
     MutexLock lock(mutex_);
@@ -116,9 +163,8 @@ class CallStreamWriter : public StreamWriter,
     if (!open_ || busy_ || waiting_.empty()) return false;
     busy_ = true;
     // After a failure nothing more can be sent.
-    if (waiting_.front().message.has_value() && !broken_) {
-      sending_ = ToCore(*waiting_.front().message);
-    }
+    const Message& message = waiting_.front().message;
+    if (HasMessage(message) && !broken_) sending_ = ToCore(message);
     return true;
   }
 
