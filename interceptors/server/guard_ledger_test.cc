@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -459,6 +461,34 @@ TEST_F(GuardLedgerTest, OverTheBoundCommittedRepliesWaitForTheStore) {
   store_->Hold(Operation::kComplete);
   EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
   store_->AnswerHeld(Operation::kComplete);
+}
+
+// In an outage each of them is recorded for longer than recording_timeout.
+TEST_F(GuardLedgerTest, ACommittedReplyHasItsPlaceUntilItIsRecorded) {
+  std::vector<Places::Place> taken;
+  while (Places::Place place = reservations_->replies_ahead().TryTake()) {
+    taken.push_back(std::move(place));
+  }
+  taken.pop_back();
+  std::promise<absl::Status> timed_out;
+  options_.hooks.on_recorded = [&](const RecordedEvent& event) {
+    timed_out.set_value(event.outcome);
+  };
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
+  store_->Hold(Operation::kComplete);
+  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_EQ(ReasonOf(timed_out.get_future().get()), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(reservations_->replies_ahead().TryTake(), nullptr);
+  store_->AnswerHeld(Operation::kComplete);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  // Free soon after its answer, which arrives on another thread.
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (reservations_->replies_ahead().TryTake() == nullptr) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
 }
 
 TEST_F(GuardLedgerTest, ACommitWhoseAnswerWasLostIsFoundInTheLedger) {

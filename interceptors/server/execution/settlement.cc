@@ -168,8 +168,9 @@ void Settlement::AnswerAhead() {
   {
     MutexLock lock(mutex_);
     done.swap(done_);
-    ahead_ = std::move(place);
   }
+  // Recording may continue after its answer.
+  execution_->reservation()->KeepUntilEnd(std::move(place));
   done({absl::OkStatus(), execution_->expires_at()});
 }
 
@@ -279,7 +280,6 @@ void Settlement::Finish(const Outcome& outcome) {
     MutexLock lock(mutex_);
     if (std::exchange(reported_, true)) return;
     done.swap(done_);
-    ahead_.reset();
     disposition = disposition_;
     execution_->operation().reservations.scheduler().Cancel(caller_timer_);
   }

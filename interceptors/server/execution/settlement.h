@@ -106,8 +106,6 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   Done done_ ABSL_GUARDED_BY(mutex_);
   // The execution's outcome was reported to the application's hook.
   bool reported_ ABSL_GUARDED_BY(mutex_) = false;
-  // Until the recording is answered, if the caller was answered before.
-  Places::Place ahead_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

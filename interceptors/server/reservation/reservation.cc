@@ -250,6 +250,11 @@ std::shared_ptr<const v1::CompleteRequest> Reservation::MakeComplete(v1::Reply r
   return request;
 }
 
+void Reservation::KeepUntilEnd(std::shared_ptr<void> place) {
+  MutexLock lock(mutex_);
+  if (phase_ != Phase::kEnded) kept_until_end_ = std::move(place);
+}
+
 void Reservation::Complete(v1::Reply reply, Completed done) {
   {
     MutexLock lock(mutex_);
@@ -424,6 +429,7 @@ void Reservation::End() {
   context_.scheduler.Cancel(beat_);
   context_.scheduler.Cancel(lease_watch_);
   on_lost_.clear();
+  kept_until_end_.reset();
   hold_.reset();
 }
 

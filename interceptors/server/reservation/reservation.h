@@ -80,6 +80,9 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Checkpoints are stored one after another, in the order given.
   void Checkpoint(std::string progress, Stored done);
 
+  // Destroys `place` when the reservation ends; at once if it has ended.
+  void KeepUntilEnd(std::shared_ptr<void> place);
+
   // Records the reply; repeated until the store has answered, also while it refuses the guard
   // itself (RefusesCaller). `done` is called once, with
   //   OK                    acknowledged: the reply is durable
@@ -156,6 +159,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   mutable Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kRunning;
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<void> kept_until_end_ ABSL_GUARDED_BY(mutex_);
   Time lease_deadline_ ABSL_GUARDED_BY(mutex_);
   bool refused_ ABSL_GUARDED_BY(mutex_) = false;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
