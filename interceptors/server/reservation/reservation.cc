@@ -178,6 +178,8 @@ void Reservation::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>
   NoteExtended(sent, answer);
   MutexLock lock(mutex_);
   if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
+  // Nothing is left to extend; Complete gets the same answer, or has settled the record.
+  if (IsLost(answer.status())) return;
   // Soon again after a failure: with an unstable store, many tries save the lease. But never so
   // often that they flood it.
   ScheduleBeat(answer.ok()
@@ -187,7 +189,14 @@ void Reservation::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>
 
 void Reservation::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
   if (IsLost(answer.status())) {
-    NoteRefused();
+    {
+      MutexLock lock(mutex_);
+      // The own Complete or Release may have settled the record, and its answer may come later:
+      // that one decides.
+      if (phase_ != Phase::kRunning) return;
+      refused_ = true;
+    }
+    NotifyLost();
     return;
   }
   if (!answer.ok()) return;

@@ -58,10 +58,11 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Starts the heartbeats.
   void Start();
 
-  // True once the store has refused the token, or while the lease has expired by the guard's
+  // True once the store has refused the token (to an Extend only while the handler runs, later to
+  // Complete or Release), or while the lease has expired by the guard's
   // own clock: another attempt may be running.
   bool lost() const;
-  // True if the store has answered that the token no longer holds the record.
+  // True once the store has refused the token.
   bool refused() const;
 
   // `on_lost` is called once, when the reservation is lost: its lease expires while the handler

@@ -645,6 +645,35 @@ TEST_F(ReservationTest, ReservationThatEndsInTimeIsNeverReportedAsLost) {
   EXPECT_TRUE(Ended());
 }
 
+// The store refuses a heartbeat because this attempt has settled the record itself.
+TEST_F(ReservationTest, AHeartbeatThatItsOwnCompletionOvertookIsNoLoss) {
+  store_.Hold(Operation::kExtend);
+  scheduler_.Advance(absl::Seconds(10));
+  store_.HoldAnswers(Operation::kComplete);
+  Complete();
+  store_.AnswerHeld(Operation::kExtend);
+  EXPECT_EQ(lost_, 0);
+  EXPECT_FALSE(reservation_->refused());
+  store_.AnswerHeld(Operation::kComplete);
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationTest, ACheckpointThatItsOwnReleaseOvertookIsNoLoss) {
+  store_.Hold(Operation::kExtend);
+  Checkpoint("half");
+  store_.HoldAnswers(Operation::kRelease);
+  Release();
+  store_.AnswerHeld(Operation::kExtend);
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kReservationLost) << "it is not stored";
+  EXPECT_EQ(lost_, 0);
+  EXPECT_FALSE(reservation_->refused());
+  store_.AnswerHeld(Operation::kRelease);
+  EXPECT_TRUE(reservation_->release_answer().ok());
+  EXPECT_TRUE(Ended());
+}
+
 TEST_F(ReservationTest, RefusedReleaseIsALoss) {
   store_.TakeOver();
   Release();
@@ -839,7 +868,7 @@ TEST_F(ReservationTest, ARefusalAfterTheEndIsNotReported) {
   ASSERT_TRUE(outcome_.ok()) << outcome_;
   reservation_->OnLost([this] { lost_ += 10; });
   store_.AnswerHeld(Operation::kExtend);
-  EXPECT_TRUE(reservation_->refused());
+  EXPECT_FALSE(reservation_->refused());
   EXPECT_EQ(lost_, 0);
   EXPECT_TRUE(Ended());
 }
