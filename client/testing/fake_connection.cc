@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -101,8 +100,8 @@ FakeConnection::FakeConnection()
 FakeConnection::FakeConnection(Timers timers) : timers_(std::move(timers)) {}
 
 FakeConnection::~FakeConnection() {
-  for (const Operation operation :
-       {Operation::kReserve, Operation::kComplete, Operation::kRelease, Operation::kExtend}) {
+  for (const Operation operation : {Operation::kReserve, Operation::kComplete, Operation::kRelease,
+                                    Operation::kExtend, Operation::kGet}) {
     Fail(operation, MakeError(Reason::kStoreUnavailable, "closed"), 1000);
     AnswerHeld(operation);
   }
@@ -173,18 +172,10 @@ void FakeConnection::Ask(Operation operation, const Request& request, Deadline d
 
 void FakeConnection::Send(AnyConnectionCall call, Deadline deadline) {
   static constexpr std::array kOperations = {Operation::kReserve, Operation::kComplete,
-                                             Operation::kRelease, Operation::kExtend};
+                                             Operation::kRelease, Operation::kExtend,
+                                             Operation::kGet};
   const std::size_t kind = call.index();
-  std::visit(
-      [&](auto& typed) {
-        using Request = typename std::decay_t<decltype(typed)>::Request;
-        if constexpr (std::is_same_v<Request, v1::GetRequest>) {
-          typed.done(MakeError(Reason::kRecordNotFound, "the guard reads no records"));
-        } else {
-          Serve(kOperations.at(kind), typed, deadline);
-        }
-      },
-      call);
+  std::visit([&](auto& typed) { Serve(kOperations.at(kind), typed, deadline); }, call);
 }
 
 template <typename Call>
@@ -303,6 +294,13 @@ absl::StatusOr<v1::ExtendResponse> FakeConnection::Decide(const v1::ExtendReques
   v1::ExtendResponse response;
   *response.mutable_lease_remaining() = request.lease();
   return response;
+}
+
+absl::StatusOr<v1::GetResponse> FakeConnection::Decide(const v1::GetRequest& request) {
+  if (records_.count(request.record_key().SerializeAsString()) == 0) {
+    return MakeError(Reason::kRecordNotFound, "there is no such record");
+  }
+  return v1::GetResponse();
 }
 
 void FakeConnection::Fail(Operation operation, absl::Status status, int times, bool after) {

@@ -25,7 +25,7 @@ namespace idempotency::internal {
 // never expire by themselves. Thread-safe.
 class FakeConnection final : public Connection {
  public:
-  enum class Operation { kReserve, kComplete, kRelease, kExtend };
+  enum class Operation { kReserve, kComplete, kRelease, kExtend, kGet };
 
   struct Record {
     v1::RecordState state = v1::RECORD_STATE_UNSPECIFIED;
@@ -149,6 +149,9 @@ class FakeConnection final : public Connection {
   template <typename Response>
   void Answer(Waiting<Response>& waiting, absl::StatusOr<Response> answer);
   absl::StatusOr<v1::ReserveResponse> Decide(const v1::ReserveRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the record exists; its contents are not read.
+  absl::StatusOr<v1::GetResponse> Decide(const v1::GetRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // RESERVATION_LOST unless the token holds the record.
   absl::StatusOr<Record*> Held(const v1::RecordKey& key, const std::string& token)

@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/answer_kind.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 
@@ -78,6 +79,23 @@ void BackgroundRecovery::Try(const std::string& name) {
     ++trying_;
     operation = found->second.operation;
     reserve_request = found->second.reserve_request;
+  }
+  ReservationClient& reservations = operation->reservations;
+  const Scheduler::Time deadline = After(reservations.Now(), operation->options.verdict_timeout);
+  const v1::RecordKey key = reserve_request.record_key();
+  reservations.Find(key, deadline,
+                    [self = shared_from_this(), name, operation = std::move(operation),
+                     reserve_request = std::move(reserve_request)](const absl::Status& found) {
+                      self->OnFound(name, operation, reserve_request, found);
+                    });
+}
+
+void BackgroundRecovery::OnFound(const std::string& name,
+                                 std::shared_ptr<const GuardedOperation> operation,
+                                 v1::ReserveRequest reserve_request, const absl::Status& found) {
+  if (!found.ok() && !RefusesCaller(found)) {
+    OnDecision(name, Admission::Refused{found, /*record_id=*/"", /*no_verdict=*/false});
+    return;
   }
   const Scheduler::Time deadline =
       After(operation->reservations.Now(),

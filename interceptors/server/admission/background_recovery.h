@@ -25,7 +25,9 @@ namespace idempotency::internal {
 // restart, wait for the next call with their key.
 //
 // It tries each record again with growing pauses, until the record is settled by any process,
-// or its retention has passed. Thread-safe.
+// or its retention has passed. A record that no longer exists, for example because an
+// administrator purged it, is dropped: a reservation would create it again. Without permission
+// to read it is reserved all the same. Thread-safe.
 class BackgroundRecovery : public UnknownOutcomeSink,
                            public std::enable_shared_from_this<BackgroundRecovery> {
  public:
@@ -64,6 +66,8 @@ class BackgroundRecovery : public UnknownOutcomeSink,
 
   void TryLater(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Try(const std::string& name);
+  void OnFound(const std::string& name, std::shared_ptr<const GuardedOperation> operation,
+               v1::ReserveRequest reserve_request, const absl::Status& found);
   void OnDecision(const std::string& name, const Admission::Decision& decision);
 
   Scheduler& scheduler_;

@@ -333,6 +333,60 @@ TEST_F(BackgroundRecoveryTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSe
   EXPECT_EQ(store_->record().attempt, tried + 1) << "the call's own recovery, and no other";
 }
 
+TEST_F(BackgroundRecoveryTest, CoversAReleaseThatIsNotAcknowledged) {
+  Remember(10);
+  store_->Fail(Operation::kRelease, InvalidField("reason", "no"), 1);
+  const auto execution = AskGranted();
+  execution->MarkNoEffect();
+  EXPECT_TRUE(Settle(execution, grpc::StatusCode::UNAVAILABLE).ok());
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
+TEST_F(BackgroundRecoveryTest, CoversAReplyThatIsRefusedForGood) {
+  Remember(10);
+  store_->Fail(Operation::kComplete, InvalidField("reply", "no"), 2);
+  EXPECT_EQ(ReasonOf(Settle(AskGranted(), grpc::StatusCode::OK)), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
+TEST_F(BackgroundRecoveryTest, CoversAReplyThatLostItsReservation) {
+  Remember(10);
+  const auto execution = AskGranted();
+  store_->TakeOver();
+  EXPECT_EQ(ReasonOf(Settle(execution, grpc::StatusCode::OK)), Reason::kReservationLost);
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
+TEST_F(BackgroundRecoveryTest, APurgedRecordIsNotCreatedAgain) {
+  Remember(10);
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  store_->LoseRecord();
+  const int before = store_->calls(Operation::kReserve);
+  scheduler_.Advance(BackgroundRecovery::kLongestPause);
+  EXPECT_TRUE(WaitUntilForgotten());
+  EXPECT_EQ(store_->calls(Operation::kReserve), before);
+}
+
+TEST_F(BackgroundRecoveryTest, AGuardThatMayNotReadRecoversAllTheSame) {
+  Remember(10);
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  store_->Fail(Operation::kGet, MakeError(Reason::kAccessDenied, "no rule permits this"), 1'000);
+  TryOnce();
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  EXPECT_TRUE(WaitUntilForgotten());
+}
+
+TEST_F(BackgroundRecoveryTest, AReadWithoutAnAnswerOnlyDelaysIt) {
+  Remember(10);
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  store_->Fail(Operation::kGet, MakeError(Reason::kStoreUnavailable, "away"), 1);
+  const int before = store_->calls(Operation::kReserve);
+  scheduler_.Advance(BackgroundRecovery::kFirstPause);
+  EXPECT_EQ(store_->calls(Operation::kReserve), before);
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
 TEST_F(BackgroundRecoveryTest, StoreThatIsAwayOnlyDelaysIt) {
   Remember(10);
   options_.verdict_timeout = absl::Milliseconds(20);

@@ -197,6 +197,7 @@ void Settlement::Dispose(Disposition disposition) {
     MutexLock lock(mutex_);
     disposition_ = disposition;
   }
+  LeaveOpenIfGivenUp();
   switch (disposition) {
     case Disposition::kComplete:
       Record();
@@ -228,7 +229,9 @@ void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
   execution_->reservation()->Release(
       release_reason_, outcome,
       [self = shared_from_this(), outcome] {
-        if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
+        if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) {
+          LeaveOpen(self->execution_->shared_operation(), self->execution_->reserve_request());
+        }
         self->Finish({self->LossIfRefused(), absl::InfinitePast(),
                       self->execution_->reservation()->release_answer()});
       },
@@ -250,10 +253,20 @@ absl::Status Settlement::LossIfRefused() const {
   return execution_->reservation()->refused() ? ReservationLost() : instead_;
 }
 
-void Settlement::LeaveOpen() {
+void Settlement::LeaveOpen(const std::shared_ptr<const GuardedOperation>& operation,
+                           const v1::ReserveRequest& request) {
+  if (operation->unknown_outcomes != nullptr) operation->unknown_outcomes->Add(operation, request);
+}
+
+void Settlement::LeaveOpenIfGivenUp() {
   const auto& operation = execution_->shared_operation();
-  if (operation->unknown_outcomes == nullptr) return;
-  operation->unknown_outcomes->Add(operation, execution_->reserve_request());
+  if (operation->unknown_outcomes == nullptr || operation->on_unknown != UnknownOutcome::kRecover) {
+    return;
+  }
+  // The record is UNKNOWN once its lease has expired; an attempt that took it over may leave it
+  // open again. Not the execution itself, which holds the reservation.
+  execution_->reservation()->OnGivenUp(
+      [operation](const v1::ReserveRequest& request) { LeaveOpen(operation, request); });
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
@@ -265,11 +278,6 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
   execution_->operation().log->Error(LogEvent::kNotRecorded, execution_->operation().name,
                                      ": record ", execution_->record_id(), ": ",
                                      answer.status().message());
-  // The attempt that took it over may leave it open again.
-  if (ReasonOf(answer.status()) == Reason::kReservationLost &&
-      execution_->operation().on_unknown == UnknownOutcome::kRecover) {
-    LeaveOpen();
-  }
   Finish({answer.status()});
 }
 

@@ -259,6 +259,20 @@ std::shared_ptr<const v1::CompleteRequest> Reservation::MakeComplete(v1::Reply r
   return request;
 }
 
+void Reservation::OnGivenUp(GivenUp on_given_up) {
+  MutexLock lock(mutex_);
+  on_given_up_ = std::move(on_given_up);
+}
+
+void Reservation::NotifyGivenUp() {
+  GivenUp on_given_up;
+  {
+    MutexLock lock(mutex_);
+    on_given_up.swap(on_given_up_);
+  }
+  if (on_given_up) on_given_up(*grant_.request);
+}
+
 void Reservation::KeepUntilEnd(std::shared_ptr<void> place) {
   MutexLock lock(mutex_);
   if (phase_ != Phase::kEnded) kept_until_end_ = std::move(place);
@@ -294,6 +308,7 @@ void Reservation::TryComplete() {
 
 void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   const bool is_lost = IsLost(answer.status());
+  const bool acknowledged = answer.ok();
   if (is_lost) NoteRefused();
   {
     MutexLock lock(mutex_);
@@ -318,6 +333,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
     }
     End();
   }
+  if (!acknowledged) NotifyGivenUp();
   FinishComplete(is_lost ? ReservationLost() : std::move(answer));
 }
 
@@ -407,6 +423,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
     }
     End();
   }
+  if (!answer.ok()) NotifyGivenUp();
   FinishRelease();
 }
 
@@ -429,8 +446,11 @@ void Reservation::FinishRelease() {
 }
 
 void Reservation::LetLapse() {
-  MutexLock lock(mutex_);
-  End();
+  {
+    MutexLock lock(mutex_);
+    End();
+  }
+  NotifyGivenUp();
 }
 
 void Reservation::End() {

@@ -38,6 +38,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   using Released = std::function<void()>;
   using Stored = CheckpointQueue::Stored;
   using Lost = std::function<void()>;
+  using GivenUp = std::function<void(const v1::ReserveRequest& request)>;
 
   struct Grant {
     // The request that it answers.
@@ -80,6 +81,12 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   //   STORE_UNAVAILABLE  no answer within caller_timeout. It may still be stored.
   // Checkpoints are stored one after another, in the order given.
   void Checkpoint(std::string progress, Stored done);
+
+  // `on_given_up` is called once if the reservation ends without the store's acknowledgement of
+  // Complete or Release: it was lost, refused for good, or is left to its lease. It gets the
+  // request that the grant answers. Never called by the end of the guard. Call it before the
+  // reservation ends.
+  void OnGivenUp(GivenUp on_given_up);
 
   // Destroys `place` when the reservation ends; at once if it has ended.
   void KeepUntilEnd(std::shared_ptr<void> place);
@@ -150,6 +157,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void OnReleased(const absl::Status& answer);
   void FinishRelease();
 
+  void NotifyGivenUp();
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const StoreContext context_;
@@ -171,6 +179,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   Scheduler::TaskId lease_watch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_notified_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Lost> on_lost_ ABSL_GUARDED_BY(mutex_);
+  GivenUp on_given_up_ ABSL_GUARDED_BY(mutex_);
   // Made with the first checkpoint.
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;

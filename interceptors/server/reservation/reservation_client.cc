@@ -125,6 +125,16 @@ void ReservationClient::Probe(const std::string& name_space, Scheduler::Time dea
   StoreProbe::Run(context_, name_space, deadline, std::move(done));
 }
 
+void ReservationClient::Find(const v1::RecordKey& key, Scheduler::Time deadline,
+                             std::function<void(const absl::Status&)> done) {
+  v1::GetRequest request;
+  *request.mutable_record_key() = key;
+  connection_.Get(request, deadline,
+                  [hold = context_.requests->Begin(), done = std::move(done)](const auto& answer) {
+                    done(answer.status());
+                  });
+}
+
 bool ReservationClient::closed() {
   MutexLock lock(mutex_);
   return closed_;

@@ -58,6 +58,11 @@ class ReservationClient {
   // Repeats a read until the service answers: see StoreProbe.
   void Probe(const std::string& name_space, Scheduler::Time deadline, StoreProbe::Done done);
 
+  // Reads whether the record exists. `done` gets OK, RECORD_NOT_FOUND, or the failure; called
+  // once, by `deadline`, on any thread.
+  void Find(const v1::RecordKey& key, Scheduler::Time deadline,
+            std::function<void(const absl::Status&)> done);
+
   // Fails requests that wait and refuses new ones. Recordings go on. Safe to
   // call twice.
   void Close();

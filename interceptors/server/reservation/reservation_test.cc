@@ -674,6 +674,37 @@ TEST_F(ReservationTest, ACheckpointThatItsOwnReleaseOvertookIsNoLoss) {
   EXPECT_TRUE(Ended());
 }
 
+TEST_F(ReservationTest, WithAnAcknowledgedOutcomeItIsNotGivenUp) {
+  int given_up = 0;
+  reservation_->OnGivenUp([&](const v1::ReserveRequest&) { ++given_up; });
+  Complete();
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  EXPECT_EQ(given_up, 0);
+}
+
+TEST_F(ReservationTest, LeftToItsLeaseItIsGivenUp) {
+  std::string given_up;
+  reservation_->OnGivenUp(
+      [&](const v1::ReserveRequest& request) { given_up += request.record_key().key(); });
+  reservation_->LetLapse();
+  EXPECT_EQ(given_up, grant_.request->record_key().key());
+}
+
+// Its caller had the answer long before.
+TEST_F(ReservationTest, ARecordingThatIsLostAfterAnOutageIsGivenUp) {
+  int given_up = 0;
+  reservation_->OnGivenUp([&](const v1::ReserveRequest&) { ++given_up; });
+  store_.Fail(Operation::kComplete, Away(), 1000);
+  Complete();
+  scheduler_.Advance(absl::Seconds(6));
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(given_up, 0);
+  store_.TakeOver();
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(given_up, 1);
+}
+
 TEST_F(ReservationTest, RefusedReleaseIsALoss) {
   store_.TakeOver();
   Release();
