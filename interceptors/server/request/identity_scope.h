@@ -10,7 +10,8 @@ namespace idempotency::internal {
 
 // The scope of a caller with these names. A certificate may have several names of its owner; the
 // set of names is the identity, in any order in the certificate. A comma inside a name is escaped,
-// so that no single name equals two. A scope that would be too long is replaced by its digest.
+// so that no single name equals two. A scope that would be too long, or looks like a digest, is
+// replaced by its digest.
 std::string IdentityScope(std::vector<absl::string_view> names);
 
 }  // namespace idempotency::internal
