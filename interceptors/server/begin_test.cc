@@ -565,6 +565,17 @@ TEST_F(BeginTest, WhatMustNotBeStoredIsLeftOut) {
   EXPECT_EQ(stored.number(), "");
 }
 
+TEST_F(BeginTest, AReplyOfAnotherTypeThanDeclaredIsRefused) {
+  call_.reply_type = ChargeReply::descriptor();
+  auto begun = Begin();
+  testdata::Card card;
+  card.set_number("4111");
+  EXPECT_EQ(begun->Complete(card).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
+  EXPECT_TRUE(begun->Complete(Reply()).ok()) << "it can still be settled";
+  EXPECT_EQ(Store().record().reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
+}
+
 class BeginWithLedgerTest : public BeginTest {
  protected:
   BeginWithLedgerTest() { options_.ledger = ledger_; }

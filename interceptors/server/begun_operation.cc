@@ -130,6 +130,10 @@ void BegunOperation::Settle(v1::Reply reply, Done done) {
     done(taken);
     return;
   }
+  SettleTaken(std::move(reply), std::move(done));
+}
+
+void BegunOperation::SettleTaken(v1::Reply reply, Done done) {
   Settlement::Settle(run_->execution, std::move(reply),
                      [done = Contained(*run_->execution, std::move(done))](
                          const Settlement::Outcome& outcome) { done(AnswerOf(outcome)); });
@@ -140,9 +144,21 @@ absl::Status BegunOperation::Complete(const google::protobuf::Message& reply) {
 }
 
 void BegunOperation::Complete(const google::protobuf::Message& reply, Done done) {
+  const std::string declared =
+      run_ == nullptr ? "" : run_->execution->operation().reply_type.name();
+  if (!declared.empty() && reply.GetDescriptor()->full_name() != declared) {
+    done(absl::InvalidArgumentError(absl::StrCat("the reply is a ",
+                                                 std::string(reply.GetDescriptor()->full_name()),
+                                                 ", but BeginCall::reply_type is ", declared)));
+    return;
+  }
+  if (const absl::Status taken = Take(); !taken.ok()) {
+    done(taken);
+    return;
+  }
   // So that fields which must not be stored are left out.
-  if (run_ != nullptr) run_->execution->RepliesWith(*reply.GetDescriptor());
-  Settle(ReplyOf(reply), std::move(done));
+  run_->execution->RepliesWith(*reply.GetDescriptor());
+  SettleTaken(ReplyOf(reply), std::move(done));
 }
 
 absl::Status BegunOperation::Complete(const grpc::Status& failure) {

@@ -43,10 +43,10 @@ struct BeginCall {
   // before Begin answers. It receives the request. The guard keeps it for its own lifetime if
   // GuardOptions::background_recovery is on. Without a handler Begin returns OUTCOME_UNKNOWN.
   RecoveryHandler recovery = {};
-  // The type of the reply message, if there is only one. A recovery handler then cannot
-  // complete with another type, and fields marked REPLY_REDACT are not stored either when a
-  // recovery handler or the completion ledger completes the operation. The message passed to
-  // Complete() is always checked for such fields.
+  // The type of the reply message, if there is only one. Complete() then refuses another type
+  // with INVALID_ARGUMENT, a recovery handler cannot complete with another type, and fields
+  // marked REPLY_REDACT are not stored either when a recovery handler or the completion ledger
+  // completes the operation. The message passed to Complete() is always checked for such fields.
   const google::protobuf::Descriptor* reply_type = nullptr;
   // For operators who look the record up; the record keeps those of its first reservation. Up
   // to 16, keys of 1-64 bytes and values of up to 256, UTF-8 without control characters: others

@@ -71,7 +71,7 @@ class BegunOperation {
   // The work succeeded with `reply`; use google.protobuf.Empty if there is none. Fields marked
   // REPLY_REDACT are not stored; a reply over GuardOptions::max_reply_bytes completes without
   // its content. After execution()->RecordInTransaction() the completion ledger decides, as for
-  // a handler.
+  // a handler. INVALID_ARGUMENT for a message of another type than BeginCall::reply_type.
   absl::Status Complete(const google::protobuf::Message& reply);
   void Complete(const google::protobuf::Message& reply, Done done);
   // The work failed permanently, and a repeat gets the same failure. INVALID_ARGUMENT for a
@@ -111,6 +111,8 @@ class BegunOperation {
   // settled.
   absl::Status Take();
   void Settle(v1::Reply reply, Done done);
+  // After Take().
+  void SettleTaken(v1::Reply reply, Done done);
   void Abandon();
 
   std::string record_id_;
