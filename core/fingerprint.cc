@@ -35,12 +35,12 @@ bool HasDigestSize(std::size_t size) {
   return size >= limits::kMinDigestBytes && size <= limits::kMaxDigestBytes;
 }
 
-template <typename Versioned>
-bool IsRepeated(absl::Span<const Versioned> fingerprints, std::size_t index) {
-  const auto before = fingerprints.subspan(0, index);
-  return std::any_of(before.begin(), before.end(), [&](const Versioned& other) {
-    return other.version == fingerprints[index].version;
-  });
+// Whether `same` holds for the element and one before it.
+template <typename Element, typename Same>
+bool IsRepeated(absl::Span<const Element> elements, std::size_t index, Same same) {
+  const auto before = elements.subspan(0, index);
+  return std::any_of(before.begin(), before.end(),
+                     [&](const Element& other) { return same(other, elements[index]); });
 }
 
 // The subject of the rules.
@@ -49,6 +49,8 @@ struct Shape {
   std::size_t digest_bytes = 0;
 };
 
+bool HaveSameVersion(const Shape& a, const Shape& b) { return a.version == b.version; }
+
 absl::Status ValidateShapes(absl::Span<const Shape> shapes) {
   FieldFaults faults;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -56,7 +58,7 @@ absl::Status ValidateShapes(absl::Span<const Shape> shapes) {
       faults.Add(absl::StrCat("fingerprints[", i, "].", member), absl::StrCat(description...));
     };
     if (shapes[i].version == 0) fault("version", "must be at least 1");
-    if (IsRepeated(shapes, i)) fault("version", "is duplicated");
+    if (IsRepeated(shapes, i, HaveSameVersion)) fault("version", "is duplicated");
     if (shapes[i].version == 1 && shapes[i].digest_bytes != kVersion1DigestBytes) {
       fault("digest", "must be ", kVersion1DigestBytes, " bytes for version 1");
     } else if (!HasDigestSize(shapes[i].digest_bytes)) {
@@ -79,17 +81,31 @@ absl::Status ValidateEach(const Elements& fingerprints, ShapeOf shape_of) {
   return ValidateShapes(absl::MakeConstSpan(shapes).subspan(0, count));
 }
 
-// Older versions accepted any digest for version 1. Their stored digests still
-// decide.
+bool HaveSameVersionAndKey(const Fingerprint& a, const Fingerprint& b) {
+  return a.version == b.version && a.key_id == b.key_id;
+}
+
+// Older versions accepted any digest for version 1, and one version under several keys. Their
+// stored digests still decide.
 bool IsReadable(absl::Span<const Fingerprint> fingerprints) {
   if (fingerprints.empty() || fingerprints.size() > limits::kMaxFingerprints) return false;
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
-    if (fingerprints[i].version == 0 || IsRepeated(fingerprints, i) ||
-        !HasDigestSize(fingerprints[i].digest.size())) {
+    if (fingerprints[i].version == 0 || !HasDigestSize(fingerprints[i].digest.size()) ||
+        IsRepeated(fingerprints, i, HaveSameVersionAndKey)) {
       return false;
     }
   }
   return true;
+}
+
+// The id of the key on the wire; 0 if there is none.
+std::uint32_t KeyIdOf(const v1::Fingerprint& proto) {
+  // Otherwise it is an application's own version, which happens to be so high.
+  if ((proto.version() & kKeyedOnTheWire) == 0 || proto.version() == kKeyedOnTheWire ||
+      proto.digest().size() != kKeyIdBytes + kKeyedDigestBytes) {
+    return 0;
+  }
+  return ReadBigEndian32(proto.digest());
 }
 
 absl::Status Damaged() {
@@ -120,7 +136,10 @@ absl::Status ValidateFingerprints(absl::Span<const Fingerprint> fingerprints) {
 absl::Status ValidateWireFingerprints(
     const google::protobuf::RepeatedPtrField<v1::Fingerprint>& fingerprints) {
   return ValidateEach(fingerprints, [](const v1::Fingerprint& fingerprint) {
-    return Shape{fingerprint.version(), fingerprint.digest().size()};
+    if (KeyIdOf(fingerprint) == 0) {
+      return Shape{fingerprint.version(), fingerprint.digest().size()};
+    }
+    return Shape{fingerprint.version() & ~kKeyedOnTheWire, kKeyedDigestBytes};
   });
 }
 
@@ -161,17 +180,9 @@ absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view byt
 }
 
 Fingerprint FromProto(const v1::Fingerprint& proto) {
-  const std::string& digest = proto.digest();
-  if ((proto.version() & kKeyedOnTheWire) != 0 && digest.size() >= kKeyIdBytes) {
-    const std::uint32_t key_id = ReadBigEndian32(digest);
-    const std::uint32_t version = proto.version() & ~kKeyedOnTheWire;
-    const std::string rest = digest.substr(kKeyIdBytes);
-    // Otherwise it is an application's own version, which happens to be so high.
-    if (key_id != 0 && version != 0 && rest.size() == kKeyedDigestBytes) {
-      return {version, rest, key_id};
-    }
-  }
-  return {proto.version(), digest};
+  const std::uint32_t key_id = KeyIdOf(proto);
+  if (key_id == 0) return {proto.version(), proto.digest()};
+  return {proto.version() & ~kKeyedOnTheWire, proto.digest().substr(kKeyIdBytes), key_id};
 }
 
 v1::Fingerprint ToProto(const Fingerprint& fingerprint) {

@@ -108,6 +108,39 @@ TEST(KeyedFingerprintTest, IsStoredWithItsKey) {
   EXPECT_EQ(ReasonOf(DecodeFingerprints(no_key).status()), Reason::kRecordDamaged);
 }
 
+// The wire refuses it, and older versions stored it.
+TEST(KeyedFingerprintTest, OneVersionUnderSeveralKeysIsRead) {
+  const std::vector<Fingerprint> prints = {UnderKey(1, 0, 'a'), UnderKey(1, 7, 'b'),
+                                           UnderKey(1, 8, 'c')};
+  EXPECT_EQ(DecodeFingerprints(EncodeFingerprints(prints)).value(), prints);
+  EXPECT_EQ(
+      ReasonOf(DecodeFingerprints(EncodeFingerprints({UnderKey(1, 7, 'a'), UnderKey(1, 7, 'b')}))
+                   .status()),
+      Reason::kRecordDamaged);
+}
+
+TEST(KeyedFingerprintTest, OneVersionIsSentOnceWithAKeyOrWithout) {
+  const std::vector<Fingerprint> distinct = {UnderKey(1, 7, 'a'), UnderKey(2, 0, 'b'),
+                                             UnderKey(3, 8, 'c'), UnderKey(0x80000001, 0, 'd')};
+  const std::vector<std::vector<Fingerprint>> repeated = {
+      {UnderKey(1, 0, 'a'), UnderKey(1, 7, 'b')},
+      {UnderKey(1, 7, 'a'), UnderKey(1, 0, 'b')},
+      {UnderKey(2, 7, 'a'), UnderKey(2, 8, 'a')}};
+  const auto on_the_wire = [](const std::vector<Fingerprint>& prints) {
+    google::protobuf::RepeatedPtrField<v1::Fingerprint> wire;
+    for (const Fingerprint& print : prints) *wire.Add() = ToProto(print);
+    return wire;
+  };
+  EXPECT_TRUE(ValidateWireFingerprints(on_the_wire(distinct)).ok());
+  for (const std::vector<Fingerprint>& prints : repeated) {
+    const absl::Status refused = ValidateWireFingerprints(on_the_wire(prints));
+    EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid);
+    ASSERT_EQ(DetailsOf(refused).violations.size(), 1U) << refused;
+    EXPECT_EQ(DetailsOf(refused).violations[0].field, "fingerprints[1].version");
+    EXPECT_EQ(refused, ValidateFingerprints(prints));
+  }
+}
+
 TEST(KeyedFingerprintTest, IsSentWithItsKey) {
   const Fingerprint keyed = UnderKey(1, 0x01020304, 'a');
   const v1::Fingerprint sent = ToProto(keyed);

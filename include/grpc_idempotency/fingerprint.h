@@ -38,7 +38,8 @@ FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
                                      absl::Span<const Fingerprint> sent);
 
 // OK for 1-4 fingerprints of distinct versions >= 1 whose digests have 16-64
-// bytes; otherwise INVALID_ARGUMENT / REQUEST_INVALID.
+// bytes; otherwise INVALID_ARGUMENT / REQUEST_INVALID. A version is distinct
+// without its key: a digest and an HMAC of it are the same version.
 absl::Status ValidateFingerprints(absl::Span<const Fingerprint> fingerprints);
 // The same for wire messages, without converting them.
 absl::Status ValidateWireFingerprints(

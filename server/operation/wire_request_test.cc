@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
@@ -167,6 +168,11 @@ TEST(WireRequestTest, RefusesBadReservations) {
        invalid, "fingerprints"},
       {"fingerprint version 0", [](Request& r) { r.mutable_fingerprints(0)->clear_version(); },
        invalid, "fingerprints[0].version"},
+      {"a version with a key and without",
+       [](Request& r) {
+         *r.add_fingerprints() = ToProto(Fingerprint{1, std::string(32, 'k'), 7});
+       },
+       invalid, "fingerprints[1].version"},
       {"short digest", [](Request& r) { r.mutable_fingerprints(0)->set_digest("short"); }, invalid,
        "fingerprints[0].digest"},
       {"request token that is no UUID", [](Request& r) { r.set_request_token("mine"); }, invalid,

@@ -325,6 +325,25 @@ TEST_P(ReserveTest, Line4OneCommonVersionThatDiffersIsAMismatch) {
   Expect<Mismatch>(Reserve(op));
 }
 
+// A row that an older version stored.
+TEST_P(ReserveTest, OneVersionUnderSeveralKeysIsReadable) {
+  ReserveOp op = OpFor("keyed");
+  op.fingerprints = {Print(1, 'a'), Print(1, 'b')};
+  op.fingerprints[1].key_id = 7;
+  const absl::StatusOr<Verdict> verdict = Reserve(op);
+  if (GetParam().refuses_repeated_versions_because) {
+    EXPECT_THAT(verdict, FailsWith(Reason::kRequestInvalid));
+    EXPECT_THAT(Get(op), FailsWith(Reason::kRecordNotFound)) << "nothing is stored";
+    return;
+  }
+  const Uuid token = Expect<Reserved>(verdict).token;
+  EXPECT_EQ(MustGet(op).fingerprints.size(), 2U);
+  ASSERT_THAT(Complete(op, token), Succeeds());
+  Expect<Replay>(Reserve(op));
+  Advance(op.retention + limits::kClockStepMargin);
+  EXPECT_EQ(SweepAll().removed, 1);
+}
+
 // Line 5.
 
 TEST_P(ReserveTest, Line5ACompletedRecordIsReplayed) {

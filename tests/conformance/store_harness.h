@@ -51,6 +51,8 @@ struct StoreUnderTest {
   std::optional<std::string> asks_again_because = std::nullopt;
   // Why labels with control characters are REQUEST_INVALID. nullopt: they come back unchanged.
   std::optional<std::string> refuses_controls_because = std::nullopt;
+  // Why a version under several keys is REQUEST_INVALID. nullopt: it is stored.
+  std::optional<std::string> refuses_repeated_versions_because = std::nullopt;
   // Why the digests of a record's fingerprints are not those that were sent. nullopt: they are.
   std::optional<std::string> keys_fingerprints_because = std::nullopt;
   // Why the gauges are those of the last pass of the sweep. nullopt: they are those of now.

@@ -68,6 +68,7 @@ StoreUnderTest Over(Kind kind, StoreUnderTest behind) {
   wire.keeps_checkpoint_because = "ExtendRequest.checkpoint has no presence: empty is none";
   wire.asks_again_because = "the batcher gives the store again what it left";
   wire.refuses_controls_because = "labels are read on terminals and in logs";
+  wire.refuses_repeated_versions_because = "the digests may contradict each other";
   // Each of them is a round trip, and other suites have tested the store's decisions.
   wire.racing_reservations = 6'000;
   wire.random_operations = 2'000;

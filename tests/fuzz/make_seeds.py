@@ -144,6 +144,9 @@ def requests():
         on_lease_expiry: LEASE_EXPIRY_REQUIRE_RECOVERY recover: true parent { %s }
         labels { key: "build" value: "41" } reply_retention { seconds: 60 }
         tombstone { seconds: 86400 nanos: 1 } relaxed: true""" % (TOKEN, KEY % UUID7)))
+    write("unary_requests", "version_with_and_without_key", b"\0" + encode(
+        "idempotency.v1.ReserveRequest", RESERVE +
+        ' fingerprints { version: 0x80000001 digest: "\\000\\000\\000\\007%s" }' % ("b" * 32)))
     write("unary_requests", "complete", b"\1" + encode("idempotency.v1.CompleteRequest", COMPLETE))
     write("unary_requests", "complete_with_everything", b"\1" + encode(
         "idempotency.v1.CompleteRequest", 'record_key { %s } reservation_token: "%s" reply { '
@@ -278,6 +281,8 @@ def values():
     write("stored_values", "fingerprint", struct.pack(">IB", 1, 32) + b"a" * 32)
     write("stored_values", "fingerprints", struct.pack(">IB", 1, 32) + b"a" * 32 +
           struct.pack(">IB", 1000, 16) + b"b" * 16)
+    write("stored_values", "fingerprints_of_one_version", struct.pack(">IB", 1, 32) + b"a" * 32 +
+          struct.pack(">IBI", 1, 0x80 | 32, 7) + b"b" * 32)
     write("stored_values", "fingerprint_cut", struct.pack(">IB", 1, 32) + b"a" * 31)
     write("stored_values", "reply", encode(
         "idempotency.v1.Reply", 'code: 9 message: "no" details: "x" body: ""'))
