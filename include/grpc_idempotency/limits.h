@@ -105,6 +105,9 @@ inline constexpr absl::Duration kResealCallTime = kPurgeCallTime;
 inline constexpr int kMaxDamagedNamed = 100;
 // Calls of the admin service that wait or run. They run one at a time.
 inline constexpr std::size_t kMaxAdminCalls = 16;
+// The part of them that only calls which need ADMIN take: lists do not keep a record from being
+// settled.
+inline constexpr std::size_t kReservedAdminCalls = 4;
 // The name of an administrator in the audit log.
 inline constexpr std::size_t kMaxActorBytes = 255;
 // The reason of an administrator, as that of a release, which it may become.

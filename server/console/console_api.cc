@@ -20,6 +20,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/console/overview.h"
 #include "server/observability/version.h"
+#include "server/operation/admin_place.h"
 
 namespace idempotency::internal {
 namespace {
@@ -149,7 +150,8 @@ void ConsoleApi::Run(const std::string& body, Credentials credentials, Permissio
     response.hold = budget.HoldAnswer(response.body.size());
     call->reply(std::move(response));
   };
-  if (service_.worker.TryRun(run)) return;
+  AdminPlace place = PlaceOfCall(call->request, call->caller, permission);
+  if (service_.worker.TryRun(std::move(place), run)) return;
   reply(ErrorAnswer(MakeError(Reason::kOverloaded,
                               "other calls of administrators wait or run; nothing was done, try "
                               "again later",

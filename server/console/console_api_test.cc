@@ -194,16 +194,21 @@ TEST_F(ConsoleApiTest, AFullWorkerRefuses) {
   CondVar opened;
   bool open = false;
   std::size_t held = 0;
-  while (service_.worker().TryRun([&] {
-    MutexLock lock(mutex);
-    while (!open) opened.Wait(lock);
-  })) {
-    ++held;
-  }
-  EXPECT_EQ(held, limits::kMaxAdminCalls);
+  const auto hold = [&](AdminPlace::Kind kind) {
+    return service_.worker().TryRun({kind, absl::StrCat("other-", held)}, [&] {
+      MutexLock lock(mutex);
+      while (!open) opened.Wait(lock);
+    });
+  };
+  while (hold(AdminPlace::Kind::kRead)) ++held;
+  EXPECT_EQ(held, limits::kMaxAdminCalls - limits::kReservedAdminCalls);
   const HttpResponse refused = Call("List", R"({"namespace":"payments"})", "reader");
   EXPECT_EQ(refused.status, 429u);
   EXPECT_EQ(FaultOf(refused).reason(), "OVERLOADED");
+  while (hold(AdminPlace::Kind::kAct)) ++held;
+  EXPECT_EQ(held, limits::kMaxAdminCalls);
+  EXPECT_EQ(FaultOf(Call("ListAudit", R"({"namespace":"payments"})", "admin")).reason(),
+            "OVERLOADED");
   // It needs no worker.
   EXPECT_EQ(Call("Overview", "{}", "reader").status, 200u);
   {

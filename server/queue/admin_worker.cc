@@ -2,12 +2,14 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace idempotency::internal {
 
-AdminWorker::AdminWorker(std::size_t max_calls) : max_calls_(max_calls) {
+AdminWorker::AdminWorker(std::size_t max_calls, std::size_t reserved)
+    : max_calls_(max_calls), max_reads_(max_calls - reserved) {
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "admin");
     Run();
@@ -16,12 +18,20 @@ AdminWorker::AdminWorker(std::size_t max_calls) : max_calls_(max_calls) {
 
 AdminWorker::~AdminWorker() { Close(); }
 
-bool AdminWorker::TryRun(std::function<void()> call) {
+bool AdminWorker::TryRun(AdminPlace place, std::function<void()> call) {
   MutexLock lock(mutex_);
-  if (closed_ || calls_.size() + (running_ ? 1 : 0) >= max_calls_) return false;
-  calls_.push_back(std::move(call));
+  Lane& lane = LaneOf(place.kind);
+  if (closed_ || !lane.shares.MayTake(place.owner, 1, LeftFor(place.kind))) return false;
+  lane.shares.Add(place.owner, 1);
+  lane.waiting.push_back({std::move(place), std::move(call)});
   changed_.NotifyAll();
   return true;
+}
+
+std::size_t AdminWorker::LeftFor(AdminPlace::Kind kind) const {
+  const std::size_t left = max_calls_ - acts_.shares.total() - reads_.shares.total();
+  if (kind == AdminPlace::Kind::kAct) return left;
+  return std::min(left, max_reads_ - reads_.shares.total());
 }
 
 bool AdminWorker::Pause(absl::Duration duration) {
@@ -48,19 +58,26 @@ void AdminWorker::Close() {
   if (thread_.joinable()) thread_.join();
 }
 
+AdminWorker::Waiting AdminWorker::TakeNext() {
+  acted_ = !acts_.waiting.empty() && (reads_.waiting.empty() || !acted_);
+  std::deque<Waiting>& waiting = (acted_ ? acts_ : reads_).waiting;
+  Waiting next = std::move(waiting.front());
+  waiting.pop_front();
+  return next;
+}
+
 void AdminWorker::Run() {
   while (true) {
-    std::function<void()> call;
+    Waiting next;
     {
       MutexLock lock(mutex_);
-      running_ = false;
-      while (calls_.empty() && !closed_) changed_.Wait(lock);
-      if (calls_.empty()) return;
-      call = std::move(calls_.front());
-      calls_.pop_front();
-      running_ = true;
+      while (!AnyWaits() && !closed_) changed_.Wait(lock);
+      if (!AnyWaits()) return;
+      next = TakeNext();
     }
-    call();
+    next.call();
+    MutexLock lock(mutex_);
+    LaneOf(next.place.kind).shares.Remove(next.place.owner, 1);
   }
 }
 

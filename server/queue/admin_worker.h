@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -11,22 +12,34 @@
 
 #include "core/mutex.h"
 #include "grpc_idempotency/limits.h"
+#include "server/queue/namespace_shares.h"
 
 namespace idempotency::internal {
+
+// What a call counts as.
+struct AdminPlace {
+  // Calls that need ADMIN, and those that only read, take turns.
+  enum class Kind { kRead, kAct };
+  Kind kind = Kind::kRead;
+  // Whose share it is a part of: a namespace, or a caller.
+  std::string owner;
+};
 
 // The one thread that waits for the store on behalf of administrators, so that they take no
 // thread and at most one connection from the batcher. Thread-safe.
 class AdminWorker {
  public:
-  explicit AdminWorker(std::size_t max_calls = limits::kMaxAdminCalls);
+  // `reserved` of the calls are never of Kind::kRead.
+  explicit AdminWorker(std::size_t max_calls = limits::kMaxAdminCalls,
+                       std::size_t reserved = limits::kReservedAdminCalls);
   // As Close().
   ~AdminWorker();
   AdminWorker(const AdminWorker&) = delete;
   AdminWorker& operator=(const AdminWorker&) = delete;
 
-  // Runs `call` after those that wait. False, and nothing happens, if `max_calls` wait or run, or
-  // after Close().
-  bool TryRun(std::function<void()> call) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Runs `call` after those of its kind that wait. False, and nothing happens, if all places of
+  // the kind are taken, if the owner has its share of them (NamespaceShares), or after Close().
+  bool TryRun(AdminPlace place, std::function<void()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits, on the worker, between two steps of a call. False at once from Hurry() on: the call is
   // to end with what it did.
@@ -38,13 +51,37 @@ class AdminWorker {
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  struct Waiting {
+    AdminPlace place;
+    std::function<void()> call;
+  };
+  // The calls of one kind.
+  struct Lane {
+    std::deque<Waiting> waiting;
+    // Of those that wait or run.
+    NamespaceShares shares;
+  };
+
   void Run();
+  Lane& LaneOf(AdminPlace::Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return kind == AdminPlace::Kind::kAct ? acts_ : reads_;
+  }
+  // The places that a call of the kind may take.
+  std::size_t LeftFor(AdminPlace::Kind kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AnyWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !acts_.waiting.empty() || !reads_.waiting.empty();
+  }
+  // One of those that wait.
+  Waiting TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::size_t max_calls_;
+  const std::size_t max_reads_;
   Mutex mutex_;
   CondVar changed_;
-  std::deque<std::function<void()>> calls_ ABSL_GUARDED_BY(mutex_);
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  Lane acts_ ABSL_GUARDED_BY(mutex_);
+  Lane reads_ ABSL_GUARDED_BY(mutex_);
+  // The last call that was taken was of Kind::kAct.
+  bool acted_ ABSL_GUARDED_BY(mutex_) = false;
   bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

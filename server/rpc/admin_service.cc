@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "core/absl_view.h"
 #include "core/grpc_headers.h"
@@ -14,6 +15,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/access/permission.h"
 #include "server/observability/observer.h"
+#include "server/operation/admin_place.h"
 #include "server/rpc/unary_request.h"
 
 namespace idempotency::internal {
@@ -58,7 +60,8 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
     if (absl::Status readable = parsed_.emplace().Parse(request); !readable.ok()) {
       return Refuse(readable);
     }
-    if (service_.worker_.TryRun([this] { Run(); })) return;
+    AdminPlace place = PlaceOfCall(parsed_->message(), caller_, permission_);
+    if (service_.worker_.TryRun(std::move(place), [this] { Run(); })) return;
     Refuse(MakeError(Reason::kOverloaded,
                      "other calls of administrators wait or run; nothing was done, try again "
                      "later",
