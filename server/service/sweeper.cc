@@ -57,8 +57,9 @@ void Sweeper::Run() {
   }
 }
 
-absl::StatusOr<bool> Sweeper::EndUnknown(Pass& pass) {
-  if (options_.unknown_lives == nullptr) return true;
+absl::Status Sweeper::EndUnknown(Pass& pass) {
+  absl::Status first;
+  if (options_.unknown_lives == nullptr) return first;
   for (const auto& [name_space, life] : options_.unknown_lives()) {
     EndUnknownOp op;
     op.name_space = name_space;
@@ -67,25 +68,33 @@ absl::StatusOr<bool> Sweeper::EndUnknown(Pass& pass) {
     do {
       const TimePoint began = std::chrono::steady_clock::now();
       const absl::StatusOr<EndUnknownStep> step = store_.EndUnknown(op);
-      if (!step.ok()) return step.status();
-      pass.unknown_ended += step->ended;
-      observer_.UnknownEnded(step->ended);
-      op.after = step->next;
+      if (step.ok()) {
+        pass.unknown_ended += step->ended;
+        observer_.UnknownEnded(step->ended);
+        op.after = step->next;
+      } else {
+        first.Update(step.status());
+        op.after.reset();
+      }
       const auto took = std::chrono::steady_clock::now() - began;
-      if (!stop_.WaitFor(options_.min_rest * absl::FromChrono(took))) return false;
+      if (!stop_.WaitFor(options_.min_rest * absl::FromChrono(took))) {
+        pass.cut_short = true;
+        return first;
+      }
     } while (op.after);
   }
-  return true;
+  return first;
 }
 
 absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
   Pass pass;
-  const absl::StatusOr<bool> complete = EndUnknown(pass);
-  if (!complete.ok()) return complete.status();
-  if (!*complete) {
-    pass.cut_short = true;
-    return pass;
-  }
+  absl::Status first = EndUnknown(pass);
+  if (!pass.cut_short) first.Update(SweepAll(pass));
+  if (!first.ok()) return first;
+  return pass;
+}
+
+absl::Status Sweeper::SweepAll(Pass& pass) {
   std::optional<TimePoint> backlog_since;
   SweepOp op;
   op.limit = options_.batch;
@@ -107,17 +116,17 @@ absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
     if (progress->elsewhere) {
       // The other replica's changes are not known here.
       stretches_.clear();
-      return pass;
+      return absl::OkStatus();
     }
     Remember(op, *progress, ended);
-    if (!progress->next.has_value()) return pass;
+    if (!progress->next.has_value()) return absl::OkStatus();
     op.after = progress->next;
     if (progress->removed == 0) backlog_since.reset();
     if (!backlog_since) backlog_since = began;
     if (!stop_.WaitFor(
             PauseAfter(*progress, took, absl::FromChrono(ended - *backlog_since), options_))) {
       pass.cut_short = true;
-      return pass;
+      return absl::OkStatus();
     }
   }
 }

@@ -83,7 +83,8 @@ class Sweeper {
   void Start();
   void Stop();
 
-  // One pass on the calling thread. An error of the store ends it; removed
+  // One pass on the calling thread. An error of the store ends it, unless it is
+  // of a namespace's UNKNOWN records: the pass then fails at its end. Removed
   // records stay removed, and the next pass starts from the lowest id.
   absl::StatusOr<Pass> RunOnce();
 
@@ -103,8 +104,10 @@ class Sweeper {
   };
 
   void Run();
-  // Before a pass over all records: UNKNOWN ones have an index of their own. False: stopped.
-  absl::StatusOr<bool> EndUnknown(Pass& pass);
+  // Before a pass over all records: UNKNOWN ones have an index of their own. The first error, of
+  // which a namespace does not keep the others from being read.
+  absl::Status EndUnknown(Pass& pass);
+  absl::Status SweepAll(Pass& pass);
   // Draws from [low, high) times the interval.
   absl::Duration Jittered(double low, double high);
   // The first place at or after `place` where a range is due.

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 #include "server/testing/gated_store.h"
+#include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 namespace {
@@ -63,6 +67,25 @@ Sweeper::Options Unpaced(int batch) {
   options.visits_per_second = 1e12;
   return options;
 }
+
+// Ends no UNKNOWN records of these namespaces.
+class FailingEnds final : public StoreDecorator<FailingEnds> {
+ public:
+  using StoreDecorator::StoreDecorator;
+  template <typename Op, typename Answer>
+  std::vector<Answer> Around(OperationKind, StoreMethod<Op, Answer> method,
+                             absl::Span<const Op> ops) {
+    return (store().*method)(ops);
+  }
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override {
+    if (failing.count(op.name_space) > 0) {
+      return MakeError(Reason::kStoreUnavailable, op.name_space);
+    }
+    return StoreDecorator::EndUnknown(op);
+  }
+
+  std::set<std::string> failing;
+};
 
 class SweeperTest : public ::testing::Test {
  protected:
@@ -290,6 +313,29 @@ TEST_F(SweeperTest, EndsUnknownRecordsOfNamespacesThatBoundThem) {
   clock_.Advance(absl::Hours(1));
   EXPECT_EQ(sweeper.RunOnce()->unknown_ended, 1);
   EXPECT_EQ(store_.Inspect()->unknown_records, 1) << "the other namespace keeps its own";
+}
+
+TEST_F(SweeperTest, AnErrorOfANamespacesUnknownRecordsEndsNothing) {
+  Reserve(NewReserve(1));
+  ReserveOp unknown = NewReserve(2, LeaseExpiry::kRequireRecovery);
+  unknown.key.name_space = "middle";
+  unknown.id = RecordIdFor(unknown.key);
+  Reserve(unknown);
+  clock_.Advance(absl::Hours(2));
+  FailingEnds failing(store_);
+  failing.failing = {"first", "last"};
+  Sweeper::Options options = Unpaced(10);
+  options.unknown_lives = [] {
+    const absl::Duration life = absl::Hours(1);
+    return std::map<std::string, absl::Duration>{{"first", life}, {"last", life}, {"middle", life}};
+  };
+  Sweeper sweeper(failing, steps_, options);
+  EXPECT_EQ(sweeper.RunOnce().status().message(), "first");
+  EXPECT_EQ(steps_.removed(), std::vector<std::int64_t>{1}) << "the sweep took place";
+  EXPECT_EQ(store_.Inspect()->unknown_records, 1);
+  clock_.Advance(absl::Hours(1));
+  EXPECT_FALSE(sweeper.RunOnce().ok());
+  EXPECT_EQ(store_.Inspect()->unknown_records, 0) << "the next namespace had its turn";
 }
 
 TEST_F(SweeperTest, ContinuesAfterAFailedPass) {

@@ -41,10 +41,15 @@ void UsageMeter::Run() {
 }
 
 absl::Status UsageMeter::RunOnce() {
+  absl::Status first;
   for (const Tenants::Quota& quota : tenants_.Quotas()) {
-    if (absl::Status measured = Measure(quota); !measured.ok()) return measured;
+    const absl::Status measured = Measure(quota);
+    if (measured.ok()) continue;
+    first.Update(measured);
+    // Each failure may have taken the store's timeout.
+    if (!stop_.WaitFor(absl::ZeroDuration())) break;
   }
-  return absl::OkStatus();
+  return first;
 }
 
 absl::Status UsageMeter::Measure(const Tenants::Quota& quota) {

@@ -32,13 +32,16 @@ class CountedStore final : public StoreDecorator<CountedStore> {
     return (store().*method)(ops);
   }
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
-    if (fails) return MakeError(Reason::kStoreUnavailable, "a test");
+    if (fails || op.name_space == fails_in) {
+      return MakeError(Reason::kStoreUnavailable, op.name_space);
+    }
     const absl::StatusOr<UsageStep> step = StoreDecorator::MeasureUsage(op);
     if (step.ok()) visited += step->visited;
     return step;
   }
 
   bool fails = false;
+  std::string fails_in;
   std::int64_t visited = 0;
 };
 
@@ -101,6 +104,23 @@ TEST_F(UsageMeterTest, AfterAnErrorTheLastMeasurementApplies) {
   absl::Duration wait;
   EXPECT_TRUE(tenants_.AdmitReservation(op, {true, true}, wait).ok());
   EXPECT_TRUE(op.only_existing);
+}
+
+TEST_F(UsageMeterTest, AnErrorOfANamespaceIsNotOfTheOthers) {
+  Limit(100);
+  for (const std::string name_space : {"n", "empty"}) {
+    observer_.records.clear();
+    store_.fails_in = name_space;
+    EXPECT_EQ(ReasonOf(Measure()), Reason::kStoreUnavailable);
+    EXPECT_EQ(observer_.records.size(), 1U);
+    EXPECT_EQ(observer_.records.count(name_space), 0U);
+  }
+}
+
+TEST_F(UsageMeterTest, TheFirstErrorIsReturned) {
+  Limit(100);
+  store_.fails = true;
+  EXPECT_EQ(Measure().message(), tenants_.Quotas().front().name_space);
 }
 
 TEST_F(UsageMeterTest, StopsAtOnce) {
