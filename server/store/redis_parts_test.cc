@@ -10,6 +10,7 @@
 
 #include "server/store/redis_options.h"
 #include "server/store/redis_record.h"
+#include "server/store/redis_reply.h"
 #include "server/store/redis_scripts.h"
 #include "server/store/redis_server.h"
 #include "server/store/redis_slots.h"
@@ -147,6 +148,28 @@ TEST(RedisRecordTest, LabelsComeBack) {
     const auto cut = UnpackRedisLabels(bytes.substr(0, size));
     EXPECT_TRUE(!cut || cut->size() < labels.size()) << size;
   }
+}
+
+TEST(RedisErrorTest, TheCodeIsTheFirstWord) {
+  EXPECT_EQ(RedisErrorCode("MOVED 3999 127.0.0.1:6381"), "MOVED");
+  EXPECT_EQ(RedisErrorCode("NOAUTH"), "NOAUTH");
+  EXPECT_EQ(RedisErrorCode(""), "");
+  EXPECT_EQ(RedisErrorCode("ERR unknown command: -READONLY"), "ERR");
+  EXPECT_EQ(RedisErrorCode("WRONGTYPE Operation against a key"), "WRONGTYPE");
+}
+
+TEST(RedisErrorTest, Redis6WrapsTheErrorOfACommandInAScript) {
+  const std::string wrapped =
+      "ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f4c48582e38c0e791): "
+      "@user_script:3: @user_script: 3: ";
+  const std::string readonly = "-READONLY You can't write against a read only replica.";
+  EXPECT_EQ(RedisErrorCode(wrapped + readonly), "READONLY");
+  EXPECT_TRUE(IsRedisReplaced(wrapped + readonly));
+  EXPECT_TRUE(IsRedisReplaced(readonly.substr(1)));
+  EXPECT_TRUE(IsRedisReplaced(wrapped + "-MASTERDOWN Link with MASTER is down"));
+  EXPECT_FALSE(IsRedisReplaced(wrapped + "-OOM command not allowed"));
+  EXPECT_FALSE(IsRedisReplaced(wrapped + "attempt to index a nil value"));
+  EXPECT_EQ(RedisErrorCode(wrapped + "attempt to index a nil value"), "ERR");
 }
 
 TEST(RedisScriptsTest, EachHasAnotherName) {

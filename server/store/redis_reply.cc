@@ -41,6 +41,21 @@ RedisValue RedisValue::operator[](std::size_t index) const {
 
 void RedisReply::Free::operator()(redisReply* reply) const { freeReplyObject(reply); }
 
+std::string_view RedisErrorCode(std::string_view error) {
+  constexpr std::string_view kInScript = "ERR Error running script";
+  constexpr std::string_view kBeforeCode = ": -";
+  if (error.substr(0, kInScript.size()) == kInScript) {
+    const std::size_t place = error.find(kBeforeCode);
+    if (place != std::string_view::npos) error.remove_prefix(place + kBeforeCode.size());
+  }
+  return error.substr(0, error.find(' '));
+}
+
+bool IsRedisReplaced(std::string_view error) {
+  const std::string_view code = RedisErrorCode(error);
+  return code == "READONLY" || code == "MASTERDOWN" || code == "LOADING" || code == "CLUSTERDOWN";
+}
+
 std::string RedisWire(absl::Span<const std::string_view> arguments) {
   std::size_t bytes = 16;
   for (const std::string_view argument : arguments) bytes += argument.size() + 24;

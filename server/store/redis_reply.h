@@ -50,6 +50,13 @@ class RedisReply {
   std::unique_ptr<redisReply, Free> reply_;
 };
 
+// The code of an error: "MOVED", "OOM", ... Redis 6 puts that of a command in a script, and a dash,
+// behind the text of the script's own error, whose code is ERR.
+std::string_view RedisErrorCode(std::string_view error);
+
+// Whether another server has taken the place of the one that answered with this error, or will.
+bool IsRedisReplaced(std::string_view error);
+
 // A command as it is sent.
 std::string RedisWire(absl::Span<const std::string_view> arguments);
 

@@ -41,11 +41,6 @@ struct RedisSession::Exchange {
 
 namespace {
 
-// A hello of an error: "MOVED", "OOM", ...
-absl::string_view KindOf(std::string_view error) {
-  return AbslView(error.substr(0, error.find(' ')));
-}
-
 // "MOVED 3999 127.0.0.1:6381"; nullopt if it is no such answer. A server that does not know the
 // host leaves it out: it is that of the server that answered.
 std::optional<RedisAddress> TargetOf(std::string_view error, const RedisAddress& from) {
@@ -59,12 +54,6 @@ std::optional<RedisAddress> TargetOf(std::string_view error, const RedisAddress&
   absl::StatusOr<RedisAddress> address = ParseRedisAddress(parts[2], 0);
   if (!address.ok()) return std::nullopt;
   return *std::move(address);
-}
-
-// Another server has taken its place, or will.
-bool IsReplaced(std::string_view error) {
-  const absl::string_view kind = KindOf(error);
-  return kind == "READONLY" || kind == "MASTERDOWN" || kind == "LOADING" || kind == "CLUSTERDOWN";
 }
 
 absl::Status Replaced(const RedisAddress& server) {
@@ -238,7 +227,7 @@ void RedisSession::Collect(absl::Span<const RedisCall> calls, Exchange& exchange
                                        reply->value().text())) {
       again.push_back(*std::move(other));
     } else {
-      leave = leave || IsReplaced(reply->value().text());
+      leave = leave || IsRedisReplaced(reply->value().text());
       answer = Failure(server, reply->value().text());
     }
   }
@@ -259,20 +248,20 @@ std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress
                                                               const RedisCall& call,
                                                               const Pending& before,
                                                               std::string_view error) {
-  const absl::string_view kind = KindOf(error);
+  const std::string_view code = RedisErrorCode(error);
   Pending next = before;
-  if (kind == "NOSCRIPT" && !before.load) {
+  if (code == "NOSCRIPT" && !before.load) {
     next.load = true;
     return next;
   }
   next.asked.reset();
-  if (kind == "MOVED") {
+  if (code == "MOVED") {
     const std::optional<RedisAddress> to = TargetOf(error, server);
     if (!to) return std::nullopt;
     topology_.Moved(call.slot, *to);
     return next;
   }
-  if (kind == "ASK") {
+  if (code == "ASK") {
     next.asked = TargetOf(error, server);
     if (next.asked) return next;
   }
@@ -280,10 +269,10 @@ std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress
 }
 
 absl::Status RedisSession::Failure(const RedisAddress& server, std::string_view error) {
-  const absl::string_view kind = KindOf(error);
+  const std::string_view code = RedisErrorCode(error);
   topology_.Log(server, error);
-  if (kind == "WRONGTYPE") return absl::DataLossError("the key holds no record");
-  return absl::UnavailableError(absl::StrCat(server.ToString(), ": ", kind));
+  if (code == "WRONGTYPE") return absl::DataLossError("the key holds no record");
+  return absl::UnavailableError(absl::StrCat(server.ToString(), ": ", AbslView(code)));
 }
 
 bool RedisSession::IsConfirmed(const RedisReply& reply) const {
