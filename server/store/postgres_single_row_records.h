@@ -25,8 +25,8 @@ namespace idempotency::internal {
 struct SingleRowTime {
   // For what is written: created_at, the ends of leases and retentions.
   absl::Time now;
-  // For whether a lease, or a record that is RESERVED, is over: PostgresOptions::clock_margin
-  // earlier, so that it is over by the clock of any node.
+  // For whether a lease is over, or a record forgotten: PostgresOptions::clock_margin earlier, so
+  // that it is so by the clock of any node.
   absl::Time judged;
 };
 

@@ -35,6 +35,13 @@ PostgresParameters InsertParameters(const ReserveOp& op, const Grant& grant, con
   return parameters;
 }
 
+// The pause of a release ends no lease, so it has no margin. Every record has one before it is
+// forgotten: by then the pause is over.
+absl::Time JudgingTime(const Record& record, const SingleRowTime& time) {
+  const bool kept_by_now = time.now < record.expires_at;
+  return record.state == RecordState::kReleased && kept_by_now ? time.now : time.judged;
+}
+
 // What a grant of an existing record writes, as of now rather than of `judged`.
 Grant WrittenGrant(const ReserveOp& op, ReserveAction action, Grant grant,
                    const StoredRecord& stored, absl::Time now) {
@@ -112,9 +119,7 @@ absl::Status SingleRowReserve::MakePlan(const Indices& pending, const SingleRowT
       batch_.Settle(step.index, BatchWeight::NextCall());
     } else {
       step.stored = std::move((*row)->stored);
-      // The end of another state than RESERVED, such as the pause of a release, ends no lease.
-      const bool leased = step.stored.record.state == RecordState::kReserved;
-      step.decision = DecideReserve(op, leased ? time.judged : time.now, step.stored);
+      step.decision = DecideReserve(op, JudgingTime(step.stored.record, time), step.stored);
       Add(std::move(step), time, plan);
     }
   }

@@ -224,30 +224,72 @@ TEST_F(PostgresSingleRowTest, AnotherNodesClockMayBeBehind) {
   EXPECT_EQ(std::get<Reserved>(*verdict).lease_remaining, op.lease);
 }
 
-// Nobody holds a record that was released, or that is completed.
-TEST_F(PostgresSingleRowTest, TheMarginIsOfLeasesOnly) {
+// Nobody holds a record that was released.
+TEST_F(PostgresSingleRowTest, APauseHasNoMargin) {
   options_.clock_margin = absl::Seconds(2);
   Open();
   ReserveOp op = OpFor("charge");
-  op.retention = op.lease;
   auto granted = Reserve(op);
   ASSERT_TRUE(IsReserved(granted));
   ReleaseOp release;
   release.key = op.key;
   release.id = op.id;
   release.token = std::get<Reserved>(*granted).token;
+  release.pause = absl::Seconds(1);
   ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
   op.request_token = Uuid::Random();
+  EXPECT_FALSE(IsReserved(Reserve(op)));
+  schema_->Advance(release.pause);
   granted = Reserve(op);
-  ASSERT_TRUE(IsReserved(granted)) << "at once";
+  ASSERT_TRUE(IsReserved(granted)) << granted.status();
   EXPECT_EQ(std::get<Reserved>(*granted).attempt, 2u);
-  const CompleteOp completion = CompletionOf(op, granted);
+  EXPECT_EQ(std::get<Reserved>(*granted).lease_remaining, op.lease);
+}
+
+// A retry through a node whose clock is ahead runs nothing again inside the retention.
+TEST_F(PostgresSingleRowTest, ACompletedRecordIsRememberedForTheMargin) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  ReserveOp op = OpFor("charge");
+  op.retention = op.lease;
+  auto verdict = Reserve(op);
+  ASSERT_TRUE(IsReserved(verdict));
+  const CompleteOp completion = CompletionOf(op, verdict);
   ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
-  schema_->Advance(op.retention);
+  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
   op.request_token = Uuid::Random();
-  granted = Reserve(op);
-  ASSERT_TRUE(IsReserved(granted)) << "the record is forgotten";
-  EXPECT_EQ(std::get<Reserved>(*granted).attempt, 1u);
+  verdict = Reserve(op);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<Replay>(*verdict));
+  schema_->Advance(absl::Microseconds(1));
+  verdict = Reserve(op);
+  ASSERT_TRUE(IsReserved(verdict)) << "the record is forgotten";
+  EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 1u);
+}
+
+TEST_F(PostgresSingleRowTest, AReleasedRecordIsRememberedForTheMargin) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  ReserveOp op = OpFor("charge");
+  op.retention = op.lease;
+  auto verdict = Reserve(op);
+  ASSERT_TRUE(IsReserved(verdict));
+  ReleaseOp release;
+  release.key = op.key;
+  release.id = op.id;
+  release.token = std::get<Reserved>(*verdict).token;
+  ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  ReserveOp other = op;
+  other.fingerprints[0].digest.assign(32, 'b');
+  other.request_token = Uuid::Random();
+  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
+  verdict = Reserve(other);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<Mismatch>(*verdict));
+  schema_->Advance(absl::Microseconds(1));
+  verdict = Reserve(other);
+  ASSERT_TRUE(IsReserved(verdict)) << "the record is forgotten";
+  EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 1u);
 }
 
 // The same for the record: its holder may complete it, and nobody starts it afresh.
