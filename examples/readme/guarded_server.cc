@@ -20,8 +20,11 @@ absl::StatusOr<std::unique_ptr<idempotency::GuardedServer>> ServePayments(
   // After a crash the handler does not run again before its outcome is known.
   options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   // To a daemon on this machine without TLS: grpc::InsecureChannelCredentials().
-  auto credentials = idempotency::IdempotencydChannelCredentials(
-      {"/etc/payments/ca.crt", "/etc/payments/client.crt", "/etc/payments/client.key"});
+  idempotency::IdempotencydCredentialFiles files;
+  files.ca = "/etc/payments/ca.crt";
+  files.certificate = "/etc/payments/client.crt";
+  files.key = "/etc/payments/client.key";
+  auto credentials = idempotency::IdempotencydChannelCredentials(files);
   if (!credentials.ok()) return credentials.status();
   auto channel = grpc::CreateCustomChannel("dns:///idempotencyd:7411", *credentials,
                                            idempotency::IdempotencydChannelArguments());

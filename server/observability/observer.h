@@ -79,7 +79,7 @@ struct StoreConnections {
   int broken = 0;
 };
 
-// Why a connection was closed right after it was accepted.
+// Why a connection was closed: right after it was accepted, but for kStreams.
 enum class ConnectionRefusal {
   // The process has its maximum.
   kLimit,
@@ -87,9 +87,12 @@ enum class ConnectionRefusal {
   kPeerLimit,
   // No descriptor or memory was left for it.
   kNoDescriptor,
+  // Its client did not keep to the number of streams that the server allows.
+  kStreams,
 };
 inline constexpr ConnectionRefusal kAllConnectionRefusals[] = {
-    ConnectionRefusal::kLimit, ConnectionRefusal::kPeerLimit, ConnectionRefusal::kNoDescriptor};
+    ConnectionRefusal::kLimit, ConnectionRefusal::kPeerLimit, ConnectionRefusal::kNoDescriptor,
+    ConnectionRefusal::kStreams};
 
 constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
   switch (refusal) {
@@ -99,6 +102,8 @@ constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
       return "peer_limit";
     case ConnectionRefusal::kNoDescriptor:
       return "no_descriptor";
+    case ConnectionRefusal::kStreams:
+      return "streams";
   }
   return "";
 }

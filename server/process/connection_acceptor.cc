@@ -128,9 +128,22 @@ ConnectionAcceptor::Outcome ConnectionAcceptor::Accept(int listening_socket) {
   }
 }
 
+ConnectionTable::Verdict ConnectionAcceptor::Admit(int socket, const sockaddr_storage& peer) {
+  MutexLock lock(mutex_);
+  return table_.Admit(socket, peer);
+}
+
+void ConnectionAcceptor::CloseForStreams(const RemoteAddress& remote) {
+  {
+    MutexLock lock(mutex_);
+    if (!table_.ShutDown(remote)) return;
+  }
+  observer_.ConnectionRefused(ConnectionRefusal::kStreams);
+}
+
 void ConnectionAcceptor::TakeConnection(FileDescriptor socket, const sockaddr_storage& peer,
                                         int listening_socket) {
-  switch (table_.Admit(socket.get(), peer)) {
+  switch (Admit(socket.get(), peer)) {
     case ConnectionTable::Verdict::kAdmitted:
       SetOptions(socket, peer);
       callbacks_.connected(socket.Release(), listening_socket);

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 
+#include "core/mutex.h"
 #include "server/files/file_descriptor.h"
 #include "server/observability/observer.h"
 #include "server/process/connection_table.h"
@@ -45,6 +46,10 @@ class ConnectionAcceptor {
   // without a free descriptor do not count. Thread-safe.
   std::uint64_t accepted() const { return accepted_.load(std::memory_order_relaxed); }
 
+  // Ends the connection from this remote end, if there is one, because its client does not keep to
+  // the number of streams. Thread-safe.
+  void CloseForStreams(const RemoteAddress& remote) ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   // The error of accept().
   enum class Outcome { kConnection, kNoneLeft, kNoResources, kFailed };
@@ -53,6 +58,8 @@ class ConnectionAcceptor {
   // False once the sockets have failed.
   bool AcceptFrom(int listening_socket);
   Outcome Accept(int listening_socket);
+  ConnectionTable::Verdict Admit(int socket, const sockaddr_storage& peer)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeConnection(FileDescriptor socket, const sockaddr_storage& peer, int listening_socket);
   void Shed(int listening_socket);
 
@@ -63,8 +70,10 @@ class ConnectionAcceptor {
   // Readable once the thread is to end.
   const FileDescriptor stop_;
 
+  Mutex mutex_;
+  ConnectionTable table_ ABSL_GUARDED_BY(mutex_);
+
   // The thread's own.
-  ConnectionTable table_;
   FileDescriptor spare_;
   bool out_of_resources_ = false;
 

@@ -1,6 +1,7 @@
 #include "server/process/connection_acceptor.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -183,6 +184,28 @@ TEST_F(ConnectionAcceptorTest, OneAddressDoesNotTakeThePlacesOfOthers) {
   EXPECT_EQ(refused_.Of(ConnectionRefusal::kPeerLimit), 1);
   const FileDescriptor other = Connected("127.0.0.2");
   EXPECT_TRUE(taken_.Await(3));
+}
+
+TEST_F(ConnectionAcceptorTest, ClosesTheConnectionOfARemoteEnd) {
+  Start({3, 3});
+  const FileDescriptor closed = Connected();
+  const FileDescriptor other = Connected();
+  ASSERT_TRUE(taken_.Await(2));
+  sockaddr_storage local{};
+  socklen_t size = sizeof(local);
+  ASSERT_EQ(getsockname(closed.get(), reinterpret_cast<sockaddr*>(&local), &size), 0);
+  RemoteAddress remote = RemoteAddressOf(local).value();
+  acceptor_->CloseForStreams(remote);
+  EXPECT_TRUE(IsClosed(closed));
+  EXPECT_EQ(refused_.Of(ConnectionRefusal::kStreams), 1);
+
+  // The number of its descriptor is another file's by now.
+  taken_.Close();
+  const FileDescriptor file(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  acceptor_->CloseForStreams(remote);
+  remote.second = 1;
+  acceptor_->CloseForStreams(remote);
+  EXPECT_EQ(refused_.Of(ConnectionRefusal::kStreams), 1);
 }
 
 TEST_F(ConnectionAcceptorTest, ReportsASocketThatCannotBeUsedAnyMore) {

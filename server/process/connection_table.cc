@@ -1,5 +1,6 @@
 #include "server/process/connection_table.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/files/file_descriptor.h"
 #include "server/rpc/peer_host.h"
 
 namespace idempotency::internal {
@@ -35,8 +37,22 @@ ConnectionTable::Verdict ConnectionTable::Admit(int socket, const sockaddr_stora
   if (static_cast<int>(entries_.size()) >= limits_.connections) return Verdict::kFull;
   if (IsFull(peer)) return Verdict::kPeerFull;
   if (!peer.empty()) ++by_peer_[peer];
-  entries_.emplace(socket, Entry{InodeOf(socket).value_or(0), std::move(peer)});
+  entries_.emplace(socket,
+                   Entry{InodeOf(socket).value_or(0), std::move(peer), RemoteAddressOf(address)});
   return Verdict::kAdmitted;
+}
+
+bool ConnectionTable::ShutDown(const RemoteAddress& remote) {
+  for (auto& [number, entry] : entries_) {
+    if (entry.remote != remote) continue;
+    // A descriptor of its own: gRPC may close the number, and it may become another file's.
+    const FileDescriptor socket(fcntl(number, F_DUPFD_CLOEXEC, 0));
+    if (!socket.valid() || InodeOf(socket.get()) != entry.inode) continue;
+    // Once.
+    entry.remote.reset();
+    return shutdown(socket.get(), SHUT_RDWR) == 0;
+  }
+  return false;
 }
 
 bool ConnectionTable::IsFull(const std::string& peer) const {

@@ -5,11 +5,13 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 
 #include "core/clock.h"
+#include "server/process/remote_address.h"
 
 namespace idempotency::internal {
 
@@ -37,6 +39,10 @@ class ConnectionTable {
   // kPruneInterval.
   Verdict Admit(int socket, const sockaddr_storage& peer);
 
+  // Ends the connection from this remote end, whose other user, gRPC, finds it closed. False if
+  // there is none.
+  bool ShutDown(const RemoteAddress& remote);
+
   // Between two checks of every connection, which cost a system call for each.
   static constexpr std::chrono::milliseconds kPruneInterval{100};
 
@@ -44,6 +50,7 @@ class ConnectionTable {
   struct Entry {
     ino_t inode;
     std::string peer;
+    std::optional<RemoteAddress> remote;
   };
 
   bool IsFull(const std::string& peer) const;

@@ -125,6 +125,9 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
                                     on_deaf},
       observer);
   ConnectionAcceptor& acceptor = *listener->acceptor_;
+  listener->streams_ = std::make_unique<StreamWatch>(
+      options.max_streams,
+      [&acceptor](const RemoteAddress& remote) { acceptor.CloseForStreams(remote); });
   listener->probe_ = std::make_unique<PortProbe>(
       listener->address_, bound, options.probe, [&acceptor] { return acceptor.accepted(); },
       std::move(on_deaf));
@@ -151,6 +154,7 @@ void GrpcListener::Drain(absl::Duration timeout) {
   if (drained_ || server_ == nullptr) return;
   drained_ = true;
   probe_.reset();
+  streams_.reset();
   acceptor_.reset();
   server_->Shutdown(GrpcDeadlineIn(timeout));
   server_->Wait();

@@ -20,6 +20,7 @@
 #include "server/process/network_address.h"
 #include "server/process/port_probe.h"
 #include "server/process/reflection_service.h"
+#include "server/process/stream_watch.h"
 #include "server/rpc/call_queues.h"
 #include "server/rpc/call_table.h"
 #include "server/rpc/queued_methods.h"
@@ -85,6 +86,7 @@ class GrpcListener {
   std::unique_ptr<Handover> handover_;
   // Null once it drains.
   std::unique_ptr<ConnectionAcceptor> acceptor_;
+  std::unique_ptr<StreamWatch> streams_;
   std::unique_ptr<PortProbe> probe_;
   bool drained_ = false;
 };

@@ -226,6 +226,28 @@ TEST_F(DaemonConnectionsTest, CallsWithoutAMessageAreBounded) {
       << daemon.process().Stderr();
 }
 
+// gRPC enforces its limit on the streams of a connection only once the client has acknowledged it.
+TEST_F(DaemonConnectionsTest, AClientThatIgnoresTheLimitOnStreamsIsDisconnected) {
+  DaemonProcess daemon(Store());
+  for (const char* const path : {"/idempotency.v1.IdempotencyService/Complete", "/no.Service/No"}) {
+    RawConnection connection(daemon.address(), "127.0.0.2");
+    connection.KeepFewBytes();
+    ASSERT_TRUE(connection.BeginHttp2());
+    EXPECT_TRUE(connection.IsClosedForCalls(path, 1'000'000, /*reset=*/false)) << path;
+  }
+  EXPECT_TRUE(Serves(daemon));
+}
+
+// Each leaves a call that waits to be taken.
+TEST_F(DaemonConnectionsTest, AClientThatResetsStreamsWithoutAnEndIsDisconnected) {
+  DaemonProcess daemon(Store());
+  RawConnection connection(daemon.address(), "127.0.0.2");
+  ASSERT_TRUE(connection.BeginHttp2());
+  EXPECT_TRUE(connection.IsClosedForCalls("/idempotency.v1.IdempotencyService/Complete", 1'000'000,
+                                          /*reset=*/true));
+  EXPECT_TRUE(Serves(daemon));
+}
+
 // They would be counted by nothing.
 TEST_F(DaemonConnectionsTest, CallsOfChannelzAreNotServed) {
   DaemonProcess daemon(Store());

@@ -67,6 +67,12 @@ std::string Header(const std::string& name, const std::string& value) {
          static_cast<char>(value.size()) + value;
 }
 
+std::string CallHeaders(const std::string& path) {
+  return Header(":method", "POST") + Header(":scheme", "http") + Header(":path", path) +
+         Header(":authority", "here") + Header("te", "trailers") +
+         Header("content-type", "application/grpc");
+}
+
 }  // namespace
 
 RawConnection::RawConnection(const std::string& address, const std::string& from)
@@ -167,10 +173,20 @@ bool RawConnection::TakeFrame(Windows& windows) {
   }
 }
 
+bool RawConnection::IsClosedForCalls(const std::string& path, int calls, bool reset) {
+  constexpr std::uint32_t kCancel = 8;
+  const std::string headers = CallHeaders(path);
+  for (int i = 0; i < calls; ++i) {
+    const auto stream = static_cast<std::uint32_t>(2 * i + 1);
+    std::string frames = Frame(kHeaders, kEndHeaders, stream, headers);
+    if (reset) frames += Frame(kRstStream, 0, stream, BigEndian(kCancel, 4));
+    if (!Send(frames)) return true;
+  }
+  return ClosesWithin(absl::Seconds(30));
+}
+
 bool RawConnection::SendUnfinishedMessage(const std::string& path, std::size_t bytes) {
-  const std::string headers = Header(":method", "POST") + Header(":scheme", "http") +
-                              Header(":path", path) + Header(":authority", "here") +
-                              Header("te", "trailers") + Header("content-type", "application/grpc");
+  const std::string headers = CallHeaders(path);
   // The message's length, which is more than the bytes that follow.
   const std::string prefix =
       std::string(1, '\0') + BigEndian(static_cast<std::uint32_t>(bytes) + 1, 4);
