@@ -112,10 +112,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "give RECORD_ID; or"),
         std::pair("purge --namespace=n --scope=s", "--reason is missing"),
         std::pair("purge --reason=r --namespace=n --scope=s --operation= --key=",
-                  "--operation= must not be empty"),
+                  "--operation must not be empty"),
         std::pair("purge --reason=r --namespace=n --scope=s --operation=o --key=",
-                  "--key= must not be empty"),
-        std::pair("list --namespace=n --scope=", "--scope= must not be empty"),
+                  "--key must not be empty"),
+        std::pair("list --namespace=n --scope=", "--scope must not be empty"),
         std::pair("envoy-config --format=envoy-gateway --methods=a.B/C --upstream=10.0.0.1:80 "
                   "--processor=b:1",
                   "--upstream=10.0.0.1:80: a Gateway refers to a Service by its name"),

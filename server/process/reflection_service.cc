@@ -32,6 +32,8 @@ class ReflectionService::InfoCall final
                                  "the request is no ServerReflectionRequest, or too long"));
     }
     bool own_buffer = false;
+    // gRPC writes into an empty buffer only.
+    response_.Clear();
     grpc::SerializationTraits<ServerReflectionResponse>::Serialize(files_.Answer(request),
                                                                    &response_, &own_buffer);
     StartWrite(&response_);

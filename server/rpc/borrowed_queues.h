@@ -17,7 +17,8 @@ namespace idempotency::internal {
 // queues that a builder has made, and no others. The one place in which it passes the core's server
 // on, before that is started, is the interface of credentials.
 //
-// Not thread-safe. Outlives the server that borrows.
+// Not thread-safe. Destroyed after the Shutdown() of the server that borrows, and before that
+// server is.
 class BorrowedQueues {
  public:
   using Queues = std::vector<std::shared_ptr<PolledQueue>>;

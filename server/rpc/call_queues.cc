@@ -55,6 +55,8 @@ void CallQueues::Start(const QueuedMethods& methods, CallTable& table) {
 
 void CallQueues::Stop() {
   for (const auto& calls : calls_) calls->AwaitEnd();
+  // gRPC's own events on the idle queue refer to the server.
+  borrowed_.reset();
 }
 
 }  // namespace idempotency::internal

@@ -341,6 +341,7 @@ TEST_F(DaemonConnectionsTest, CallsOfReflectionTakeNoThreads) {
     grpc::reflection::v1alpha::ServerReflectionResponse response;
     ASSERT_TRUE(call->Read(&response));
     EXPECT_GT(response.list_services_response().service_size(), 3);
+    EXPECT_TRUE(call->Write(request) && call->Read(&response)) << "another request of the call";
   }
   EXPECT_LE(ThreadsOf(daemon), threads);
   EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("order")).ok());

@@ -1,5 +1,3 @@
-#include "interceptors/server/call/guarded_stream.h"
-
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -14,6 +12,7 @@
 
 #include "core/grpc_headers.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
+#include "interceptors/server/call/guarded_stream.h"
 #include "interceptors/server/grpc_internals/call_stream_writer.h"
 
 namespace idempotency::internal {
