@@ -44,8 +44,9 @@ const Value& At(const Struct& object, const char* name) {
 std::int64_t NumberAt(const Struct& object, const char* name) {
   const Value& value = At(object, name);
   std::int64_t number = 0;
-  if (value.kind_case() == Value::kNumberValue)
+  if (value.kind_case() == Value::kNumberValue) {
     return static_cast<std::int64_t>(value.number_value());
+  }
   return absl::SimpleAtoi(value.string_value(), &number) ? number : 0;
 }
 
