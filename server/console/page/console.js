@@ -58,7 +58,7 @@ function startToken() {
   byId("token-open").addEventListener("click", () => open(dialog));
   byId("token-forget").addEventListener("click", () => use("", "The token is forgotten"));
   onSubmit(form, (data) => use(data.get("token").trim(), "The token is used from now on"));
-  dialog.addEventListener("close", () => form.reset());
+  dialog.addEventListener("close", () => { if (!dialog.open) form.reset(); });
 }
 
 function start() {

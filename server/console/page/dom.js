@@ -54,9 +54,13 @@ export function notice(level, title, text, ...more) {
 // Opens a dialog; when it ends, the focus is where it was.
 export function open(dialog) {
   const before = document.activeElement;
-  dialog.addEventListener("close", () => {
+  const restore = () => {
+    // The event comes later than the end: the dialog may be open again.
+    if (dialog.open) return;
+    dialog.removeEventListener("close", restore);
     if (before?.isConnected) before.focus();
-  }, { once: true });
+  };
+  dialog.addEventListener("close", restore);
   dialog.showModal();
 }
 

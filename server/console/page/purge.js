@@ -136,7 +136,7 @@ function showDone(text) {
 
 export function startPurge() {
   form.addEventListener("input", changed);
-  dialog.addEventListener("close", () => { closed = true; });
+  dialog.addEventListener("close", () => { closed = !dialog.open; });
   onSubmit(form, () => attempt(count));
   write.addEventListener("click", () => whileBusy(form, () => attempt(forget)));
   onSubmit(byId("purge-form"), askMany);
