@@ -412,7 +412,7 @@ class ConsolePageTest(unittest.TestCase):
         browser.press("ESCAPE")
         self.assertEqual(browser.focused(), "token-open")
         browser.press("ENTER")
-        browser.wait_for("return document.activeElement.id === 'token'", "the dialog")
+        browser.wait_for("return document.activeElement.name === 'token'", "the dialog")
         browser.press("token-of-operators", "ENTER")
         self.ready()
         self.assertEqual(browser.focused(), "token-open")
