@@ -240,7 +240,8 @@ TEST_F(DaemonConnectionsTest, AClientThatIgnoresTheLimitOnStreamsIsDisconnected)
 
 // Each leaves a call that waits to be taken.
 TEST_F(DaemonConnectionsTest, AClientThatResetsStreamsWithoutAnEndIsDisconnected) {
-  DaemonProcess daemon(Store());
+  // A low limit, so that a slow machine reaches it.
+  DaemonProcess daemon(Store(), {"--max_streams=50"});
   RawConnection connection(daemon.address(), "127.0.0.2");
   ASSERT_TRUE(connection.BeginHttp2());
   EXPECT_TRUE(connection.IsClosedForCalls("/idempotency.v1.IdempotencyService/Complete", 1'000'000,
