@@ -173,14 +173,11 @@ bool RawConnection::TakeFrame(Windows& windows) {
   }
 }
 
-bool RawConnection::IsClosedForCalls(const std::string& path, int calls, bool reset) {
-  constexpr std::uint32_t kCancel = 8;
+bool RawConnection::IsClosedForCalls(const std::string& path, int calls) {
   const std::string headers = CallHeaders(path);
   for (int i = 0; i < calls; ++i) {
     const auto stream = static_cast<std::uint32_t>(2 * i + 1);
-    std::string frames = Frame(kHeaders, kEndHeaders, stream, headers);
-    if (reset) frames += Frame(kRstStream, 0, stream, BigEndian(kCancel, 4));
-    if (!Send(frames)) return true;
+    if (!Send(Frame(kHeaders, kEndHeaders, stream, headers))) return true;
   }
   return ClosesWithin(absl::Seconds(30));
 }

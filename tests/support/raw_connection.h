@@ -39,10 +39,9 @@ class RawConnection {
   bool SendUnfinishedMessage(const std::string& path, std::size_t bytes);
   // Whether the server has ended that call since.
   bool CallHasEnded();
-  // After BeginHttp2(): begins up to so many calls without regard to the server's limit, and resets
-  // each at once if `reset` is set; reads nothing. True if the server closed the connection by
-  // then, or 30 s later.
-  bool IsClosedForCalls(const std::string& path, int calls, bool reset);
+  // After BeginHttp2(): begins up to so many calls without regard to the server's limit, and reads
+  // nothing. True if the server closed the connection by then, or 30 s later.
+  bool IsClosedForCalls(const std::string& path, int calls);
 
  private:
   // The bytes that the server allows.
