@@ -98,7 +98,7 @@ bool IsReadable(absl::Span<const Fingerprint> fingerprints) {
   return true;
 }
 
-// The id of the key on the wire; 0 if there is none.
+// The id of the key on the wire; 0 for a digest without a key.
 std::uint32_t KeyIdOf(const v1::Fingerprint& proto) {
   // Otherwise it is an application's own version, which happens to be so high.
   if ((proto.version() & kKeyedOnTheWire) == 0 || proto.version() == kKeyedOnTheWire ||

@@ -39,8 +39,8 @@ class ConnectionTable {
   // kPruneInterval.
   Verdict Admit(int socket, const sockaddr_storage& peer);
 
-  // Ends the connection from this remote end, whose other user, gRPC, finds it closed. False if
-  // there is none.
+  // Ends the connection from this remote end: gRPC, which uses it too, finds it closed. False if no
+  // such connection is open, or if this has ended it before.
   bool ShutDown(const RemoteAddress& remote);
 
   // Between two checks of every connection, which cost a system call for each.

@@ -27,7 +27,7 @@ struct FreeText {
   void operator()(char* text) const { gpr_free(text); }
 };
 
-// gRPC's JSON of protobuf's messages; empty where there is none.
+// Parses the JSON that gRPC has written; an empty object for nullptr.
 Struct Parse(char* json) {
   const std::unique_ptr<char, FreeText> text(json);
   Struct parsed;

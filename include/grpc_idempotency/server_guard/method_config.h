@@ -37,8 +37,8 @@ struct MethodConfig {
   // Makes the replies of replays. Required by MethodPolicy::Reply::kReference.
   ReplyLoader loader;
 
-  // `policy`, which becomes one with the defaults if there is none. Nothing of what the proto
-  // declares remains: to change single fields of that, use `adjust`.
+  // Returns `policy`, and sets it to the defaults first if it is empty. It replaces everything that
+  // the proto declares; to change single fields, use `adjust`.
   MethodPolicy& ReplacementPolicy() { return policy.has_value() ? *policy : policy.emplace(); }
 };
 
