@@ -152,6 +152,8 @@ void ConnectionAcceptor::TakeConnection(FileDescriptor socket, const sockaddr_st
       return observer_.ConnectionRefused(ConnectionRefusal::kLimit);
     case ConnectionTable::Verdict::kPeerFull:
       return observer_.ConnectionRefused(ConnectionRefusal::kPeerLimit);
+    case ConnectionTable::Verdict::kPenalised:
+      return observer_.ConnectionRefused(ConnectionRefusal::kStreams);
   }
 }
 

@@ -47,7 +47,7 @@ class ConnectionAcceptor {
   std::uint64_t accepted() const { return accepted_.load(std::memory_order_relaxed); }
 
   // Ends the connection from this remote end, if there is one, because its client does not keep to
-  // the number of streams. Thread-safe.
+  // the number of streams; its host gets no other for ConnectionTable::kPenalty. Thread-safe.
   void CloseForStreams(const RemoteAddress& remote) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

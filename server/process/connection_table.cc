@@ -1,7 +1,6 @@
 #include "server/process/connection_table.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/stat.h>
 
 #include <optional>
@@ -9,17 +8,9 @@
 #include <vector>
 
 #include "server/files/file_descriptor.h"
-#include "server/rpc/peer_host.h"
 
 namespace idempotency::internal {
 namespace {
-
-// Empty: not counted by peer.
-std::string PeerOf(const sockaddr_storage& peer) {
-  if (peer.ss_family == AF_INET) return HostOf(reinterpret_cast<const sockaddr_in&>(peer).sin_addr);
-  if (peer.ss_family != AF_INET6) return "";
-  return HostOf(reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr);
-}
 
 std::optional<ino_t> InodeOf(int number) {
   struct stat found {};
@@ -32,13 +23,15 @@ std::optional<ino_t> InodeOf(int number) {
 ConnectionTable::Verdict ConnectionTable::Admit(int socket, const sockaddr_storage& address) {
   // The number is free again: the connection that had it was closed.
   Remove(socket);
-  std::string peer = PeerOf(address);
+  std::optional<RemoteAddress> remote = RemoteAddressOf(address);
+  // Empty: not counted by peer.
+  std::string peer = remote ? HostOf(remote->first) : "";
+  if (IsPenalised(peer)) return Verdict::kPenalised;
   if (IsFull(peer)) Prune();
   if (static_cast<int>(entries_.size()) >= limits_.connections) return Verdict::kFull;
   if (IsFull(peer)) return Verdict::kPeerFull;
   if (!peer.empty()) ++by_peer_[peer];
-  entries_.emplace(socket,
-                   Entry{InodeOf(socket).value_or(0), std::move(peer), RemoteAddressOf(address)});
+  entries_.emplace(socket, Entry{InodeOf(socket).value_or(0), std::move(peer), std::move(remote)});
   return Verdict::kAdmitted;
 }
 
@@ -50,6 +43,7 @@ bool ConnectionTable::ShutDown(const RemoteAddress& remote) {
     if (!socket.valid() || InodeOf(socket.get()) != entry.inode) continue;
     // Once.
     entry.remote.reset();
+    Penalise(entry.peer);
     return shutdown(socket.get(), SHUT_RDWR) == 0;
   }
   return false;
@@ -59,6 +53,17 @@ bool ConnectionTable::IsFull(const std::string& peer) const {
   if (static_cast<int>(entries_.size()) >= limits_.connections) return true;
   const auto count = by_peer_.find(peer);
   return count != by_peer_.end() && count->second >= limits_.per_peer;
+}
+
+bool ConnectionTable::IsPenalised(const std::string& peer) const {
+  const auto penalty = penalties_.find(peer);
+  return penalty != penalties_.end() && clock_.Monotonic() < penalty->second;
+}
+
+void ConnectionTable::Penalise(const std::string& peer) {
+  const auto now = clock_.Monotonic();
+  absl::erase_if(penalties_, [now](const auto& penalty) { return penalty.second <= now; });
+  penalties_[peer] = now + kPenalty;
 }
 
 void ConnectionTable::Prune() {

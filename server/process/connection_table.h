@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "core/clock.h"
-#include "server/process/remote_address.h"
+#include "server/rpc/remote_address.h"
 
 namespace idempotency::internal {
 
@@ -28,7 +28,7 @@ class ConnectionTable {
     // that one host gets. Unix sockets have no such limit.
     int per_peer = 0;
   };
-  enum class Verdict { kAdmitted, kFull, kPeerFull };
+  enum class Verdict { kAdmitted, kFull, kPeerFull, kPenalised };
 
   // `clock` must outlive it.
   explicit ConnectionTable(const Limits& limits, const Clock& clock = Clock::System())
@@ -39,12 +39,15 @@ class ConnectionTable {
   // kPruneInterval.
   Verdict Admit(int socket, const sockaddr_storage& peer);
 
-  // Ends the connection from this remote end: gRPC, which uses it too, finds it closed. False if no
-  // such connection is open, or if this has ended it before.
+  // Ends the connection from this remote end: gRPC, which uses it too, finds it closed. Its host
+  // gets no further one for kPenalty, so that it cannot take up with the next what the last began.
+  // False if no such connection is open, or if this has ended it before.
   bool ShutDown(const RemoteAddress& remote);
 
   // Between two checks of every connection, which cost a system call for each.
   static constexpr std::chrono::milliseconds kPruneInterval{100};
+  // Long enough to free the calls that a closed connection has left behind.
+  static constexpr std::chrono::seconds kPenalty{1};
 
  private:
   struct Entry {
@@ -54,6 +57,8 @@ class ConnectionTable {
   };
 
   bool IsFull(const std::string& peer) const;
+  bool IsPenalised(const std::string& peer) const;
+  void Penalise(const std::string& peer);
   void Prune();
   void Remove(int number);
 
@@ -62,6 +67,8 @@ class ConnectionTable {
   absl::flat_hash_map<int, Entry> entries_;
   absl::flat_hash_map<std::string, int> by_peer_;
   std::chrono::steady_clock::time_point next_prune_;
+  // Until when. At most one for each connection that was ended within kPenalty.
+  absl::flat_hash_map<std::string, std::chrono::steady_clock::time_point> penalties_;
 };
 
 }  // namespace idempotency::internal

@@ -126,8 +126,13 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
       observer);
   ConnectionAcceptor& acceptor = *listener->acceptor_;
   listener->streams_ = std::make_unique<StreamWatch>(
-      options.max_streams,
-      [&acceptor](const RemoteAddress& remote) { acceptor.CloseForStreams(remote); });
+      StreamRules::Limits{options.max_streams, options.calls.calls},
+      StreamWatch::Callbacks{
+          [&acceptor](const RemoteAddress& remote) { acceptor.CloseForStreams(remote); },
+          CallTable::AllArrived,
+          [&listener = *listener](const std::string& host) {
+            return listener.calls_.OfHost(host) + listener.health_calls_.OfHost(host);
+          }});
   listener->probe_ = std::make_unique<PortProbe>(
       listener->address_, bound, options.probe, [&acceptor] { return acceptor.accepted(); },
       std::move(on_deaf));

@@ -3,22 +3,17 @@
 #include <grpc/grpc.h>
 #include <grpc/support/alloc.h>
 
+#include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "google/protobuf/struct.pb.h"
-#include "google/protobuf/util/json_util.h"
+#include "absl/strings/string_view.h"
 
 namespace idempotency::internal {
 namespace {
-
-using google::protobuf::ListValue;
-using google::protobuf::Struct;
-using google::protobuf::Value;
 
 // Of a page of sockets.
 constexpr std::intptr_t kPage = 500;
@@ -26,85 +21,99 @@ constexpr std::intptr_t kPage = 500;
 struct FreeText {
   void operator()(char* text) const { gpr_free(text); }
 };
+using Json = std::unique_ptr<char, FreeText>;
 
-// Parses the JSON that gRPC has written; an empty object for nullptr.
-Struct Parse(char* json) {
-  const std::unique_ptr<char, FreeText> text(json);
-  Struct parsed;
-  if (text != nullptr) google::protobuf::util::JsonStringToMessage(text.get(), &parsed).ok();
-  return parsed;
+absl::string_view TextOf(const Json& json) {
+  return json != nullptr ? absl::string_view(json.get()) : absl::string_view();
 }
 
-const Value& At(const Struct& object, const char* name) {
-  const auto found = object.fields().find(name);
-  return found != object.fields().end() ? found->second : Value::default_instance();
+// Takes the next value of `name`, which is given with its quotes, from the front of `json`, also if
+// it is a text. nullopt if there is none.
+std::optional<absl::string_view> TakeValue(absl::string_view& json, absl::string_view name) {
+  const std::size_t at = json.find(name);
+  if (at == absl::string_view::npos) return std::nullopt;
+  json.remove_prefix(at + name.size());
+  const std::size_t begin = json.find_first_not_of(": \n\"");
+  if (begin == absl::string_view::npos) return std::nullopt;
+  json.remove_prefix(begin);
+  return json.substr(0, json.find_first_of("\",}] \n"));
 }
 
-// A 64-bit number is a text in protobuf's JSON, and left out where it is 0.
-std::int64_t NumberAt(const Struct& object, const char* name) {
-  const Value& value = At(object, name);
+std::optional<std::int64_t> TakeNumber(absl::string_view& json, absl::string_view name) {
+  const std::optional<absl::string_view> text = TakeValue(json, name);
   std::int64_t number = 0;
-  if (value.kind_case() == Value::kNumberValue) {
-    return static_cast<std::int64_t>(value.number_value());
-  }
-  return absl::SimpleAtoi(value.string_value(), &number) ? number : 0;
+  if (!text || !absl::SimpleAtoi(*text, &number)) return std::nullopt;
+  return number;
 }
 
-std::intptr_t IdAt(const Struct& object, const char* ref, const char* name) {
-  return static_cast<std::intptr_t>(NumberAt(At(object, ref).struct_value(), name));
+// 0 where gRPC leaves it out.
+std::int64_t NumberIn(absl::string_view json, absl::string_view name) {
+  return TakeNumber(json, name).value_or(0);
 }
 
-std::optional<SocketStreams> StreamsOf(std::intptr_t socket) {
-  const Struct page = Parse(grpc_channelz_get_socket(socket));
-  const Struct& parsed = At(page, "socket").struct_value();
-  const Struct& address = At(At(parsed, "remote").struct_value(), "tcpip_address").struct_value();
+std::optional<SocketStreams> StreamsOf(std::int64_t socket) {
+  const Json json(grpc_channelz_get_socket(static_cast<std::intptr_t>(socket)));
+  const absl::string_view text = TextOf(json);
   SocketStreams streams;
-  if (!absl::Base64Unescape(At(address, "ip_address").string_value(), &streams.remote.first)) {
-    return std::nullopt;
-  }
-  streams.remote.second = static_cast<int>(NumberAt(address, "port"));
-  const Struct& data = At(parsed, "data").struct_value();
-  streams.begun = NumberAt(data, "streamsStarted");
-  streams.answered = NumberAt(data, "streamsSucceeded");
-  streams.failed = NumberAt(data, "streamsFailed");
+  streams.socket = socket;
+  streams.begun = NumberIn(text, "\"streamsStarted\"");
+  if (streams.begun == 0) return std::nullopt;
+  streams.answered = NumberIn(text, "\"streamsSucceeded\"");
+  streams.failed = NumberIn(text, "\"streamsFailed\"");
   return streams;
 }
 
-void AppendStreamsOf(std::intptr_t server, std::vector<SocketStreams>& all) {
-  std::intptr_t next = 0;
+void AppendStreamsOf(std::int64_t server, std::vector<SocketStreams>& all) {
+  std::int64_t next = 0;
   while (true) {
-    const Struct page = Parse(grpc_channelz_get_server_sockets(server, next, kPage));
-    const ListValue& sockets = At(page, "socketRef").list_value();
-    for (const Value& socket : sockets.values()) {
-      const auto id = static_cast<std::intptr_t>(NumberAt(socket.struct_value(), "socketId"));
-      next = id + 1;
-      std::optional<SocketStreams> streams = StreamsOf(id);
-      if (streams) all.push_back(*std::move(streams));
+    const Json page(grpc_channelz_get_server_sockets(static_cast<std::intptr_t>(server),
+                                                     static_cast<std::intptr_t>(next), kPage));
+    absl::string_view rest = TextOf(page);
+    const bool last = absl::StrContains(rest, "\"end\":true");
+    const std::int64_t before = next;
+    while (const std::optional<std::int64_t> socket = TakeNumber(rest, "\"socketId\"")) {
+      next = *socket + 1;
+      if (const std::optional<SocketStreams> streams = StreamsOf(*socket)) all.push_back(*streams);
     }
-    if (At(page, "end").bool_value() || sockets.values().empty()) return;
+    if (last || next == before) return;
   }
 }
 
-Struct Servers() { return Parse(grpc_channelz_get_servers(0)); }
+Json Servers() { return Json(grpc_channelz_get_servers(0)); }
 
 }  // namespace
 
 std::int64_t CallsBegun() {
+  const Json servers = Servers();
+  absl::string_view rest = TextOf(servers);
   std::int64_t begun = 0;
-  const Struct servers = Servers();
-  for (const Value& server : At(servers, "server").list_value().values()) {
-    begun += NumberAt(At(server.struct_value(), "data").struct_value(), "callsStarted");
+  while (const std::optional<std::int64_t> calls = TakeNumber(rest, "\"callsStarted\"")) {
+    begun += *calls;
   }
   return begun;
 }
 
 std::vector<SocketStreams> AllSocketStreams() {
   std::vector<SocketStreams> all;
-  const Struct servers = Servers();
-  for (const Value& server : At(servers, "server").list_value().values()) {
-    AppendStreamsOf(IdAt(server.struct_value(), "ref", "serverId"), all);
+  const Json servers = Servers();
+  absl::string_view rest = TextOf(servers);
+  while (const std::optional<std::int64_t> server = TakeNumber(rest, "\"serverId\"")) {
+    AppendStreamsOf(*server, all);
   }
   return all;
+}
+
+std::optional<RemoteAddress> RemoteAddressOf(const SocketStreams& streams) {
+  const Json json(grpc_channelz_get_socket(static_cast<std::intptr_t>(streams.socket)));
+  absl::string_view rest = TextOf(json);
+  RemoteAddress remote;
+  if (!TakeValue(rest, "\"remote\"")) return std::nullopt;
+  const std::optional<absl::string_view> address = TakeValue(rest, "\"ip_address\"");
+  if (!address || !absl::Base64Unescape(*address, &remote.first)) return std::nullopt;
+  const std::optional<std::int64_t> port = TakeNumber(rest, "\"port\"");
+  if (!port) return std::nullopt;
+  remote.second = static_cast<int>(*port);
+  return remote;
 }
 
 }  // namespace idempotency::internal

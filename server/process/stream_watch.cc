@@ -5,19 +5,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/process/socket_streams.h"
+
 namespace idempotency::internal {
-namespace {
 
-// Streams end here a little later than the client may take them to have ended.
-constexpr int kOpenFactor = 2;
-// A client that keeps to the limit, and cancels all that it has, would have to do so this often
-// within one interval.
-constexpr int kFailedFactor = 4;
-
-}  // namespace
-
-StreamWatch::StreamWatch(int max_streams, Close close)
-    : max_streams_(max_streams), close_(std::move(close)), thread_([this] {
+StreamWatch::StreamWatch(const StreamRules::Limits& limits, Callbacks callbacks)
+    : limits_(limits),
+      callbacks_(std::move(callbacks)),
+      rules_(limits, {[](const SocketStreams& streams) { return RemoteAddressOf(streams); },
+                      callbacks_.open_calls}),
+      thread_([this] {
         pthread_setname_np(pthread_self(), "stream-watch");
         Run();
       }) {}
@@ -32,16 +29,22 @@ StreamWatch::~StreamWatch() {
 }
 
 void StreamWatch::Run() {
-  std::int64_t seen = 0;
-  std::chrono::steady_clock::duration pause = kInterval;
+  using Clock = std::chrono::steady_clock;
+  std::int64_t expected = Unseen();
+  Clock::time_point last_look = Clock::now();
+  Clock::duration pause = kInterval;
   while (!AwaitStop(pause)) {
     pause = kInterval;
-    const std::int64_t begun = CallsBegun();
-    if (begun - seen < max_streams_) continue;
-    seen = begun;
-    const auto from = std::chrono::steady_clock::now();
-    Look();
-    pause = std::max(pause, (std::chrono::steady_clock::now() - from) * kLookShare);
+    const std::int64_t unseen = Unseen();
+    expected = std::min(expected, unseen);
+    if (unseen - expected < limits_.streams) continue;
+    expected = unseen;
+    const Clock::time_point now = Clock::now();
+    const Clock::duration since = now - std::exchange(last_look, now);
+    for (const RemoteAddress& remote : rules_.Over(AllSocketStreams(), since)) {
+      callbacks_.close(remote);
+    }
+    pause = std::max(pause, (Clock::now() - now) * kLookShare);
   }
 }
 
@@ -53,19 +56,6 @@ bool StreamWatch::AwaitStop(std::chrono::steady_clock::duration time) {
   return stopped_;
 }
 
-void StreamWatch::Look() {
-  std::map<RemoteAddress, std::int64_t> failed;
-  for (const SocketStreams& streams : AllSocketStreams()) {
-    if (IsOver(streams)) close_(streams.remote);
-    failed.emplace(streams.remote, streams.failed);
-  }
-  failed_.swap(failed);
-}
-
-bool StreamWatch::IsOver(const SocketStreams& streams) const {
-  if (streams.begun - streams.answered - streams.failed > kOpenFactor * max_streams_) return true;
-  const auto before = failed_.find(streams.remote);
-  return before != failed_.end() && streams.failed - before->second > kFailedFactor * max_streams_;
-}
+std::int64_t StreamWatch::Unseen() const { return CallsBegun() - callbacks_.arrived(); }
 
 }  // namespace idempotency::internal

@@ -4,32 +4,38 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <string>
 #include <thread>
 
 #include "core/mutex.h"
-#include "server/process/remote_address.h"
-#include "server/process/socket_streams.h"
+#include "server/process/stream_rules.h"
+#include "server/rpc/remote_address.h"
 
 namespace idempotency::internal {
 
-// Finds connections whose client does not keep to the number of streams that the server allows.
-// gRPC 1.51 enforces it only once the client has acknowledged it; and a stream that the client
-// resets at once leaves a call behind. Such calls come faster than any code can refuse them, and
-// the thread that would refuse them reads frames instead, so this has a thread of its own.
+// Bounds the calls that gRPC has begun and that no code has seen yet, by closing connections
+// (StreamRules). They come faster than any code can refuse them, and the thread that would refuse
+// them reads frames instead, so this has a thread of its own.
 //
 // Thread-safe.
 class StreamWatch {
  public:
-  // Called on its thread for each of them; may be called again for one.
-  using Close = std::function<void(const RemoteAddress&)>;
+  struct Callbacks {
+    // Closes a connection of the listener; nothing if it is another's. May be called again for one.
+    std::function<void(const RemoteAddress&)> close;
+    // All calls that code of the process has seen so far.
+    std::function<std::int64_t()> arrived;
+    // The calls of a host that code of the listener has seen and that have not ended.
+    std::function<int(const std::string& host)> open_calls;
+  };
 
-  // Between two looks at the number of calls; connections are looked at only when there were many.
-  static constexpr std::chrono::milliseconds kInterval{100};
-  // A look at the connections takes at most this part of one core.
-  static constexpr int kLookShare = 20;
+  // Between two looks at the numbers of calls; connections are looked at only where code has fallen
+  // behind by as many calls as one may have.
+  static constexpr std::chrono::milliseconds kInterval{50};
+  // Looking at the connections takes at most this part of one core.
+  static constexpr int kLookShare = 4;
 
-  StreamWatch(int max_streams, Close close);
+  StreamWatch(const StreamRules::Limits& limits, Callbacks callbacks);
   // Joins the thread.
   ~StreamWatch();
   StreamWatch(const StreamWatch&) = delete;
@@ -38,13 +44,13 @@ class StreamWatch {
  private:
   void Run();
   bool AwaitStop(std::chrono::steady_clock::duration time) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Look();
-  bool IsOver(const SocketStreams& streams) const;
+  // Calls that end before code sees them are among them for ever.
+  std::int64_t Unseen() const;
 
-  const int max_streams_;
-  const Close close_;
-  // The thread's own: those that had failed at the last look.
-  std::map<RemoteAddress, std::int64_t> failed_;
+  const StreamRules::Limits limits_;
+  const Callbacks callbacks_;
+  // The thread's own.
+  StreamRules rules_;
 
   Mutex mutex_;
   CondVar stopped_changed_;

@@ -3,15 +3,19 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <atomic>
+
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/errors.h"
-#include "server/rpc/peer_host.h"
+#include "server/rpc/remote_address.h"
 
 namespace idempotency::internal {
 namespace {
+
+std::atomic<std::int64_t> all_arrived{0};
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(500);
 
@@ -20,14 +24,14 @@ std::string HostOfIpv6(absl::string_view address) {
   // A link-local address has the interface behind it.
   const std::string text(address.substr(0, address.find('%')));
   if (inet_pton(AF_INET6, text.c_str(), &parsed) != 1) return std::string(address);
-  return HostOf(parsed);
+  return HostOf(IpOf(parsed));
 }
 
 std::string HostOfIpv4(absl::string_view address) {
   in_addr parsed{};
   const std::string text(address);
   if (inet_pton(AF_INET, text.c_str(), &parsed) != 1) return text;
-  return HostOf(parsed);
+  return HostOf(IpOf(parsed));
 }
 
 // Empty: not counted by peer.
@@ -54,6 +58,7 @@ void CallTable::Place::Leave() {
 }
 
 absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
+  all_arrived.fetch_add(1, std::memory_order_relaxed);
   std::string peer = PeerOf(text);
   std::optional<CallRefusal> refusal;
   {
@@ -93,5 +98,13 @@ int CallTable::size() const {
   MutexLock lock(mutex_);
   return calls_;
 }
+
+int CallTable::OfHost(const std::string& host) const {
+  MutexLock lock(mutex_);
+  const auto count = by_peer_.find(host);
+  return count != by_peer_.end() ? count->second : 0;
+}
+
+std::int64_t CallTable::AllArrived() { return all_arrived.load(std::memory_order_relaxed); }
 
 }  // namespace idempotency::internal

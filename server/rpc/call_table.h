@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_CALL_TABLE_H_
 #define IDEMPOTENCY_SERVER_RPC_CALL_TABLE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -82,6 +83,12 @@ class CallTable {
 
   // Those that were not refused.
   int size() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of these, the calls of a host (server/rpc/remote_address.h).
+  int OfHost(const std::string& host) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The calls that all tables of the process have admitted or refused so far, to compare them with
+  // those that gRPC has begun.
+  static std::int64_t AllArrived();
 
  private:
   const Limits limits_;

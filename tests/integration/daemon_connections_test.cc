@@ -229,8 +229,10 @@ TEST_F(DaemonConnectionsTest, CallsWithoutAMessageAreBounded) {
 // gRPC enforces its limit on the streams of a connection only once the client has acknowledged it.
 TEST_F(DaemonConnectionsTest, AClientThatIgnoresTheLimitOnStreamsIsDisconnected) {
   DaemonProcess daemon(Store());
-  for (const char* const path : {"/idempotency.v1.IdempotencyService/Complete", "/no.Service/No"}) {
-    RawConnection connection(daemon.address(), "127.0.0.2");
+  for (const auto& [path, from] :
+       {std::pair("/idempotency.v1.IdempotencyService/Complete", "127.0.0.2"),
+        std::pair("/no.Service/No", "127.0.0.3")}) {
+    RawConnection connection(daemon.address(), from);
     connection.KeepFewBytes();
     ASSERT_TRUE(connection.BeginHttp2());
     EXPECT_TRUE(connection.IsClosedForCalls(path, 1'000'000)) << path;
