@@ -25,10 +25,10 @@
 #include "core/absl_view.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
-#include "server/store/postgres_connection.h"
-#include "server/store/postgres_migrator.h"
-#include "server/store/postgres_store.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/schema/migrator.h"
+#include "server/store/sqlite/sqlite_store.h"
 
 namespace idempotency::internal {
 namespace {

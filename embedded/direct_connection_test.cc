@@ -22,7 +22,7 @@
 #include "server/observability/observer.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/gated_store.h"
 

@@ -15,7 +15,7 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/access/access_control.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"

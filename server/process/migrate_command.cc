@@ -10,8 +10,8 @@
 
 #include "migrations/migrations.h"
 #include "server/service/store_factory.h"
-#include "server/store/postgres_migrator.h"
-#include "server/store/postgres_roles.h"
+#include "server/store/postgres/schema/migrator.h"
+#include "server/store/postgres/schema/roles.h"
 
 namespace idempotency::internal {
 namespace {

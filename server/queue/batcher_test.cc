@@ -21,7 +21,7 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/queue/response_batch_scope.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"

@@ -19,7 +19,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "server/rpc/frame_bounds.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/answers.h"
 #include "server/testing/api_server.h"

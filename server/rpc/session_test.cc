@@ -15,7 +15,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "server/rpc/idempotency_service.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/api_server.h"
 #include "server/testing/counting_observer.h"

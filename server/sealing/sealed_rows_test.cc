@@ -24,7 +24,7 @@
 #include "server/sealing/key_ring_source.h"
 #include "server/sealing/sealed_store.h"
 #include "server/store/reply_envelope.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/test_key_ring.h"
 #include "tests/support/temp_folder.h"

@@ -16,7 +16,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/sealing/sealed_checkpoint.h"
 #include "server/store/lost_reservation.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/reply_envelope.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/holding_store.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-#include "server/store/redis_options.h"
+#include "server/store/redis/options.h"
 
 namespace idempotency::internal {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-#include "server/store/postgres_options.h"
+#include "server/store/postgres/options.h"
 
 namespace idempotency::internal {
 

@@ -4,13 +4,13 @@
 
 #include <utility>
 
-#include "server/store/postgres_access.h"
-#include "server/store/postgres_conninfo.h"
-#include "server/store/postgres_distribution.h"
-#include "server/store/postgres_migrator.h"
-#include "server/store/postgres_store.h"
-#include "server/store/redis_store.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/postgres/connection/conninfo.h"
+#include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/schema/access.h"
+#include "server/store/postgres/schema/distribution.h"
+#include "server/store/postgres/schema/migrator.h"
+#include "server/store/redis/redis_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 
 namespace idempotency::internal {
 namespace {

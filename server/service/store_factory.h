@@ -8,7 +8,7 @@
 
 #include "server/observability/observer.h"
 #include "server/service/store_address.h"
-#include "server/store/postgres_options.h"
+#include "server/store/postgres/options.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {

@@ -13,7 +13,7 @@
 #include "grpc_idempotency/errors.h"
 #include "server/service/deferred_store.h"
 #include "server/service/health.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 
 namespace idempotency::internal {
 namespace {

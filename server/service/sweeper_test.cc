@@ -13,7 +13,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/testing/gated_store.h"
 #include "server/testing/store_decorator.h"
 

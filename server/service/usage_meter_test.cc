@@ -8,7 +8,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {

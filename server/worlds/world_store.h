@@ -11,7 +11,7 @@
 
 #include "core/clock.h"
 #include "core/mutex.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {

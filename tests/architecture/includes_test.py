@@ -49,6 +49,10 @@ ORDERS = {
         ("queue",),
         ("observability", "files"), ("sealing",), ("store",),
     ],
+    "server/store/": [("memory", "postgres", "redis", "sqlite")],
+    "server/store/postgres/": [
+        ("schema", "single_row"), ("batched",), ("records",), ("statements",), ("connection",),
+    ],
     "client/": [("connection", "retries", "key_store", "downstream")],
 }
 RANKS = {part: {folder: rank for rank, folders in enumerate(order) for folder in folders}
@@ -155,6 +159,14 @@ class IncludesTest(unittest.TestCase):
                                     f"{file} includes {header}: {folder}/ may not use {used}/")
             self.assertEqual(seen, set(ranks),
                              f"a folder of {part} has no place in the order, or no files")
+
+    def test_the_interface_of_stores_uses_no_store(self):
+        """What stands beside the stores' folders is the interface, and what all stores share."""
+        for file in sources():
+            if part_of(file) == "server/store" and folder_of(file, "server/store/") is None:
+                for header in includes(file):
+                    self.assertIsNone(folder_of(header, "server/store/"),
+                                      f"{file} includes {header}")
 
     def test_applications_give_the_logger(self):
         """Code in an application's process logs through the application's function."""

@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 
 #include "core/testing/manual_clock.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "tests/conformance/store_harness.h"
 
 namespace idempotency::internal {

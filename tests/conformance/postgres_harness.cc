@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
-#include "server/store/postgres_migrator.h"
-#include "server/store/postgres_roles.h"
+#include "server/store/postgres/schema/migrator.h"
+#include "server/store/postgres/schema/roles.h"
 #include "tests/conformance/sealed_harness.h"
 #include "tests/support/postgres_cluster.h"
 

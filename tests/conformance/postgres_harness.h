@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "server/store/postgres_store.h"
+#include "server/store/postgres/postgres_store.h"
 #include "tests/conformance/held_store.h"
 #include "tests/conformance/store_harness.h"
 #include "tests/support/postgres_schema.h"

@@ -17,7 +17,7 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/lost_reservation.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency::internal {

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 
 #include "core/testing/manual_clock.h"
-#include "server/store/redis_store.h"
+#include "server/store/redis/redis_store.h"
 #include "tests/conformance/store_harness.h"
 
 namespace idempotency::internal {

@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 
 #include "core/testing/manual_clock.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/conformance/store_harness.h"
 #include "tests/support/temp_folder.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/postgres_migrator.h"
-#include "server/store/postgres_store.h"
+#include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/schema/migrator.h"
 #include "tests/conformance/store_harness.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"

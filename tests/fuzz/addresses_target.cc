@@ -10,7 +10,7 @@
 #include "core/absl_view.h"
 #include "server/process/network_address.h"
 #include "server/service/store_address.h"
-#include "server/store/postgres_conninfo.h"
+#include "server/store/postgres/connection/conninfo.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 

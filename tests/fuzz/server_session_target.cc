@@ -14,7 +14,7 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/session_call.h"
 #include "server/rpc/session_registry.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/testing/gated_store.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"

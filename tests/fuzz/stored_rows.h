@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/testing/manual_clock.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/temp_folder.h"
 
 struct sqlite3;

@@ -28,7 +28,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
-#include "server/store/postgres_connection.h"
+#include "server/store/postgres/connection/connection.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/metrics_page.h"

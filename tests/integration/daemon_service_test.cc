@@ -25,7 +25,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
-#include "server/store/postgres_connection.h"
+#include "server/store/postgres/connection/connection.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/forgotten_records.h"
 #include "tests/support/health_watch.h"

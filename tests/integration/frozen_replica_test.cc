@@ -12,8 +12,8 @@
 #include "postgres/socket_watchdog.h"
 
 #include "grpc_idempotency/record_key.h"
-#include "server/store/postgres_connection.h"
-#include "server/store/postgres_store.h"
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/postgres_store.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/postgres_cluster.h"
 

@@ -12,7 +12,7 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/idempotency_service.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "tests/simulation/app.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/daemons.h"

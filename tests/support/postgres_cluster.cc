@@ -15,7 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "postgres/socket_watchdog.h"
 
-#include "server/store/postgres_connection.h"
+#include "server/store/postgres/connection/connection.h"
 
 namespace idempotency::internal::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "grpc_idempotency/uuid.h"
-#include "server/store/postgres_migrator.h"
+#include "server/store/postgres/schema/migrator.h"
 
 namespace idempotency::internal::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 #include "postgres/socket_watchdog.h"
 
-#include "server/store/postgres_connection.h"
-#include "server/store/postgres_options.h"
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/options.h"
 
 namespace idempotency::internal::testing {
 

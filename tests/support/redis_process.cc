@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/uuid.h"
-#include "server/store/redis_connection.h"
-#include "server/store/redis_slots.h"
+#include "server/store/redis/connection.h"
+#include "server/store/redis/slots.h"
 
 namespace idempotency::internal::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "server/store/redis_options.h"
-#include "server/store/redis_reply.h"
+#include "server/store/redis/options.h"
+#include "server/store/redis/reply.h"
 #include "tests/support/held_port.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"

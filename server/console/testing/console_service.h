@@ -18,7 +18,7 @@
 #include "server/queue/admin_worker.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
-#include "server/store/memory_store.h"
+#include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/tenants/tenants.h"
 #include "server/testing/gated_store.h"

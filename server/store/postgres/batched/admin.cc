@@ -1,0 +1,230 @@
+#include "server/store/postgres/batched/admin.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "server/store/admin_decision.h"
+#include "server/store/decision.h"
+#include "server/store/postgres/batched/rows.h"
+#include "server/store/postgres/records/batch.h"
+#include "server/store/state_numbers.h"
+
+namespace idempotency::internal {
+namespace {
+
+absl::Status KeepsChanging() {
+  return ToCallerStatus(absl::UnavailableError("the record keeps changing"));
+}
+
+// $1 to $5 of the statements that change records.
+PostgresParameters NoteParameters(const AdminNote& note, std::string_view audit_key, bool forced) {
+  const HmacPads pads = HmacPadsOf(audit_key);
+  PostgresParameters parameters;
+  parameters.AddBytes(note.actor);
+  parameters.AddBytes(note.reason);
+  parameters.AddBytes(pads.inner);
+  parameters.AddBytes(pads.outer);
+  parameters.AddBool(forced);
+  return parameters;
+}
+
+AuditEntry EntryFrom(const PostgresResult& result, int row) {
+  AuditEntry entry;
+  entry.sequence = result.Integer(row, 0);
+  entry.at = result.Time(row, 1);
+  entry.note = {result.Text(row, 2), result.Text(row, 3)};
+  entry.action = static_cast<AuditAction>(result.Integer(row, 4));
+  entry.forced = result.Bool(row, 5);
+  entry.name_space = result.Text(row, 6);
+  entry.record_id = result.GetUuid(row, 7);
+  const std::string hmac = result.Bytea(row, 8);
+  std::copy_n(hmac.begin(), std::min(hmac.size(), entry.key_hmac.size()), entry.key_hmac.begin());
+  entry.state = RecordStateFrom(result.Integer(row, 9)).value_or(RecordState::kUnknown);
+  entry.attempt = static_cast<std::uint32_t>(result.Integer(row, 10));
+  entry.records = result.Integer(row, 11);
+  return entry;
+}
+
+// A row of a purge, in the columns that all of its statements have.
+PurgeStep StepFrom(const PostgresResult& result, int limit) {
+  PurgeStep step;
+  const std::int64_t visited = result.Integer(0, 0);
+  for (const std::string& id : result.TextArray(0, 5)) {
+    step.purged.push_back(Uuid::Parse(id).value_or(Uuid()));
+  }
+  const std::int64_t locked = result.Integer(0, 4);
+  step.busy = result.Integer(0, 3) - locked;
+  step.refused = locked - static_cast<std::int64_t>(step.purged.size());
+  if (visited >= limit) step.next = RecordPlace{result.Text(0, 1), result.GetUuid(0, 2)};
+  return step;
+}
+
+}  // namespace
+
+absl::StatusOr<PostgresResult> PostgresAdmin::Walk(const ListOp& op) {
+  const RecordPlace after = FirstPlace(op).value_or(RecordPlace());
+  PostgresParameters parameters;
+  const ListWalk walk = WalkOf(op);
+  parameters.AddBytes(walk == ListWalk::kChildren ? op.parent->key : op.name_space);
+  if (walk == ListWalk::kNamespace) parameters.AddBytes(after.scope);
+  if (walk == ListWalk::kScope) parameters.AddBytes(*op.scope);
+  parameters.Add(after.id);
+  parameters.Add(VisitLimit(op));
+  switch (walk) {
+    case ListWalk::kNamespace:
+      return connection_.Execute(statements_.list_namespace, parameters);
+    case ListWalk::kScope:
+      return connection_.Execute(statements_.list_scope, parameters);
+    case ListWalk::kUnknown:
+      return connection_.Execute(statements_.list_unknown, parameters);
+    case ListWalk::kChildren:
+      break;
+  }
+  return connection_.Execute(statements_.list_children, parameters);
+}
+
+absl::StatusOr<RecordPage> PostgresAdmin::List(const ListOp& op) {
+  const auto rows = Walk(op);
+  if (!rows.ok()) return ToCallerStatus(rows.status());
+  RecordPage page;
+  for (int row = 0; row < rows->rows(); ++row) {
+    if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
+    page.next =
+        RecordPlace{rows->Text(row, record_column::kScope), rows->GetUuid(row, record_column::kId)};
+    absl::StatusOr<PostgresRecord> read = ReadRecord(*rows, row);
+    if (!read.ok() || !IsListed(op, read->stored.record, read->read_at)) continue;
+    page.records.push_back(std::move(read->stored.record));
+    page.records.back().reply.reset();
+  }
+  if (rows->rows() < VisitLimit(op)) page.next.reset();
+  return page;
+}
+
+absl::StatusOr<std::string> PostgresAdmin::ReadAuditKey() {
+  const auto row = connection_.Execute(statements_.read_audit_key, {});
+  if (!row.ok()) return ToCallerStatus(row.status());
+  if (row->rows() == 1) return row->Bytea(0, 0);
+  return ToCallerStatus(absl::UnavailableError("there is no audit key"));
+}
+
+absl::StatusOr<std::optional<PostgresRecord>> PostgresAdmin::Read(const RecordId& id) {
+  PostgresArray ids(PostgresType::kUuid);
+  ids.AppendUuid(id);
+  auto rows = ReadRows(connection_, statements_.read_to_settle, ids);
+  if (!rows.ok()) return ToCallerStatus(rows.status());
+  const auto row = rows->find(id);
+  if (row == rows->end()) return std::optional<PostgresRecord>();
+  if (!row->second.ok()) return row->second.status();
+  return std::optional<PostgresRecord>(*std::move(row->second));
+}
+
+absl::StatusOr<Resolution> PostgresAdmin::Resolve(const ResolveOp& op) {
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  if (!audit_key.ok()) return audit_key.status();
+  for (int round = 0; round < kMaxPostgresRounds; ++round) {
+    const auto read = Read(op.id);
+    if (!read.ok()) return read.status();
+    ResolveDecision decision = *read ? DecideResolve(op, (*read)->read_at, (*read)->stored)
+                                     : DecideResolve(op, absl::Time(), std::nullopt);
+    if (decision.answer.ok()) decision.answer->key_hmac = AuditHmac(*audit_key, op.key);
+    if (!decision.store) return decision.answer;
+    PostgresParameters parameters = NoteParameters(op.note, *audit_key, op.force);
+    parameters.Add(op.id);
+    parameters.Add(decision.guard.token);
+    parameters.Add(static_cast<std::int32_t>(decision.guard.attempt));
+    parameters.Add(static_cast<std::int32_t>(ToProto(decision.answer->before)));
+    parameters.Add(static_cast<std::int32_t>(ToProto(decision.answer->state)));
+    parameters.Add(op.token);
+    parameters.AddInterval(op.retention);
+    const EncodedReply reply = op.reply.value_or(EncodedReply());
+    parameters.AddBytes(reply.bytes);
+    parameters.AddBytes({reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()});
+    const auto settled = connection_.Execute(statements_.resolve, parameters);
+    if (!settled.ok()) return ToCallerStatus(settled.status());
+    if (settled->rows() == 0) continue;
+    decision.answer->expires_at = settled->Time(0, 0);
+    return decision.answer;
+  }
+  return KeepsChanging();
+}
+
+absl::StatusOr<PurgeStep> PostgresAdmin::Purge(const PurgeOp& op) {
+  return op.key ? PurgeOne(op) : PurgeWalk(op);
+}
+
+absl::StatusOr<PurgeStep> PostgresAdmin::PurgeOne(const PurgeOp& op) {
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  if (!audit_key.ok()) return audit_key.status();
+  const RecordId id = RecordIdFor(*op.key);
+  for (int round = 0; round < kMaxPostgresRounds; ++round) {
+    const auto read = Read(id);
+    if (!read.ok()) return read.status();
+    const absl::Status may = *read ? CheckPurge(op, (*read)->read_at, (*read)->stored)
+                                   : CheckPurge(op, absl::Time(), std::nullopt);
+    if (!may.ok()) return may;
+    const Record& record = (*read)->stored.record;
+    PurgeStep step;
+    if (op.validate_only) {
+      step.purged.push_back(id);
+    } else {
+      PostgresParameters parameters = NoteParameters(op.note, *audit_key, op.force);
+      parameters.AddInterval(op.tombstone);
+      parameters.Add(id);
+      parameters.Add((*read)->stored.token);
+      parameters.Add(static_cast<std::int32_t>(record.attempt));
+      parameters.Add(static_cast<std::int32_t>(ToProto(record.state)));
+      const auto done = connection_.Execute(statements_.purge_one, parameters);
+      if (!done.ok()) return ToCallerStatus(done.status());
+      step = StepFrom(*done, /*limit=*/2);
+      if (step.busy > 0) return ToCallerStatus(absl::DeadlineExceededError("locked"));
+    }
+    step.key_hmac = AuditHmac(*audit_key, *op.key);
+    step.before = record.state;
+    step.attempt = record.attempt;
+    if (!step.purged.empty()) return step;
+  }
+  return KeepsChanging();
+}
+
+absl::StatusOr<PurgeStep> PostgresAdmin::PurgeWalk(const PurgeOp& op) {
+  PostgresParameters parameters;
+  if (op.validate_only) {
+    parameters.AddBool(op.force);
+  } else {
+    const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+    if (!audit_key.ok()) return audit_key.status();
+    parameters = NoteParameters(op.note, *audit_key, op.force);
+    parameters.AddInterval(op.tombstone);
+  }
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  parameters.AddBytes(op.name_space);
+  parameters.AddBytes(op.scope ? *op.scope : after.scope);
+  parameters.Add(after.id);
+  parameters.Add(op.limit);
+  if (!op.scope) parameters.Add(op.created_before.value_or(absl::InfiniteFuture()));
+  const PostgresStatement& statement =
+      op.scope ? (op.validate_only ? statements_.count_scope : statements_.purge_scope)
+               : (op.validate_only ? statements_.count_namespace : statements_.purge_namespace);
+  const auto done = connection_.Execute(statement, parameters);
+  if (!done.ok()) return ToCallerStatus(done.status());
+  return StepFrom(*done, op.limit);
+}
+
+absl::StatusOr<AuditPage> PostgresAdmin::ReadAudit(const AuditOp& op) {
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.AddInt8(op.after);
+  parameters.Add(op.limit + 1);
+  const auto rows = connection_.Execute(statements_.read_audit, parameters);
+  if (!rows.ok()) return ToCallerStatus(rows.status());
+  AuditPage page;
+  for (int row = 0; row < rows->rows() && row < op.limit; ++row) {
+    page.entries.push_back(EntryFrom(*rows, row));
+  }
+  if (rows->rows() > op.limit) page.next = page.entries.back().sequence;
+  return page;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,214 @@
+#include "server/store/postgres/batched/reseal.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/store/audit_hmac.h"
+#include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/records/batch.h"
+#include "server/store/state_numbers.h"
+
+namespace idempotency::internal {
+namespace {
+
+using Digest = std::array<std::uint8_t, 32>;
+
+// Columns of read_contents.
+enum : int {
+  kId,
+  kNamespace,
+  kScope,
+  kOperation,
+  kKey,
+  kToken,
+  kFingerprints,
+  kState,
+  kReplyDigest,
+  kStatusDigest,
+  kReply,
+  kCheckpoint,
+};
+
+bool ReadDigest(const PostgresResult& rows, int row, int column, Digest& digest) {
+  const std::string bytes = rows.Bytea(row, column);
+  if (bytes.size() != digest.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return true;
+}
+
+bool IsCompleted(const PostgresResult& rows, int row) {
+  return RecordStateFrom(rows.Integer(row, kState)) == RecordState::kCompleted;
+}
+
+// nullopt for a row that this program cannot have written.
+std::optional<StoredContent> ReadContent(const PostgresResult& rows, int row) {
+  StoredContent content;
+  content.id = rows.GetUuid(row, kId);
+  content.key = {rows.Text(row, kNamespace), rows.Text(row, kScope), rows.Text(row, kOperation),
+                 rows.Text(row, kKey)};
+  content.token = rows.GetUuid(row, kToken);
+  // A tombstone has none.
+  if (const std::string prints = rows.Bytea(row, kFingerprints); !prints.empty()) {
+    absl::StatusOr<std::vector<Fingerprint>> decoded = DecodeFingerprints(prints);
+    if (!decoded.ok()) return std::nullopt;
+    content.fingerprints = *std::move(decoded);
+  }
+  if (IsCompleted(rows, row)) {
+    EncodedReply reply{rows.Bytea(row, kReply), {}};
+    if (!ReadDigest(rows, row, kReplyDigest, reply.digest)) return std::nullopt;
+    if (!rows.IsNull(row, kStatusDigest)) {
+      content.completed_digest = reply.digest;
+      if (!ReadDigest(rows, row, kStatusDigest, reply.digest)) return std::nullopt;
+    }
+    content.reply = std::move(reply);
+  }
+  if (!rows.IsNull(row, kCheckpoint)) content.checkpoint = rows.Bytea(row, kCheckpoint);
+  return content;
+}
+
+void Append(const std::optional<Digest>& digest, PostgresArray& array) {
+  if (!digest) return array.AppendNull();
+  array.AppendBytes({reinterpret_cast<const char*>(digest->data()), digest->size()});
+}
+
+// The digests of a reply in the columns reply_digest and status_digest.
+void AppendDigests(const std::optional<Digest>& completed, const EncodedReply& reply,
+                   PostgresArray& reply_digests, PostgresArray& status_digests) {
+  Append(completed ? *completed : reply.digest, reply_digests);
+  Append(completed ? std::optional<Digest>(reply.digest) : std::nullopt, status_digests);
+}
+
+// $5 to $13 of the statement.
+PostgresParameters ParametersOf(const std::vector<ContentReplacement>& replacements) {
+  PostgresArray ids(PostgresType::kUuid);
+  PostgresArray tokens(PostgresType::kUuid);
+  std::array<PostgresArray, 7> columns = {
+      PostgresArray(PostgresType::kBytea), PostgresArray(PostgresType::kBytea),
+      PostgresArray(PostgresType::kBytea), PostgresArray(PostgresType::kBytea),
+      PostgresArray(PostgresType::kBytea), PostgresArray(PostgresType::kBytea),
+      PostgresArray(PostgresType::kBytea)};
+  auto& [old_reply, old_status, replies, new_reply, new_status, old_checkpoints, checkpoints] =
+      columns;
+  for (const auto& [before, after] : replacements) {
+    ids.AppendUuid(before.id);
+    tokens.AppendUuid(before.token);
+    if (after.reply) {
+      AppendDigests(before.completed_digest, *before.reply, old_reply, old_status);
+      replies.AppendBytes(after.reply->bytes);
+      AppendDigests(before.completed_digest, *after.reply, new_reply, new_status);
+    } else {
+      for (PostgresArray* const column :
+           {&old_reply, &old_status, &replies, &new_reply, &new_status}) {
+        column->AppendNull();
+      }
+    }
+    if (after.checkpoint) {
+      old_checkpoints.AppendBytes(before.checkpoint);
+      checkpoints.AppendBytes(*after.checkpoint);
+    } else {
+      old_checkpoints.AppendNull();
+      checkpoints.AppendNull();
+    }
+  }
+  PostgresParameters parameters;
+  parameters.Add(ids);
+  parameters.Add(tokens);
+  for (PostgresArray& column : columns) parameters.Add(std::move(column));
+  return parameters;
+}
+
+std::vector<RecordId> IdsIn(const PostgresResult& result, int column) {
+  std::vector<RecordId> ids;
+  for (const std::string& id : result.TextArray(0, column)) {
+    ids.push_back(Uuid::Parse(id).value_or(Uuid()));
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+bool Has(const std::vector<RecordId>& ids, const RecordId& id) {
+  return std::binary_search(ids.begin(), ids.end(), id);
+}
+
+}  // namespace
+
+absl::StatusOr<ResealStep> PostgresReseal::Step(const ResealOp& op) {
+  ResealStep step;
+  absl::StatusOr<std::vector<StoredContent>> contents = Read(op, step);
+  if (!contents.ok()) return contents.status();
+  std::vector<ContentReplacement> replacements = ResealAll(*op.sealer, *std::move(contents));
+  if (op.validate_only) {
+    for (const auto& replacement : replacements) step.resealed.push_back(replacement.before.id);
+    return step;
+  }
+  if (replacements.empty()) return step;
+  const absl::Status replaced = Replace(op, std::move(replacements), step);
+  if (!replaced.ok()) return replaced;
+  return step;
+}
+
+absl::StatusOr<std::vector<StoredContent>> PostgresReseal::Read(const ResealOp& op,
+                                                                ResealStep& step) {
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  parameters.Add(op.limit);
+  const auto rows = connection_.Execute(statements_.read_contents, parameters);
+  if (!rows.ok()) return ToCallerStatus(rows.status());
+  std::vector<StoredContent> contents;
+  for (int row = 0; row < rows->rows(); ++row) {
+    // Its reply was left out: the next step begins here.
+    if (IsCompleted(*rows, row) && rows->IsNull(row, kReply)) return contents;
+    step.examined += 1;
+    step.next = RecordPlace{rows->Text(row, kScope), rows->GetUuid(row, kId)};
+    std::optional<StoredContent> content = ReadContent(*rows, row);
+    if (content) {
+      contents.push_back(*std::move(content));
+    } else {
+      step.damaged.push_back(step.next->id);
+    }
+  }
+  if (rows->rows() < op.limit) step.next.reset();
+  return contents;
+}
+
+absl::Status PostgresReseal::Replace(const ResealOp& op,
+                                     std::vector<ContentReplacement> replacements,
+                                     ResealStep& step) {
+  std::sort(replacements.begin(), replacements.end(),
+            [](const auto& a, const auto& b) { return a.before.id < b.before.id; });
+  const auto audit_key = connection_.Execute(statements_.read_audit_key, {});
+  if (!audit_key.ok()) return ToCallerStatus(audit_key.status());
+  if (audit_key->rows() != 1) {
+    return ToCallerStatus(absl::UnavailableError("there is no audit key"));
+  }
+  const HmacPads pads = HmacPadsOf(audit_key->Bytea(0, 0));
+  PostgresParameters parameters;
+  parameters.AddBytes(op.note.actor);
+  parameters.AddBytes(op.note.reason);
+  parameters.AddBytes(pads.inner);
+  parameters.AddBytes(pads.outer);
+  parameters.Append(ParametersOf(replacements));
+  const auto done = connection_.Execute(statements_.reseal, parameters);
+  if (!done.ok()) return ToCallerStatus(done.status());
+  const std::vector<RecordId> replies = IdsIn(*done, 0);
+  const std::vector<RecordId> checkpoints = IdsIn(*done, 1);
+  for (const auto& [before, after] : replacements) {
+    const bool whole = (!after.reply || Has(replies, before.id)) &&
+                       (!after.checkpoint || Has(checkpoints, before.id));
+    if (whole) {
+      step.resealed.push_back(before.id);
+    } else {
+      step.busy += 1;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace idempotency::internal

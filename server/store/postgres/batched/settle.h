@@ -1,0 +1,47 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SETTLE_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SETTLE_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/connection/result.h"
+#include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/statements/batched.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// One round each of Complete, Release and Extend: one guarded statement, which
+// hits nearly always; rows that it does not hit are read and decided by the
+// table.
+
+using CompleteBatch = PostgresBatch<CompleteOp, absl::StatusOr<Completion>>;
+absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
+                           CompleteBatch& batch, const CompleteBatch::Indices& pending);
+
+// Sends the first statement of such a round, without waiting. False if nothing was sent
+// (PostgresConnection::Send).
+bool SendComplete(PostgresConnection& connection, const PostgresStatements& statements,
+                  const CompleteBatch& batch, const CompleteBatch::Indices& pending);
+
+// Parts of it, for a statement that does more: its parameters, and the row of an
+// answer, whose id, completed_at, expires_at and lease_until start at `column`.
+PostgresParameters CompleteParameters(const CompleteBatch& batch,
+                                      const CompleteBatch::Indices& indices);
+void SettleCompleted(const PostgresResult& result, int row, int column, CompleteBatch& batch);
+
+using ReleaseBatch = PostgresBatch<ReleaseOp, absl::Status>;
+absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,
+                          ReleaseBatch& batch, const ReleaseBatch::Indices& pending);
+
+using ExtendBatch = PostgresBatch<ExtendOp, absl::StatusOr<Extension>>;
+absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatements& statements,
+                         ExtendBatch& batch, const ExtendBatch::Indices& pending);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SETTLE_H_

@@ -1,0 +1,171 @@
+#include "server/store/postgres/batched/sweep.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "grpc_idempotency/reply.h"
+#include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/sweep_place.h"
+#include "server/store/reply_envelope.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Columns of a step's answer.
+enum : int {
+  kAlone,
+  kSeen,
+  kLastCreatedAt,
+  kLastId,
+  kVisitedAt,
+  kDue,
+  kRemoved,
+  kEntombed,
+  kLapsed,
+  kRepliesOver,
+  kChanged,
+};
+
+}  // namespace
+
+absl::StatusOr<SweepProgress> PostgresSweep::Step(const SweepOp& op) {
+  SweepProgress progress;
+  progress.quiet = absl::InfiniteDuration();
+  if (absl::Status status = Visit(op, progress); !status.ok()) return ToCallerStatus(status);
+  if (progress.elsewhere) {
+    progress.next = op.after;
+    progress.quiet = absl::ZeroDuration();
+  }
+  if (absl::Status status = DropReplies(std::move(replies_over_), progress); !status.ok()) {
+    return ToCallerStatus(status);
+  }
+  return progress;
+}
+
+absl::Status PostgresSweep::Visit(const SweepOp& op, SweepProgress& progress) {
+  if (!op.after || !IsHashed(*op.after)) {
+    if (absl::Status status = VisitOrdered(op, progress); !status.ok()) return status;
+  }
+  if (progress.next || progress.elsewhere) return absl::OkStatus();
+  return VisitHashed(op, progress);
+}
+
+absl::Status PostgresSweep::VisitOrdered(const SweepOp& op, SweepProgress& progress) {
+  const RecordId after = op.after.value_or(RecordId());
+  PostgresParameters parameters;
+  parameters.Add(after);
+  parameters.Add(op.until.value_or(HashedStart()));
+  parameters.Add(op.limit);
+  const auto answer = connection_.Execute(statements_.sweep_ordered, parameters);
+  if (!answer.ok()) return answer.status();
+  const int seen = Note(*answer, progress);
+  if (seen == op.limit) {
+    progress.next = answer->GetUuid(0, kLastId);
+  } else if (op.until && !IsHashed(*op.until)) {
+    progress.next = op.until;
+  } else {
+    // New records are added here.
+    progress.quiet = absl::ZeroDuration();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PostgresSweep::VisitHashed(const SweepOp& op, SweepProgress& progress) {
+  const RecordId after = op.after && IsHashed(*op.after) ? *op.after : HashedStart();
+  const int limit = op.limit - static_cast<int>(progress.visited);
+  const auto [created_after, id_after] = AgeOf(after);
+  const auto [created_until, id_until] = AgeOf(op.until ? *op.until : HashedEnd());
+  PostgresParameters parameters;
+  parameters.Add(created_after);
+  parameters.Add(id_after);
+  parameters.Add(created_until);
+  parameters.Add(id_until);
+  parameters.Add(limit);
+  const auto answer = connection_.Execute(statements_.sweep_hashed, parameters);
+  if (!answer.ok()) return answer.status();
+  const int seen = Note(*answer, progress);
+  if (seen == limit) {
+    progress.next = PlaceByAge(answer->Time(0, kLastCreatedAt), answer->GetUuid(0, kLastId));
+  } else {
+    progress.next = op.until;
+    if (!op.until) progress.quiet = absl::ZeroDuration();
+  }
+  return absl::OkStatus();
+}
+
+int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
+  if (!answer.Bool(0, kAlone)) progress.elsewhere = true;
+  for (const std::string& id : answer.TextArray(0, kRepliesOver)) {
+    replies_over_.push_back(Uuid::Parse(id).value_or(Uuid()));
+  }
+  // When the records changed now will need the sweep again is not known;
+  // removed ones never will.
+  if (answer.Bool(0, kChanged)) progress.quiet = absl::ZeroDuration();
+  if (!answer.IsNull(0, kDue)) {
+    const absl::Duration left = answer.Time(0, kDue) - answer.Time(0, kVisitedAt);
+    progress.quiet = std::min(progress.quiet, std::max(left, absl::ZeroDuration()));
+  }
+  progress.removed += answer.Integer(0, kRemoved);
+  progress.entombed += answer.Integer(0, kEntombed);
+  progress.marked_unknown += answer.Integer(0, kLapsed);
+  const auto seen = static_cast<int>(answer.Integer(0, kSeen));
+  progress.visited += seen;
+  return seen;
+}
+
+// A few at a time: replies of one step may have gigabytes. A damaged one stays
+// unchanged; a read of that record reports it.
+absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& progress) {
+  while (!ids.empty()) {
+    std::sort(ids.begin(), ids.end());
+    PostgresArray wanted(PostgresType::kUuid);
+    for (const Uuid& id : std::exchange(ids, {})) wanted.AppendUuid(id);
+    PostgresParameters read;
+    read.Add(wanted);
+    const auto rows = connection_.Execute(statements_.read_to_drop, read);
+    if (!rows.ok()) return rows.status();
+    PostgresArray found(PostgresType::kUuid);
+    PostgresArray tokens(PostgresType::kUuid);
+    PostgresArray attempts(PostgresType::kInt4);
+    PostgresArray rests(PostgresType::kBytea);
+    PostgresArray digests(PostgresType::kBytea);
+    PostgresArray before(PostgresType::kBytea);
+    bool any = false;
+    // Columns: id, token, attempt, reply_digest, reply or NULL.
+    for (int row = 0; row < rows->rows(); ++row) {
+      if (rows->IsNull(row, 4)) {
+        ids.push_back(rows->GetUuid(row, 0));
+        continue;
+      }
+      EncodedReply reply{rows->Bytea(row, 4), {}};
+      const std::string digest = rows->Bytea(row, 3);
+      std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()),
+                  reply.digest.begin());
+      const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(reply);
+      if (!rest.ok()) continue;
+      any = true;
+      found.AppendUuid(rows->GetUuid(row, 0));
+      tokens.AppendUuid(rows->GetUuid(row, 1));
+      attempts.AppendInt4(static_cast<std::int32_t>(rows->Integer(row, 2)));
+      rests.AppendBytes(rest->bytes);
+      digests.AppendBytes(
+          {reinterpret_cast<const char*>(rest->digest.data()), rest->digest.size()});
+      before.AppendBytes(digest);
+    }
+    if (!any) continue;
+    PostgresParameters write;
+    for (const PostgresArray* const column :
+         {&found, &tokens, &attempts, &rests, &digests, &before}) {
+      write.Add(*column);
+    }
+    const auto dropped = connection_.Execute(statements_.drop_replies, write);
+    if (!dropped.ok()) return dropped.status();
+    progress.replies_dropped += dropped->rows();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,42 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SWEEP_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SWEEP_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "grpc_idempotency/uuid.h"
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/statements/batched.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// One step of a sweep. Walks ids of UUIDv7 keys in their order, which is that of time;
+// then hashed ids by age, through an index that only they have. Each statement is a
+// transaction of its own, so that no lock outlives it, even if this process ends
+// (statements/batched.cc). Of one step each; thread-compatible.
+class PostgresSweep {
+ public:
+  PostgresSweep(PostgresConnection& connection, const PostgresStatements& statements)
+      : connection_(connection), statements_(statements) {}
+
+  absl::StatusOr<SweepProgress> Step(const SweepOp& op);
+
+ private:
+  absl::Status Visit(const SweepOp& op, SweepProgress& progress);
+  absl::Status VisitOrdered(const SweepOp& op, SweepProgress& progress);
+  absl::Status VisitHashed(const SweepOp& op, SweepProgress& progress);
+  // Returns the number of rows read.
+  int Note(const PostgresResult& answer, SweepProgress& progress);
+  absl::Status DropReplies(std::vector<Uuid> ids, SweepProgress& progress);
+
+  PostgresConnection& connection_;
+  const PostgresStatements& statements_;
+  std::vector<Uuid> replies_over_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SWEEP_H_

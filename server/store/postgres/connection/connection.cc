@@ -1,0 +1,456 @@
+#include "server/store/postgres/connection/connection.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "postgres/libpqxx.h"
+
+#include "core/absl_view.h"
+#include "server/store/postgres/connection/conninfo.h"
+
+namespace idempotency::internal {
+namespace {
+
+// SQLSTATEs: https://www.postgresql.org/docs/current/errcodes-appendix.html
+constexpr std::string_view kSerializationFailure = "40001";
+constexpr std::string_view kDeadlockDetected = "40P01";
+constexpr std::string_view kReadOnlyTransaction = "25006";
+constexpr std::string_view kUnknownPreparedStatement = "26000";
+constexpr std::string_view kInsufficientPrivilege = "42501";
+constexpr std::string_view kLockNotAvailable = "55P03";
+constexpr std::string_view kInternalError = "XX000";
+// Represents every way to lose a session.
+constexpr std::string_view kConnectionFailure = "08006";
+
+// Deadlocks cannot come from this store alone (ids are sorted); another
+// writer's, for example a VACUUM FULL, is over soon.
+constexpr int kMaxAttempts = 4;
+
+bool StartsWith(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+template <typename Type>
+bool Is(const std::exception& failure) {
+  return dynamic_cast<const Type*>(&failure) != nullptr;
+}
+
+// The server's SQLSTATE. libpqxx 6.4 omits some, and then the exception's type
+// determines it. Everything but an answer of the server (a lost session, a
+// commit in doubt, no memory) is a failed connection.
+std::string_view StateOf(const std::exception& failure) {
+  if (Is<pqxx::serialization_failure>(failure)) return kSerializationFailure;
+  if (Is<pqxx::deadlock_detected>(failure)) return kDeadlockDetected;
+  if (Is<pqxx::insufficient_privilege>(failure)) return kInsufficientPrivilege;
+  const auto* const error = dynamic_cast<const pqxx::sql_error*>(&failure);
+  if (error == nullptr) return kConnectionFailure;
+  return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
+}
+
+// A line for each kind, not for each statement: a node that is away fails its part of every
+// pipeline.
+void LogFailures(absl::Span<const PipelinedOutcome> outcomes) {
+  std::map<std::string, int> failed;
+  int unconfirmed = 0;
+  int lost = 0;
+  for (const PipelinedOutcome& outcome : outcomes) {
+    if (outcome.lost) ++lost;
+    if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
+    if (outcome.unconfirmed) ++unconfirmed;
+  }
+  for (const auto& [state, count] : failed) {
+    spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
+                 state);
+  }
+  if (lost > 0) spdlog::warn("postgres: the session was lost during {} statements", lost);
+  if (unconfirmed > 0) {
+    spdlog::warn("postgres: {} commits were not confirmed by the synchronous standby", unconfirmed);
+  }
+}
+
+// What libpq reports for `target_session_attrs=read-write`.
+constexpr absl::string_view kReadOnlySession = "session is read-only";
+
+// The reason for callers and operators, without addresses. UNAVAILABLE also for a server that is
+// read-only: after a failover it may be the primary.
+absl::Status CannotConnect(absl::string_view failure) {
+  if (absl::StrContains(failure, kReadOnlySession)) {
+    return absl::UnavailableError(
+        "postgres is read-only: it is a standby, or default_transaction_read_only is on. Connect "
+        "to the primary, or name all servers in the URL");
+  }
+  return absl::UnavailableError("cannot connect to postgres");
+}
+
+// The first line of "ERROR:  42P01: relation …", without the prefix.
+std::string PrimaryMessage(std::string_view text, std::string_view state) {
+  text = text.substr(0, text.find('\n'));
+  const std::string label = absl::StrCat(AbslView(state), ": ");
+  const std::size_t at = text.find(label);
+  if (at != std::string_view::npos) text.remove_prefix(at + label.size());
+  return std::string(text);
+}
+
+std::string SessionSettings(const PostgresOptions& options) {
+  // Statements of this store read few rows by primary key, always. On a table
+  // that was analysed while it was small the planner chooses other plans, and
+  // throughput falls to a quarter.
+  const absl::Duration lock_timeout = std::min(options.lock_timeout, options.statement_timeout / 2);
+  return absl::StrCat(
+      "SET search_path TO ", options.schema, ";SET statement_timeout TO ",
+      absl::ToInt64Milliseconds(options.statement_timeout),
+      // Never 0, which means no limit.
+      ";SET lock_timeout TO ", std::max<std::int64_t>(absl::ToInt64Milliseconds(lock_timeout), 1),
+      ";SET idle_in_transaction_session_timeout TO ",
+      absl::ToInt64Milliseconds(options.idle_in_transaction_timeout),
+      ";SET tcp_keepalives_idle TO ", absl::ToInt64Seconds(kPostgresKeepaliveIdle),
+      ";SET tcp_keepalives_interval TO ", absl::ToInt64Seconds(kPostgresKeepaliveInterval),
+      ";SET tcp_keepalives_count TO ", kPostgresKeepaliveCount, ";SET tcp_user_timeout TO ",
+      absl::ToInt64Milliseconds(
+          kPostgresPeerTimeout),  // The default of the server stays where this side may write.
+      options.read_only ? ";SET default_transaction_read_only TO on" : "",
+      ";SET default_transaction_isolation TO 'read committed'"
+      ";SET plan_cache_mode TO ",
+      // Citus plans what several nodes answer for its parameters' values only.
+      options.statements == PostgresStatementMode::kSingleRow ? "auto" : "force_generic_plan",
+      ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
+      ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
+      ";SET jit TO off"
+      // Regardless of the server's default: an answered operation is durable,
+      // also on a synchronous standby if there is one.
+      ";SELECT set_config('synchronous_commit', 'on', false)"
+      " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
+      // How PostgresResult reads.
+      ";SET timezone TO 'UTC';SET datestyle TO 'ISO';SET bytea_output TO 'hex'");
+}
+
+}  // namespace
+
+PostgresConnection::PostgresConnection(std::unique_ptr<PostgresSession> session,
+                                       const PostgresOptions& options)
+    : reply_timeout_(options.statement_timeout + options.reply_grace),
+      session_(std::move(session)) {}
+
+PostgresConnection::~PostgresConnection() {
+  if (transaction_ != nullptr) Rollback().IgnoreError();
+}
+
+absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(
+    const PostgresOptions& options, SocketWatchdog& watchdog) {
+  const absl::StatusOr<std::string> conninfo = PostgresConninfo(options);
+  if (!conninfo.ok()) {
+    spdlog::warn("postgres: {}", conninfo.status().ToString());
+    return absl::UnavailableError("cannot connect to postgres");
+  }
+  std::unique_ptr<PostgresConnection> opened;
+  try {
+    opened = absl::WrapUnique(  // its constructor is private
+        new PostgresConnection(std::make_unique<PostgresSession>(*conninfo, watchdog), options));
+  } catch (const std::exception& failure) {
+    // libpq's text names host, port, user and database; never the password.
+    spdlog::warn("postgres: cannot connect: {}", failure.what());
+    return CannotConnect(failure.what());
+  }
+  if (absl::Status status = opened->SetUpSession(options); !status.ok()) return status;
+  return opened;
+}
+
+absl::Status PostgresConnection::CheckIsDirect() {
+  const auto pid = ExecuteScript("SELECT pg_backend_pid()");
+  if (!pid.ok()) return pid.status();
+  if (pid->Integer(0, 0) == session_->connection().backendpid()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the connection to postgres goes through a pooler, such as pgbouncer: its next statement may "
+      "run in another session, without the settings that make a commit durable and end a lost one. "
+      "Connect to the server itself: --store_connections bounds the sessions");
+}
+
+absl::Status PostgresConnection::SetUpSession(const PostgresOptions& options) {
+  if (absl::Status direct = CheckIsDirect(); !direct.ok()) return direct;
+  if (auto set = ExecuteScript(SessionSettings(options)); !set.ok()) return set.status();
+  // Makes the warning about a standby readable, where the role may set it; it
+  // is recognised by its origin otherwise.
+  return ExecuteScript(
+             "SELECT set_config('lc_messages', 'C', false) FROM pg_roles"
+             " WHERE rolname = current_user AND rolsuper")
+      .status();
+}
+
+int PostgresConnection::server_version() const { return session_->connection().server_version(); }
+
+bool PostgresConnection::IsLocal() {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  if (getpeername(session_->connection().sock(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+    return false;
+  }
+  if (peer.ss_family == AF_UNIX) return true;
+  if (peer.ss_family == AF_INET) {
+    const auto* const ip = reinterpret_cast<const sockaddr_in*>(&peer);
+    return ntohl(ip->sin_addr.s_addr) >> 24U == IN_LOOPBACKNET;
+  }
+  if (peer.ss_family != AF_INET6) return false;
+  const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&ip) ||
+         (IN6_IS_ADDR_V4MAPPED(&ip) && ip.s6_addr[12] == IN_LOOPBACKNET);
+}
+
+bool PostgresConnection::Usable() {
+  if (transaction_ != nullptr || sent_ || !session_->connection().is_open()) broken_ = true;
+  // Data on an idle session is the server's final message, then end of file.
+  while (!broken_ && session_->HasUnreadInput()) {
+    Attempt([this] { session_->connection().get_notifs(); });
+  }
+  return !broken_;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStatement& statement,
+                                                           const PostgresParameters& parameters,
+                                                           absl::Duration time_limit) {
+  if (parameters.has_nulls() && transaction_ != nullptr) {
+    return absl::InternalError("NULL within a transaction needs ExecuteEach");
+  }
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<PostgresResult> answer =
+        sent_ ? Receive(statement) : ExecuteNow(statement, parameters, time_limit);
+    if (answer.status().code() != absl::StatusCode::kAborted) return answer;
+    if (transaction_ != nullptr || attempt == kMaxAttempts) {
+      return absl::UnavailableError(
+          "postgres cancelled the statement because of another transaction");
+    }
+  }
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStatement& statement,
+                                                              const PostgresParameters& parameters,
+                                                              absl::Duration time_limit) {
+  if (transaction_ != nullptr) return ExecuteInTransaction(statement, parameters, time_limit);
+  PipelinedOutcome outcome;
+  const auto run = [&] {
+    session_->Prepare(statement.name, statement.sql);
+    if (session_->Send(statement.name, parameters.Nullable())) outcome = session_->Receive();
+  };
+  const Outcome attempt = Attempt(run, time_limit);
+  if (!attempt.state.empty()) return ToStatus(attempt);  // it could not be prepared
+  LogFailures(absl::MakeConstSpan(&outcome, 1));
+  absl::StatusOr<PostgresResult> answer = ToAnswer(outcome);
+  if (answer.ok()) executed_.insert(statement.name);
+  return answer;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteInTransaction(
+    const PostgresStatement& statement, const PostgresParameters& parameters,
+    absl::Duration time_limit) {
+  pqxx::result rows;
+  const auto run = [&] {
+    session_->Prepare(statement.name, statement.sql);
+    rows = ExecutePrepared(*transaction_, statement.name, parameters.values());
+  };
+  const absl::Status status = ToStatus(Attempt(run, time_limit));
+  if (!status.ok()) return status;
+  executed_.insert(statement.name);
+  return PostgresResult(rows);
+}
+
+bool PostgresConnection::Send(const PostgresStatement& statement,
+                              const PostgresParameters& parameters) {
+  std::size_t bytes = 0;
+  for (const std::string& value : parameters.values()) bytes += value.size();
+  if (bytes > kMaxSentBytes || sent_ || !executed_.contains(statement.name) || !Usable()) {
+    return false;
+  }
+  sent_ = Sent{statement.name, session_->Watch(reply_timeout_)};
+  if (session_->Send(statement.name, parameters.Nullable())) return true;
+  sent_.reset();
+  broken_ = true;
+  return false;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::Receive(const PostgresStatement& statement) {
+  const Sent sent = *std::exchange(sent_, std::nullopt);
+  if (sent.statement != statement.name) {
+    // The answer of one statement must never count as that of another.
+    broken_ = true;
+    return absl::UnavailableError("another statement was sent");
+  }
+  const PipelinedOutcome outcome =
+      session_->ReadArrived() ? session_->Receive() : PipelinedOutcome();
+  LogFailures(absl::MakeConstSpan(&outcome, 1));
+  if (sent.watch->expired()) {
+    spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
+                 absl::ToInt64Milliseconds(reply_timeout_));
+    broken_ = true;
+  }
+  return ToAnswer(outcome);
+}
+
+std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(
+    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions) {
+  std::vector<absl::StatusOr<PostgresResult>> answers(
+      executions.size(), absl::UnavailableError("the session was lost before the statement"));
+  for (std::size_t begin = 0; begin < executions.size() && !broken_; begin += kPipelined) {
+    std::vector<std::size_t> indices(std::min(kPipelined, executions.size() - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    const int attempts = transaction_ == nullptr ? kMaxAttempts : 1;
+    for (int attempt = 0; attempt < attempts && !indices.empty() && !broken_; ++attempt) {
+      indices = ExecutePipelined(statement, executions, indices, answers);
+    }
+    for (const std::size_t index : indices) {
+      answers[index] =
+          absl::UnavailableError("postgres cancelled the statement because of another transaction");
+    }
+  }
+  return answers;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteOne(
+    const PostgresStatement& statement, const PostgresParameters& parameters) {
+  return ExecuteEach(statement, {parameters}).front();
+}
+
+std::vector<std::size_t> PostgresConnection::ExecutePipelined(
+    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
+    const std::vector<std::size_t>& indices, std::vector<absl::StatusOr<PostgresResult>>& answers) {
+  std::vector<std::vector<PipelinedValue>> values;
+  values.reserve(indices.size());
+  for (const std::size_t index : indices) values.push_back(executions[index].Nullable());
+  std::vector<PipelinedOutcome> outcomes;
+  const Outcome outcome = Attempt([&] {
+    session_->Prepare(statement.name, statement.sql);
+    outcomes = session_->ExecutePipelined(statement.name, values);
+  });
+  if (outcomes.size() != indices.size()) {  // it could not be prepared
+    const absl::Status failure = ToStatus(outcome);
+    for (const std::size_t index : indices) answers[index] = failure;
+    return {};
+  }
+  LogFailures(outcomes);
+  std::vector<std::size_t> again;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    answers[indices[i]] = ToAnswer(outcomes[i]);
+    if (absl::IsAborted(answers[indices[i]].status())) again.push_back(indices[i]);
+  }
+  return again;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutcome& outcome) {
+  if (outcome.lost) {
+    broken_ = true;
+    return absl::UnavailableError("the session was lost during the statement");
+  }
+  if (!outcome.state.empty()) return FailureOf(outcome.state);
+  if (outcome.unconfirmed) {
+    return absl::UnavailableError("the synchronous standby did not confirm");
+  }
+  return PostgresResult(outcome.rows);
+}
+
+std::string PostgresConnection::TryPrepare(const PostgresStatement& statement) {
+  return Attempt([&] { session_->Prepare(statement.name, statement.sql); }).state;
+}
+
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteScript(const std::string& sql) {
+  pqxx::result rows;
+  const Outcome outcome =
+      AttemptIn([&](pqxx::transaction_base& transaction) { rows = transaction.exec(sql); });
+  const absl::Status status = ToStatus(outcome);
+  if (status.ok()) return PostgresResult(rows);
+  return absl::Status(status.code(), absl::StrCat(outcome.message, " (", status.message(), ")"));
+}
+
+absl::Status PostgresConnection::Begin() {
+  return ToStatus(
+      Attempt([this] { transaction_ = std::make_unique<pqxx::work>(session_->connection()); }));
+}
+
+absl::Status PostgresConnection::Commit() {
+  return ToStatus(Attempt([this] {
+    // Ends here even if this throws, so that the statements of its end are
+    // watched too.
+    const std::unique_ptr<pqxx::dbtransaction> ending = std::move(transaction_);
+    ending->commit();
+  }));
+}
+
+absl::Status PostgresConnection::Rollback() {
+  return ToStatus(Attempt([this] {
+    const std::unique_ptr<pqxx::dbtransaction> ending = std::move(transaction_);
+    ending->abort();
+  }));
+}
+
+PostgresConnection::Outcome PostgresConnection::AttemptIn(
+    absl::FunctionRef<void(pqxx::transaction_base&)> call) {
+  return Attempt([&] {
+    if (transaction_ != nullptr) return call(*transaction_);
+    pqxx::nontransaction alone(session_->connection());
+    call(alone);
+  });
+}
+
+PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()> call,
+                                                        absl::Duration time_limit) {
+  session_->TakeUnconfirmedCommit();
+  const absl::Duration limit = std::min(reply_timeout_, time_limit);
+  Outcome outcome;
+  const bool in_time = session_->Watched(limit, [&] {
+    try {
+      call();
+    } catch (const std::exception& failure) {
+      outcome.state = std::string(StateOf(failure));
+      outcome.message = PrimaryMessage(failure.what(), outcome.state);
+    }
+  });
+  if (!in_time) {
+    spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
+                 absl::ToInt64Milliseconds(limit));
+  }
+  if (!in_time || outcome.state == kConnectionFailure || !session_->connection().is_open()) {
+    broken_ = true;
+  }
+  return outcome;
+}
+
+absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
+  const std::string& state = outcome.state;
+  if (state.empty()) {
+    if (!session_->TakeUnconfirmedCommit()) return absl::OkStatus();
+    spdlog::warn("postgres: a commit was not confirmed by the synchronous standby");
+    return absl::UnavailableError("the synchronous standby did not confirm");
+  }
+  spdlog::warn("postgres: statement failed, SQLSTATE {}", state);
+  return FailureOf(state);
+}
+
+absl::Status PostgresConnection::FailureOf(const std::string& state) {
+  if (state == kInsufficientPrivilege) {
+    spdlog::error(
+        "postgres: the role lacks a privilege; run `idempotencyd migrate --create_roles`, and see "
+        "the roles of docs/operations.md");
+  }
+  if (state == kSerializationFailure || state == kDeadlockDetected) {
+    return absl::AbortedError("another transaction conflicted");
+  }
+  if (state == kLockNotAvailable) return absl::DeadlineExceededError("locked by another session");
+  // A server that turned into a standby, or a proxy that swapped the session.
+  if (state == kReadOnlyTransaction || state == kUnknownPreparedStatement) broken_ = true;
+  const std::string text = absl::StrCat("SQLSTATE ", state);
+  if (StartsWith(state, "22") || StartsWith(state, "54")) return absl::InvalidArgumentError(text);
+  if (StartsWith(state, "23")) return absl::InternalError(text);
+  return absl::UnavailableError(text);
+}
+
+}  // namespace idempotency::internal

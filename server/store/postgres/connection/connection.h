@@ -1,0 +1,160 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_CONNECTION_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_CONNECTION_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "postgres/postgres_session.h"
+#include "postgres/socket_watchdog.h"
+
+#include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/connection/result.h"
+#include "server/store/postgres/options.h"
+
+namespace idempotency::internal {
+
+// A statement and the name under which a connection prepares it, once.
+struct PostgresStatement {
+  std::string name;
+  std::string sql;
+};
+
+// One session of the store (postgres/postgres_session.h), with its settings.
+//
+// Failures are of four kinds; none contains SQL, parameters or the server's
+// text (which may quote them), only its SQLSTATE:
+//   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
+//   INTERNAL          The statement violated a constraint of the schema. Nothing
+//                     happened.
+//   DEADLINE_EXCEEDED Another session held a lock for longer than the lock
+//                     timeout. Nothing happened.
+//   UNAVAILABLE       Anything else. The statement may or may not have happened.
+//
+// Thread-compatible.
+class PostgresConnection {
+ public:
+  // Connects, and sets the session up. Blocks up to the connect timeout.
+  // UNAVAILABLE if it cannot; the reason is logged. FAILED_PRECONDITION, with what to do, behind a
+  // pooler. `watchdog`, which bounds every
+  // later call, outlives the connection.
+  static absl::StatusOr<std::unique_ptr<PostgresConnection>> Open(const PostgresOptions& options,
+                                                                  SocketWatchdog& watchdog);
+  ~PostgresConnection();
+
+  // Prepares the statement on first use and runs it, in a transaction of its own unless
+  // one is open, and then without a NULL among its parameters. Deadlocks and serialization failures
+  // are repeated a few times, outside of transactions. The session is abandoned if there is no
+  // answer within `time_limit`, or the reply timeout if that is shorter.
+  absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
+                                         const PostgresParameters& parameters,
+                                         absl::Duration time_limit = absl::InfiniteDuration());
+  // Sends a statement whose end the next call, Execute() with the same arguments, awaits: for a
+  // thread that must not wait (server/store/held_session.h). False if nothing was sent: the session
+  // is lost, has not executed the statement yet, or the parameters have more than kMaxSentBytes,
+  // which a socket might not take at once.
+  static constexpr std::size_t kMaxSentBytes = 8 * 1024;
+  bool Send(const PostgresStatement& statement, const PostgresParameters& parameters);
+  // Readable when the end of what was sent has arrived, when the session ended, and when the
+  // server has sent a notice.
+  int descriptor() const { return session_->descriptor(); }
+
+  // Executes the statement once for each of `executions`, in a pipeline of kPipelined at a time,
+  // each in a transaction of its own unless one is open. One answer each: a failure of one does not
+  // affect the others, and an UNAVAILABLE one need not mean a lost session (a distributed server
+  // lost the node of that row). Deadlocks and serialization failures are repeated as above.
+  static constexpr std::size_t kPipelined = 64;
+  std::vector<absl::StatusOr<PostgresResult>> ExecuteEach(
+      const PostgresStatement& statement, absl::Span<const PostgresParameters> executions);
+  // For one execution, whose parameters may be NULL.
+  absl::StatusOr<PostgresResult> ExecuteOne(const PostgresStatement& statement,
+                                            const PostgresParameters& parameters);
+  // Only prepares it on the server. Returns the SQLSTATE, "" on success.
+  std::string TryPrepare(const PostgresStatement& statement);
+  // Runs statements without parameters, separated by semicolons. For
+  // migrations: a failure also holds the server's message, for operators.
+  absl::StatusOr<PostgresResult> ExecuteScript(const std::string& sql);
+
+  // A transaction of several statements; one at a time. A session that is
+  // returned with one open is not usable again.
+  absl::Status Begin();
+  // UNAVAILABLE also if it is unknown whether it took place.
+  absl::Status Commit();
+  absl::Status Rollback();
+
+  // False once the session is lost, or its server has stopped or cannot write.
+  // Detects a server that stopped while the connection was idle.
+  bool Usable();
+  // The session ended during a call, or did not answer: the failure does not
+  // concern the statement itself.
+  bool lost() const { return broken_; }
+  int server_version() const;
+  // Through a unix socket or an address of this machine.
+  bool IsLocal();
+
+ private:
+  // The result of a call to the server.
+  struct Outcome {
+    std::string state;  // its SQLSTATE, or one in its stead; "" for success
+    std::string message;
+  };
+
+  // A statement that was sent, until its end is known.
+  struct Sent {
+    std::string statement;
+    std::unique_ptr<SocketWatchdog::Watch> watch;
+  };
+
+  PostgresConnection(std::unique_ptr<PostgresSession> session, const PostgresOptions& options);
+
+  // One attempt of Execute().
+  absl::StatusOr<PostgresResult> ExecuteNow(const PostgresStatement& statement,
+                                            const PostgresParameters& parameters,
+                                            absl::Duration time_limit);
+  // The same within the open transaction, which is libpqxx's.
+  absl::StatusOr<PostgresResult> ExecuteInTransaction(const PostgresStatement& statement,
+                                                      const PostgresParameters& parameters,
+                                                      absl::Duration time_limit);
+  absl::StatusOr<PostgresResult> Receive(const PostgresStatement& statement);
+
+  // FAILED_PRECONDITION behind a pooler. A pooler answers for servers that it chooses, so the key
+  // for cancelling statements, which contains the process of a session, is its own.
+  absl::Status CheckIsDirect();
+  absl::Status SetUpSession(const PostgresOptions& options);
+  // Runs `call`, until the reply timeout or for `time_limit`, and catches its
+  // exceptions.
+  Outcome Attempt(absl::FunctionRef<void()> call,
+                  absl::Duration time_limit = absl::InfiniteDuration());
+  // The same within the open transaction, else in one of the statement's own.
+  Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call);
+  absl::Status ToStatus(const Outcome& outcome);
+  // For the SQLSTATE of a statement that failed.
+  absl::Status FailureOf(const std::string& state);
+  absl::StatusOr<PostgresResult> ToAnswer(const PipelinedOutcome& outcome);
+  // Those of `indices`, once. Returns those to be repeated.
+  std::vector<std::size_t> ExecutePipelined(const PostgresStatement& statement,
+                                            absl::Span<const PostgresParameters> executions,
+                                            const std::vector<std::size_t>& indices,
+                                            std::vector<absl::StatusOr<PostgresResult>>& answers);
+
+  const absl::Duration reply_timeout_;
+  std::unique_ptr<PostgresSession> session_;
+  std::unique_ptr<pqxx::dbtransaction> transaction_;
+  // The names of statements that the server has executed, and so has prepared.
+  absl::flat_hash_set<std::string> executed_;
+  std::optional<Sent> sent_;
+  bool broken_ = false;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_CONNECTION_H_

@@ -1,0 +1,105 @@
+// The store depends on these properties, which libpqxx itself does not promise.
+#include "server/store/postgres/connection/connection.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency::internal {
+namespace {
+
+class PostgresConnectionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    auto connection = PostgresConnection::Open(schema_->options(), watchdog_);
+    ASSERT_TRUE(connection.ok()) << connection.status();
+    connection_ = *std::move(connection);
+  }
+
+  SocketWatchdog watchdog_;
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresConnection> connection_;
+};
+
+TEST_F(PostgresConnectionTest, ALostSessionStaysLost) {
+  const PostgresStatement end{"end", "SELECT pg_terminate_backend(pg_backend_pid())"};
+  const PostgresStatement one{"one", "SELECT 1"};
+  ASSERT_TRUE(connection_->Execute(one, {}).ok());
+  EXPECT_EQ(connection_->Execute(end, {}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(connection_->Execute(one, {}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(connection_->ExecuteScript("SELECT 1").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(connection_->Begin().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, AReadOnlyServerIsRefusedWithTheReason) {
+  PostgresOptions options = schema_->options();
+  options.url += absl::StrContains(options.url, "?") ? "&" : "?";
+  options.url += "options=-c%20default_transaction_read_only%3Don";
+  const absl::Status refused = PostgresConnection::Open(options, watchdog_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(refused.message(), "postgres is read-only")) << refused;
+}
+
+TEST_F(PostgresConnectionTest, ASessionThatWasEndedWhileIdleIsNotUsable) {
+  const auto pid = connection_->ExecuteScript("SELECT pg_backend_pid()");
+  ASSERT_TRUE(pid.ok());
+  EXPECT_TRUE(connection_->Usable());
+  // Returns when the backend has exited.
+  EXPECT_EQ(schema_->Value("SELECT pg_terminate_backend(" + pid->Text(0, 0) + ", 20000)"), "t");
+  EXPECT_FALSE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, ASessionWithAnOpenTransactionIsNotUsable) {
+  ASSERT_TRUE(connection_->Begin().ok());
+  EXPECT_FALSE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, WhatATransactionDidGoesWithIt) {
+  ASSERT_TRUE(connection_->ExecuteScript("CREATE TABLE notes (text text)").ok());
+  const PostgresStatement note{"note", "INSERT INTO notes VALUES ('x')"};
+  ASSERT_TRUE(connection_->Begin().ok());
+  ASSERT_TRUE(connection_->Execute(note, {}).ok());
+  ASSERT_TRUE(connection_->Rollback().ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM notes"), "0");
+  ASSERT_TRUE(connection_->Begin().ok());
+  ASSERT_TRUE(connection_->Execute(note, {}).ok());
+  ASSERT_TRUE(connection_->Commit().ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM notes"), "1");
+  EXPECT_TRUE(connection_->Usable());
+}
+
+// libpqxx 6.4 drops the SQLSTATEs of the next two.
+TEST_F(PostgresConnectionTest, ADeadlockIsRepeatedAFewTimes) {
+  ASSERT_TRUE(connection_
+                  ->ExecuteScript("CREATE SEQUENCE tries;"
+                                  "CREATE FUNCTION stumble() RETURNS void LANGUAGE plpgsql AS $$"
+                                  " BEGIN PERFORM nextval('tries');"
+                                  " RAISE EXCEPTION 'no' USING ERRCODE = '40P01'; END $$")
+                  .ok());
+  const PostgresStatement stumble{"stumble", "SELECT stumble()"};
+  EXPECT_EQ(connection_->Execute(stumble, {}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(schema_->Value("SELECT last_value FROM tries"), "4");
+  EXPECT_TRUE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, AMissingPrivilegeIsDetectedByItsSqlstate) {
+  ASSERT_TRUE(connection_->ExecuteScript("SET ROLE pg_monitor").ok());
+  const auto read = connection_->ExecuteScript("SELECT FROM pg_authid");
+  EXPECT_EQ(read.status().message(), "permission denied for table pg_authid (SQLSTATE 42501)")
+      << "the server's first line, without what stands before";
+  EXPECT_TRUE(connection_->Usable());
+}
+
+}  // namespace
+}  // namespace idempotency::internal

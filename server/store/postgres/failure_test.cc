@@ -1,0 +1,262 @@
+// After a failed statement its operations are answered STORE_UNAVAILABLE, and the same
+// operations succeed once the statement does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
+#include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/statements/batched.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Reading the clock fails within the statement whose text is in `failing`.
+constexpr char kFailingClock[] = R"sql(
+CREATE TABLE failing (statement text);
+CREATE FUNCTION failing_now() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF EXISTS (SELECT FROM {schema}.failing f WHERE f.statement = current_query()) THEN
+    RAISE EXCEPTION 'no' USING ERRCODE = '57014';
+  END IF;
+  RETURN clock_timestamp();
+END $$
+)sql";
+
+// Every INSERT into the records counts, whether it inserts a row or not.
+constexpr char kCountInserts[] = R"sql(
+CREATE SEQUENCE inserts MINVALUE 0 START 0;
+SELECT nextval('inserts');
+CREATE FUNCTION count_insert() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM nextval('inserts');
+  RETURN NULL;
+END $$;
+CREATE TRIGGER count_inserts BEFORE INSERT ON records
+  FOR EACH STATEMENT EXECUTE FUNCTION count_insert()
+)sql";
+
+// Enough operations for the statement for many.
+constexpr std::size_t kMany = PostgresStatements::kMaxFew + 1;
+
+ReserveOp OpFor(const std::string& key) {
+  ReserveOp op;
+  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
+  op.id = RecordIdFor(op.key);
+  op.fingerprints = {{1, std::string(32, 'a')}};
+  op.request_token = Uuid::Random();
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
+  return op;
+}
+
+EncodedReply Paid() {
+  v1::Reply reply;
+  reply.set_body("paid");
+  return EncodeReply(reply);
+}
+
+class PostgresFailureTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    PostgresOptions options = schema_->options();
+    Run(absl::StrReplaceAll(kFailingClock, {{"{schema}", options.schema}}));
+    options.clock_sql = absl::StrCat(options.schema, ".failing_now()");
+    options.commit_proof = absl::Milliseconds(1);
+    statements_ = std::make_unique<PostgresStatements>(options.clock_sql);
+    store_ = PostgresStore::Create(options).value();
+  }
+
+  void Run(const std::string& sql) { ASSERT_TRUE(schema_->Execute(sql).ok()) << sql; }
+
+  absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
+  Uuid MustReserve(const ReserveOp& op) {
+    const auto verdict = Reserve(op);
+    const auto* const reserved = verdict.ok() ? std::get_if<Reserved>(&*verdict) : nullptr;
+    EXPECT_NE(reserved, nullptr) << verdict.status();
+    return reserved == nullptr ? Uuid() : reserved->token;
+  }
+  absl::Status Complete(const ReserveOp& op, const Uuid& token) {
+    const CompleteOp completion{op.key, op.id, token, Paid()};
+    return store_->Complete({&completion, 1}).at(0).status();
+  }
+
+  // `call` answers STORE_UNAVAILABLE while the statement fails, and not otherwise.
+  template <typename Call>
+  void ExpectNoAnswer(const PostgresStatement& statement, Call call) {
+    SCOPED_TRACE(statement.name);
+    Run(absl::StrCat("INSERT INTO failing VALUES ($sql$", statement.sql, "$sql$)"));
+    EXPECT_EQ(ReasonOf(call()), Reason::kStoreUnavailable);
+    Run("DELETE FROM failing");
+    const absl::Status again = call();
+    EXPECT_NE(ReasonOf(again), Reason::kStoreUnavailable) << again;
+  }
+
+  std::string Inserts() { return schema_->Value("SELECT last_value FROM inserts"); }
+
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresStatements> statements_;
+  std::unique_ptr<PostgresStore> store_;
+};
+
+TEST_F(PostgresFailureTest, OfReservations) {
+  const auto reserve = [this](const ReserveOp& op) {
+    return [this, op] { return Reserve(op).status(); };
+  };
+  ExpectNoAnswer(statements_->insert_one, reserve(OpFor("new")));
+  const std::vector<ReserveOp> few = {OpFor("few-0"), OpFor("few-1")};
+  ExpectNoAnswer(statements_->insert_few, [&] { return store_->Reserve(few).back().status(); });
+  std::vector<ReserveOp> many;
+  for (std::size_t i = 0; i < kMany; ++i) many.push_back(OpFor(absl::StrCat("many-", i)));
+  ExpectNoAnswer(statements_->insert, [&] { return store_->Reserve(many).back().status(); });
+
+  ReserveOp known = OpFor("known");
+  MustReserve(known);
+  known.request_token = Uuid::Random();
+  ExpectNoAnswer(statements_->read_to_reserve, reserve(known));
+  // Not inserted, and absent: the clock shows why.
+  ExpectNoAnswer(statements_->read_clock,
+                 reserve(OpFor(Uuid::TimeOrdered(absl::Now() - absl::Hours(25)).ToString())));
+
+  const ReserveOp forgotten = OpFor("forgotten");
+  MustReserve(forgotten);
+  Run("UPDATE records SET created_at = created_at - interval '40 days',"
+      " lease_until = lease_until - interval '40 days',"
+      " expires_at = expires_at - interval '40 days' WHERE key = 'forgotten'");
+  ExpectNoAnswer(statements_->start_afresh, reserve(forgotten));
+
+  ReserveOp taken = OpFor("taken");
+  MustReserve(taken);
+  const ReserveOp renewed = OpFor("renewed");
+  MustReserve(renewed);
+  ReserveOp unknown = OpFor("unknown");
+  unknown.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  MustReserve(unknown);
+  Run("UPDATE records SET lease_until = clock_timestamp()");
+  taken.request_token = Uuid::Random();
+  ExpectNoAnswer(statements_->grant, reserve(taken));
+  ExpectNoAnswer(statements_->renew_lease, reserve(renewed));
+  unknown.request_token = Uuid::Random();
+  ExpectNoAnswer(statements_->mark_unknown, reserve(unknown));
+  EXPECT_EQ(schema_->Value("SELECT state FROM records WHERE key = 'unknown'"), "4");
+}
+
+TEST_F(PostgresFailureTest, OfWritesUnderAToken) {
+  const ReserveOp op = OpFor("held");
+  const Uuid token = MustReserve(op);
+  const ExtendOp extension{op.key, op.id, token, absl::Minutes(1), std::nullopt};
+  ExpectNoAnswer(statements_->extend, [&] {
+    return store_->Extend({&extension, 1}).at(0).status();
+  });
+  const ExtendOp checkpoint{op.key, op.id, token, absl::Minutes(1), "step"};
+  ExpectNoAnswer(statements_->extend_with_checkpoint, [&] {
+    return store_->Extend({&checkpoint, 1}).at(0).status();
+  });
+  ExpectNoAnswer(statements_->complete_one, [&] { return Complete(op, token); });
+  const ReserveOp other = OpFor("other");
+  const std::vector<CompleteOp> both = {{op.key, op.id, token, Paid()},
+                                        {other.key, other.id, MustReserve(other), Paid()}};
+  ExpectNoAnswer(statements_->complete, [&] { return store_->Complete(both).back().status(); });
+  // A stale token matches no row, and then the row is read.
+  ExpectNoAnswer(statements_->read_to_settle, [&] { return Complete(op, Uuid::Random()); });
+  const ReserveOp given_back = OpFor("given back");
+  const ReleaseOp release{given_back.key, given_back.id, MustReserve(given_back), "why"};
+  ExpectNoAnswer(statements_->release, [&] { return store_->Release({&release, 1}).at(0); });
+}
+
+TEST_F(PostgresFailureTest, OfCompletionsAndReservationsTogether) {
+  for (const std::size_t count : {std::size_t{1}, kMany}) {
+    const ReserveOp running = OpFor(absl::StrCat("running-", count));
+    const CompleteOp completion{running.key, running.id, MustReserve(running), Paid()};
+    std::vector<ReserveOp> fresh;
+    for (std::size_t i = 0; i < count; ++i) {
+      fresh.push_back(OpFor(absl::StrCat("fresh-", count, "-", i)));
+    }
+    ExpectNoAnswer(
+        count == 1 ? statements_->complete_and_insert_few : statements_->complete_and_insert, [&] {
+          const SharedAnswers answers = store_->CompleteAndReserve({&completion, 1}, fresh);
+          EXPECT_EQ(answers.completions.at(0).ok(), answers.verdicts.at(0).ok());
+          return answers.verdicts.back().status();
+        });
+    EXPECT_EQ(schema_->Value(
+                  absl::StrCat("SELECT state FROM records WHERE key = '", running.key.key, "'")),
+              "2");
+  }
+}
+
+TEST_F(PostgresFailureTest, OfReads) {
+  const ReserveOp op = OpFor("read");
+  MustReserve(op);
+  GetOp get{op.id, op.key};
+  ExpectNoAnswer(statements_->read_whole, [&] { return store_->Get({&get, 1}).at(0).status(); });
+  get.confirmed = true;
+  ExpectNoAnswer(statements_->read_whole_confirmed, [&] {
+    return store_->Get({&get, 1}).at(0).status();
+  });
+  ExpectNoAnswer(statements_->probe_commit, [&] { return store_->Inspect().status(); });
+  ExpectNoAnswer(statements_->inspect, [&] { return store_->Inspect().status(); });
+}
+
+TEST_F(PostgresFailureTest, OfTheSweep) {
+  for (const std::string& key :
+       {std::string("opaque"), Uuid::TimeOrdered(absl::Now()).ToString()}) {
+    ReserveOp op = OpFor(key);
+    op.reply_retention = absl::Hours(1);
+    ASSERT_TRUE(Complete(op, MustReserve(op)).ok());
+  }
+  const auto sweep = [this] { return store_->Sweep({}).status(); };
+  ExpectNoAnswer(statements_->sweep_ordered, sweep);
+  ExpectNoAnswer(statements_->sweep_hashed, sweep);
+  Run("UPDATE records SET reply_until = clock_timestamp()");
+  ExpectNoAnswer(statements_->drop_replies, sweep);
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM records WHERE status_digest IS NOT NULL"), "2");
+}
+
+// Both ways give the same answers; the order in which they are tried depends on the last batches.
+TEST_F(PostgresFailureTest, WhereMostKeysExistTheyAreReadBeforeTheyAreInserted) {
+  Run(kCountInserts);
+  const ReserveOp known = OpFor("known");
+  MustReserve(known);
+  EXPECT_EQ(Inserts(), "1");
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(Reserve(known).ok());
+  EXPECT_EQ(Inserts(), "7") << "the mean is not there yet";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Reserve(known).ok());
+  EXPECT_EQ(Inserts(), "7");
+  // New keys cost one more read, until most keys are new.
+  int fresh = 0;
+  for (; fresh < 3; ++fresh) MustReserve(OpFor(absl::StrCat("new-", fresh)));
+  EXPECT_EQ(Inserts(), "10");
+  EXPECT_TRUE(Reserve(known).ok());
+  EXPECT_EQ(Inserts(), "11") << "tried first again";
+}
+
+TEST_F(PostgresFailureTest, SoAreThoseThatCameWithCompletions) {
+  Run(kCountInserts);
+  const ReserveOp known = OpFor("known");
+  const CompleteOp completion{known.key, known.id, MustReserve(known), Paid()};
+  for (int i = 0; i < 6; ++i) {
+    const SharedAnswers answers = store_->CompleteAndReserve({&completion, 1}, {&known, 1});
+    EXPECT_TRUE(answers.completions.at(0).ok()) << answers.completions.at(0).status();
+    EXPECT_TRUE(answers.verdicts.at(0).ok()) << answers.verdicts.at(0).status();
+  }
+  EXPECT_EQ(Inserts(), "7");
+  store_->CompleteAndReserve({&completion, 1}, {&known, 1});
+  EXPECT_TRUE(Reserve(known).ok());
+  EXPECT_EQ(Inserts(), "7");
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,0 +1,411 @@
+#include "server/store/postgres/postgres_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "core/clock.h"
+#include "server/store/batch_weight.h"
+#include "server/store/decision.h"
+#include "server/store/postgres/batched/admin.h"
+#include "server/store/postgres/batched/reseal.h"
+#include "server/store/postgres/batched/reserve.h"
+#include "server/store/postgres/batched/rows.h"
+#include "server/store/postgres/batched/settle.h"
+#include "server/store/postgres/batched/shared_commit.h"
+#include "server/store/postgres/batched/sweep.h"
+#include "server/store/postgres/held_session.h"
+#include "server/store/postgres/single_row/admin.h"
+#include "server/store/postgres/single_row/reserve.h"
+#include "server/store/postgres/single_row/settle.h"
+#include "server/store/postgres/single_row/sweep.h"
+
+namespace idempotency::internal {
+namespace {
+
+// From this share on a round that reads first is cheaper (1.2 times at 95 %
+// replays, more on hot keys; the insert alone is cheaper while most keys are
+// new).
+constexpr int kReadFirstPermille = 500;
+
+ConnectionPoolOptions PoolOptions(const PostgresOptions& options) {
+  ConnectionPoolOptions pool;
+  pool.size = options.connections;
+  pool.acquire_timeout = options.acquire_timeout;
+  pool.min_backoff = options.min_backoff;
+  pool.max_backoff = options.max_backoff;
+  return pool;
+}
+
+// Whether an answer means that something was written for it durably, and not merely read.
+bool IsWritten(const Verdict& verdict) {
+  const auto* const reserved = std::get_if<Reserved>(&verdict);
+  return reserved != nullptr && !reserved->repeated && !reserved->relaxed;
+}
+bool IsWritten(const Completion& completion) { return !completion.repeated; }
+bool IsWritten(const Extension&) { return true; }
+
+absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& statements,
+                      GetBatch& batch, const GetBatch::Indices& pending) {
+  const bool confirmed = std::any_of(pending.begin(), pending.end(), [&batch](std::size_t index) {
+    return batch.op(index).confirmed;
+  });
+  auto rows =
+      ReadRows(connection, confirmed ? statements.read_whole_confirmed : statements.read_whole,
+               IdsOf(batch, pending));
+  if (!rows.ok()) return rows.status();
+  for (const std::size_t index : pending) {
+    const GetOp& op = batch.op(index);
+    const auto row = rows->find(op.id);
+    if (row == rows->end()) {
+      batch.Settle(index, DecideGet(op, absl::Time(), std::nullopt));
+    } else if (!row->second.ok()) {
+      batch.Settle(index, row->second.status());
+    } else if (row->second->reply_left_out) {
+      batch.Settle(index, BatchWeight::NextCall());
+    } else {
+      batch.Settle(index, DecideGet(op, row->second->read_at, std::move(row->second->stored)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PostgresStore>> PostgresStore::Create(
+    const PostgresOptions& options) {
+  if (absl::Status status = ValidatePostgresOptions(options); !status.ok()) return status;
+  return std::unique_ptr<PostgresStore>(new PostgresStore(options));  // private constructor
+}
+
+PostgresStore::PostgresStore(const PostgresOptions& options)
+    : options_(options),
+      statements_(options.clock_sql),
+      single_row_statements_(options.clock_sql),
+      sessions_(options_, statements_, watchdog_),
+      locked_rows_(options.locked_pause),
+      pool_(PoolOptions(options), Clock::System(), [this] { return sessions_.Open(); }) {
+  if (!options_.maintenance_url.empty()) maintenance_.emplace(options_, statements_, watchdog_);
+}
+
+PostgresStore::Maintenance::Maintenance(const PostgresOptions& of,
+                                        const PostgresStatements& statements,
+                                        SocketWatchdog& watchdog)
+    : options(MaintenanceOptions(of)),
+      sessions(options, statements, watchdog),
+      pool(PoolOptions(options), Clock::System(), [this] { return sessions.Open(); }) {}
+
+ConnectionPoolGauges PostgresStore::connections() const {
+  ConnectionPoolGauges all = pool_.gauges();
+  if (!maintenance_) return all;
+  const ConnectionPoolGauges maintenance = maintenance_->pool.gauges();
+  all.in_use += maintenance.in_use;
+  all.idle += maintenance.idle;
+  all.broken += maintenance.broken;
+  return all;
+}
+
+absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::Acquire() {
+  if (absl::Status schema = sessions_.schema(); !schema.ok()) return schema;
+  return pool_.Acquire();
+}
+
+absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::AcquireForMaintenance() {
+  if (!maintenance_) return Acquire();
+  for (const PostgresSessions* const sessions : {&sessions_, &maintenance_->sessions}) {
+    if (absl::Status schema = sessions->schema(); !schema.ok()) return schema;
+  }
+  return maintenance_->pool.Acquire();
+}
+
+void PostgresStore::NoteCommit() {
+  committed_at_.store(
+      std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
+      std::memory_order_relaxed);
+}
+
+template <typename Answer>
+void PostgresStore::NoteCommits(const std::vector<absl::StatusOr<Answer>>& answers) {
+  const auto is_written = [](const absl::StatusOr<Answer>& answer) {
+    return answer.ok() && IsWritten(*answer);
+  };
+  if (std::any_of(answers.begin(), answers.end(), is_written)) NoteCommit();
+}
+
+absl::Status PostgresStore::ProveCommits(PostgresConnection& connection) {
+  const std::chrono::nanoseconds last(committed_at_.load(std::memory_order_relaxed));
+  const auto since = std::chrono::steady_clock::now().time_since_epoch() - last;
+  if (absl::FromChrono(since) < options_.commit_proof) return absl::OkStatus();
+  const auto written = connection.Execute(statements_.probe_commit, {}, options_.probe_timeout);
+  if (!written.ok()) return written.status();
+  NoteCommit();
+  return absl::OkStatus();
+}
+
+template <typename Op, typename Answer>
+std::vector<Answer> PostgresStore::OnConnection(
+    absl::Span<const Op> ops,
+    absl::Status (*round)(PostgresConnection&, const PostgresStatements&,
+                          PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&),
+    absl::Status (*each_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
+                               const std::vector<std::size_t>&)) {
+  if (ops.empty()) return {};
+  PostgresBatch<Op, Answer> batch(ops);
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) {
+    batch.FailAll(batch.All(), connection.status());
+    return std::move(batch).Take();
+  }
+  SingleRowRecords records = RecordsOf(**connection);
+  const auto on_this = [&](const std::vector<std::size_t>& pending) {
+    if (in_single_rows()) return each_round(records, batch, pending);
+    return round(**connection, statements_, batch, pending);
+  };
+  // Reading does not wait.
+  if constexpr (!std::is_same_v<Op, GetOp>) locked_rows_.SetAside(batch);
+  RunRoundsOn(**connection, statements_, batch, on_this);
+  locked_rows_.Add(batch.locked());
+  return std::move(batch).Take();
+}
+
+std::vector<absl::StatusOr<Verdict>> PostgresStore::ReserveEach(absl::Span<const ReserveOp> ops) {
+  SingleRowReserve::Batch batch(ops);
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) {
+    batch.FailAll(batch.All(), connection.status());
+    return std::move(batch).Take();
+  }
+  SingleRowReserve reserve(RecordsOf(**connection), batch, ops.size(), ReadsFirst());
+  locked_rows_.SetAside(batch);
+  RunRoundsOn(**connection, statements_, batch, reserve);
+  locked_rows_.Add(batch.locked());
+  NoteKnown(reserve.known(), ops.size());
+  std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
+  NoteCommits(answers);
+  return answers;
+}
+
+std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const ReserveOp> ops) {
+  if (ops.empty()) return {};
+  if (in_single_rows()) return ReserveEach(ops);
+  PostgresReserve::Batch batch(ops);
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) {
+    batch.FailAll(batch.All(), connection.status());
+    return std::move(batch).Take();
+  }
+  PostgresReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
+  locked_rows_.SetAside(batch);
+  return Finish(**connection, batch, reserve);
+}
+
+std::vector<absl::StatusOr<Verdict>> PostgresStore::Finish(PostgresConnection& connection,
+                                                           PostgresReserve::Batch& batch,
+                                                           PostgresReserve& reserve) {
+  RunRoundsOn(connection, statements_, batch, reserve);
+  locked_rows_.Add(batch.locked());
+  NoteKnown(reserve.known(), batch.size());
+  std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
+  NoteCommits(answers);
+  return answers;
+}
+
+std::vector<absl::StatusOr<Completion>> PostgresStore::Finish(PostgresConnection& connection,
+                                                              CompleteBatch& batch) {
+  const auto round = [&](const CompleteBatch::Indices& pending) {
+    return CompleteRound(connection, statements_, batch, pending);
+  };
+  RunRoundsOn(connection, statements_, batch, round);
+  locked_rows_.Add(batch.locked());
+  std::vector<absl::StatusOr<Completion>> answers = std::move(batch).Take();
+  NoteCommits(answers);
+  return answers;
+}
+
+std::unique_ptr<HeldSession> PostgresStore::Hold(std::function<void()> wanted) {
+  if (in_single_rows() || !sessions_.schema().ok()) return nullptr;
+  std::optional<Pool::Lease> lease = pool_.TryAcquire();
+  if (!lease) return nullptr;
+  if (!lease->Offer(std::move(wanted))) return nullptr;
+  return std::make_unique<PostgresHeldSession>(*this, *std::move(lease));
+}
+
+bool PostgresStore::ReadsFirst() const {
+  return known_permille_.load(std::memory_order_relaxed) >= kReadFirstPermille;
+}
+
+void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
+  // Concurrent updates may overwrite one another; the mean tolerates that.
+  const int seen = static_cast<int>(1000 * known / of);
+  const int mean = known_permille_.load(std::memory_order_relaxed);
+  known_permille_.store((7 * mean + seen) / 8, std::memory_order_relaxed);
+}
+
+std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const CompleteOp> ops) {
+  std::vector<absl::StatusOr<Completion>> answers =
+      OnConnection(ops, &CompleteRound, &CompleteEachRound);
+  NoteCommits(answers);
+  return answers;
+}
+
+SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                                absl::Span<const ReserveOp> reservations) {
+  if (in_single_rows() || ReadsFirst() || !PostgresSharedCommit::Pays(completions, reservations)) {
+    return Store::CompleteAndReserve(completions, reservations);
+  }
+  CompleteBatch completing(completions);
+  PostgresReserve::Batch reserving(reservations);
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) {
+    completing.FailAll(completing.All(), connection.status());
+    reserving.FailAll(reserving.All(), connection.status());
+    return {std::move(completing).Take(), std::move(reserving).Take()};
+  }
+  PostgresReserve reserve(**connection, statements_, reserving, reservations.size(),
+                          /*read_first=*/false);
+  locked_rows_.SetAside(completing);
+  locked_rows_.SetAside(reserving);
+  PostgresSharedCommit(**connection, statements_).Run(completing, reserving, reserve);
+  locked_rows_.Add(completing.locked());
+  locked_rows_.Add(reserving.locked());
+  NoteKnown(reserve.known(), reservations.size());
+  SharedAnswers answers{std::move(completing).Take(), std::move(reserving).Take()};
+  NoteCommits(answers.completions);
+  NoteCommits(answers.verdicts);
+  return answers;
+}
+
+std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops) {
+  return OnConnection(ops, &ReleaseRound, &ReleaseEachRound);
+}
+
+std::vector<absl::StatusOr<Extension>> PostgresStore::Extend(absl::Span<const ExtendOp> ops) {
+  std::vector<absl::StatusOr<Extension>> answers =
+      OnConnection(ops, &ExtendRound, &ExtendEachRound);
+  NoteCommits(answers);
+  return answers;
+}
+
+std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> ops) {
+  return OnConnection(ops, &GetRound, &GetEachRound);
+}
+
+absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return connection.status();
+  if (in_single_rows()) return SingleRowSweep(RecordsOf(**connection)).Step(op);
+  return PostgresSweep(**connection, statements_).Step(op);
+}
+
+absl::StatusOr<RecordPage> PostgresStore::List(const ListOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).List(op);
+  return PostgresAdmin(**connection, statements_).List(op);
+}
+
+absl::StatusOr<Resolution> PostgresStore::Resolve(const ResolveOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Resolve(op);
+  return PostgresAdmin(**connection, statements_).Resolve(op);
+}
+
+absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Purge(op);
+  return PostgresAdmin(**connection, statements_).Purge(op);
+}
+
+absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
+  if (op.sealer == nullptr) return NothingIsSealed();
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Reseal(op);
+  return PostgresReseal(**connection, statements_).Step(op);
+}
+
+absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  return PostgresAdmin(**connection, statements_).ReadAudit(op);
+}
+
+// Columns: how many were read, the last one's scope and id, live ones, bytes.
+absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).MeasureUsage(op);
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  parameters.Add(op.limit);
+  const auto result = (*connection)->Execute(statements_.measure_usage, parameters);
+  if (!result.ok()) return ToCallerStatus(result.status());
+  UsageStep step;
+  step.visited = result->Integer(0, 0);
+  step.usage = {result->Integer(0, 3), result->Integer(0, 4)};
+  if (step.visited == op.limit) step.next = RecordPlace{result->Text(0, 1), result->GetUuid(0, 2)};
+  return step;
+}
+
+// Columns: how many were read, the last one's id, how many were ended.
+absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).EndUnknown(op);
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.Add(op.after.value_or(RecordId()));
+  parameters.Add(op.limit);
+  parameters.AddInterval(op.life);
+  const auto result = (*connection)->Execute(statements_.end_unknown, parameters);
+  if (!result.ok()) return ToCallerStatus(result.status());
+  EndUnknownStep step;
+  step.visited = result->Integer(0, 0);
+  step.ended = result->Integer(0, 2);
+  if (step.visited == op.limit) step.next = result->GetUuid(0, 1);
+  return step;
+}
+
+absl::StatusOr<StoreGauges> PostgresStore::InspectEach(PostgresConnection& connection) {
+  const absl::StatusOr<StoreGauges> read = SingleRowAdmin(RecordsOf(connection)).Inspect();
+  if (!read.ok() && connection.lost()) return read;
+  MutexLock lock(gauges_mutex_);
+  if (read.ok()) gauges_ = *read;
+  return gauges_;
+}
+
+absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
+  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  if (!connection.ok()) {
+    const absl::Status schema = sessions_.schema();
+    return schema.ok() ? connection.status() : schema;
+  }
+  if (absl::Status schema = sessions_.CheckSchema(**connection); !schema.ok()) {
+    return sessions_.schema().ok() ? ToCallerStatus(schema) : schema;
+  }
+  if (absl::Status proved = options_.read_only ? absl::OkStatus() : ProveCommits(**connection);
+      !proved.ok()) {
+    return ToCallerStatus(proved);
+  }
+  if (in_single_rows()) return InspectEach(**connection);
+  const auto result = (*connection)->Execute(statements_.inspect, {});
+  if (!result.ok()) return ToCallerStatus(result.status());
+  // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.
+  StoreGauges gauges;
+  if (!result->IsNull(0, 1)) {
+    gauges.oldest_reserved_age =
+        std::max(result->Time(0, 0) - result->Time(0, 1), absl::ZeroDuration());
+  }
+  gauges.unknown_records = result->Integer(0, 2);
+  return gauges;
+}
+
+}  // namespace idempotency::internal

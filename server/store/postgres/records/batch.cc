@@ -1,0 +1,29 @@
+#include "server/store/postgres/records/batch.h"
+
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+
+absl::Status ToCallerStatus(const absl::Status& failure) {
+  if (failure.code() == absl::StatusCode::kInvalidArgument) {
+    return MakeError(Reason::kRequestInvalid,
+                     "the operation contains a value that the store cannot keep, such as a NUL "
+                     "character in a text");
+  }
+  ErrorDetails details;
+  if (IsLocked(failure)) {
+    details.retry_delay = absl::Milliseconds(500);
+    return MakeError(Reason::kStoreUnavailable,
+                     "another session has locked the record's row; nothing happened, repeat the "
+                     "call with the same tokens",
+                     std::move(details));
+  }
+  details.retry_delay = absl::Milliseconds(50);
+  return MakeError(Reason::kStoreUnavailable,
+                   "the store did not confirm the operation; repeat the call with the same tokens",
+                   std::move(details));
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,137 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_BATCH_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_BATCH_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "grpc_idempotency/uuid.h"
+
+namespace idempotency::internal {
+
+// A batch of operations during several statements, and the answers so far.
+// Operations are identified by their index. Thread-compatible.
+template <typename Op, typename Answer>
+class PostgresBatch {
+ public:
+  using Indices = std::vector<std::size_t>;
+
+  explicit PostgresBatch(absl::Span<const Op> ops)
+      : ops_(ops), answers_(ops.size()), all_(ops.size()) {
+    by_id_.reserve(ops.size());
+    for (std::size_t i = 0; i < ops.size(); ++i) by_id_.emplace(ops[i].id, i);
+    std::iota(all_.begin(), all_.end(), 0);
+    std::sort(all_.begin(), all_.end(),
+              [ops](std::size_t a, std::size_t b) { return ops[a].id < ops[b].id; });
+  }
+
+  std::size_t size() const { return ops_.size(); }
+  const Op& op(std::size_t index) const { return ops_[index]; }
+  // The operation on the record `id`, which must be in the batch.
+  std::size_t IndexOf(const RecordId& id) const { return by_id_.at(id); }
+  bool answered(std::size_t index) const { return answers_[index].has_value(); }
+
+  void Settle(std::size_t index, Answer answer) { answers_[index] = std::move(answer); }
+  // Fails an operation whose row another session has locked.
+  void FailLocked(std::size_t index);
+  // The rows of those.
+  const std::vector<RecordId>& locked() const { return locked_; }
+  void FailAll(const Indices& indices, const absl::Status& status) {
+    for (const std::size_t index : indices) answers_[index] = Answer(status);
+  }
+
+  // In the order in which every statement must access them: by id.
+  const Indices& All() const { return all_; }
+  // Those of `indices` without an answer yet, in the same order.
+  Indices Unanswered(const Indices& indices) const {
+    Indices left;
+    left.reserve(indices.size());
+    std::copy_if(indices.begin(), indices.end(), std::back_inserter(left),
+                 [this](std::size_t index) { return !answered(index); });
+    return left;
+  }
+
+  // Every operation must have been answered.
+  std::vector<Answer> Take() && {
+    std::vector<Answer> answers;
+    answers.reserve(answers_.size());
+    for (std::optional<Answer>& answer : answers_) answers.push_back(*std::move(answer));
+    return answers;
+  }
+
+ private:
+  absl::Span<const Op> ops_;
+  std::vector<std::optional<Answer>> answers_;
+  Indices all_;
+  absl::flat_hash_map<RecordId, std::size_t> by_id_;
+  std::vector<RecordId> locked_;
+};
+
+// How often a record is read again before its operation fails. Each further
+// read means that another caller changed it.
+inline constexpr int kMaxPostgresRounds = 16;
+
+// How often a batch waits for a lock in vain before its remaining operations fail:
+// PostgresOptions::lock_timeout times this bounds the delay by locks.
+inline constexpr int kMaxPostgresLockWaits = 4;
+
+// The caller's error for a failed statement.
+absl::Status ToCallerStatus(const absl::Status& failure);
+
+// Whether a statement timed out waiting for another session's lock.
+inline bool IsLocked(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
+template <typename Op, typename Answer>
+void PostgresBatch<Op, Answer>::FailLocked(std::size_t index) {
+  locked_.push_back(ops_[index].id);
+  Settle(index, Answer(ToCallerStatus(absl::DeadlineExceededError("locked"))));
+}
+
+// Lets `round`, an absl::Status(const Indices& pending), answer operations until
+// none is left. Where a value of one operation fails the statement of all, they
+// continue separately: only that one fails. Where a row is locked, `set_aside`, an
+// absl::Status(const Indices& pending), fails the operations on locked rows, and
+// the others continue; if it finds none (a row that is not committed yet) they
+// continue separately too. `lock_waits` is the remaining number of such waits.
+// Everything is answered afterwards.
+template <typename Op, typename Answer, typename Round, typename SetAside>
+void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round,
+               SetAside& set_aside, int& lock_waits) {
+  for (int i = 0; i < kMaxPostgresRounds && !pending.empty(); ++i) {
+    const absl::Status status = round(pending);
+    pending = batch.Unanswered(pending);
+    if (status.ok() || pending.empty()) continue;
+    if (IsLocked(status) && --lock_waits > 0) {
+      const absl::Status looked = set_aside(pending);
+      const std::size_t all = pending.size();
+      pending = batch.Unanswered(pending);
+      if (!looked.ok()) return batch.FailAll(pending, ToCallerStatus(looked));
+      if (pending.size() < all) continue;
+    } else if (IsLocked(status) || status.code() == absl::StatusCode::kUnavailable) {
+      return batch.FailAll(pending, ToCallerStatus(status));
+    }
+    if (pending.size() == 1) return batch.FailAll(pending, ToCallerStatus(status));
+    // By halves: one bad operation among 256 costs 16 further statements.
+    const auto middle = pending.begin() + static_cast<std::ptrdiff_t>(pending.size() / 2);
+    RunRounds(batch, std::vector<std::size_t>(pending.begin(), middle), round, set_aside,
+              lock_waits);
+    RunRounds(batch, std::vector<std::size_t>(middle, pending.end()), round, set_aside, lock_waits);
+    return;
+  }
+  if (pending.empty()) return;
+  batch.FailAll(pending, ToCallerStatus(absl::UnavailableError("the record keeps changing")));
+}
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_BATCH_H_

@@ -1,0 +1,145 @@
+#include "server/store/postgres/records/record.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "server/store/postgres/statements/batched.h"
+#include "server/store/state_numbers.h"
+
+namespace idempotency::internal {
+namespace {
+
+using namespace record_column;  // NOLINT(google-build-using-namespace): column names
+
+absl::Status Damaged() {
+  return MakeError(Reason::kRecordDamaged,
+                   "the stored record cannot be read; it is never run again");
+}
+
+bool Has(const PostgresResult& result, int row, int column) { return !result.IsNull(row, column); }
+
+std::optional<RecordKey> ReadParent(const PostgresResult& result, int row) {
+  if (!Has(result, row, kParentNamespace)) return std::nullopt;
+  return RecordKey{result.Text(row, kParentNamespace), result.Text(row, kParentScope),
+                   result.Text(row, kParentOperation), result.Text(row, kParentKey)};
+}
+
+std::map<std::string, std::string> ReadLabels(const PostgresResult& result, int row) {
+  std::map<std::string, std::string> labels;
+  if (!Has(result, row, kLabels)) return labels;
+  std::vector<std::string> texts = result.TextArray(row, kLabels);
+  for (std::size_t i = 1; i < texts.size(); i += 2) {
+    labels.emplace(std::move(texts[i - 1]), std::move(texts[i]));
+  }
+  return labels;
+}
+
+bool ReadDigest(const PostgresResult& result, int row, int column,
+                std::array<std::uint8_t, 32>& digest) {
+  const std::string bytes = result.Bytea(row, column);
+  if (bytes.size() != digest.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return true;
+}
+
+// A tombstone has none, and has expired: they are never compared.
+bool ReadFingerprints(const PostgresResult& result, int row, Record& record) {
+  const std::string bytes = result.Bytea(row, kFingerprints);
+  if (bytes.empty() && record.tombstone_until) return true;
+  auto fingerprints = DecodeFingerprints(bytes);
+  if (!fingerprints.ok()) return false;
+  record.fingerprints = *std::move(fingerprints);
+  return true;
+}
+
+// False if the digest has a wrong size. The decoder checks the reply's bytes
+// against it.
+bool ReadReply(const PostgresResult& result, int row, StoredRecord& stored) {
+  EncodedReply reply;
+  if (!ReadDigest(result, row, kReplyDigest, reply.digest)) return false;
+  if (Has(result, row, kStatusDigest)) {
+    stored.completed_digest = reply.digest;
+    if (!ReadDigest(result, row, kStatusDigest, reply.digest)) return false;
+  }
+  if (Has(result, row, kReply)) reply.bytes = result.Bytea(row, kReply);
+  stored.record.reply = std::move(reply);
+  stored.record.completed_at = result.Time(row, kCompletedAt);
+  return true;
+}
+
+void AppendEscaped(std::string_view text, std::string& json) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  json.push_back('"');
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json.push_back('\\');
+      json.push_back(c);
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      json.append("\\u00");
+      json.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+      json.push_back(kHex[static_cast<unsigned char>(c) & 0xF]);
+    } else {
+      json.push_back(c);
+    }
+  }
+  json.push_back('"');
+}
+
+}  // namespace
+
+absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row) {
+  PostgresRecord read;
+  Record& record = read.stored.record;
+  record.id = result.GetUuid(row, kId);
+  record.key = {result.Text(row, kNamespace), result.Text(row, kScope),
+                result.Text(row, kOperation), result.Text(row, kKey)};
+  const std::optional<RecordState> state = RecordStateFrom(result.Integer(row, kState));
+  if (!state) return Damaged();
+  record.state = *state;
+  record.attempt = static_cast<std::uint32_t>(result.Integer(row, kAttempt));
+  record.on_lease_expiry =
+      result.Bool(row, kRequireRecovery) ? LeaseExpiry::kRequireRecovery : LeaseExpiry::kTakeOver;
+  record.parent = ReadParent(result, row);
+  record.labels = ReadLabels(result, row);
+  if (Has(result, row, kReleaseReason)) record.release_reason = result.Text(row, kReleaseReason);
+  record.created_at = result.Time(row, kCreatedAt);
+  record.lease_expires_at = result.Time(row, kLeaseUntil);
+  record.expires_at = result.Time(row, kExpiresAt);
+  if (Has(result, row, kReplyUntil)) record.reply_expires_at = result.Time(row, kReplyUntil);
+  if (Has(result, row, kTombstoneUntil)) {
+    record.tombstone_until = result.Time(row, kTombstoneUntil);
+  }
+  if (!ReadFingerprints(result, row, record)) return Damaged();
+  if (record.state == RecordState::kCompleted && !ReadReply(result, row, read.stored)) {
+    return Damaged();
+  }
+  read.stored.token = result.GetUuid(row, kToken);
+  if (Has(result, row, kRequestToken)) {
+    read.stored.request_token = result.GetUuid(row, kRequestToken);
+  }
+  read.stored.recovering = result.Bool(row, kRecovering);
+  if (Has(result, row, kCheckpoint)) read.stored.checkpoint = result.Bytea(row, kCheckpoint);
+  read.read_at = result.Time(row, kNow);
+  return read;
+}
+
+std::string LabelsToJson(const std::map<std::string, std::string>& labels) {
+  std::string json = "{";
+  for (const auto& [name, value] : labels) {
+    if (json.size() > 1) json.push_back(',');
+    AppendEscaped(name, json);
+    json.push_back(':');
+    AppendEscaped(value, json);
+  }
+  json.push_back('}');
+  return json;
+}
+
+}  // namespace idempotency::internal

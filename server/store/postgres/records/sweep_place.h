@@ -1,0 +1,30 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_PLACE_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_PLACE_H_
+
+#include <utility>
+
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/uuid.h"
+
+namespace idempotency::internal {
+
+// Where a sweep stands: the id of a UUIDv7 key's record, or a place in the walk by age, which
+// follows all of those.
+
+// The place before the first hashed id. Every place from here on belongs to the
+// walk by age: a 1 bit, 63 bits of microseconds since 2000, the first half of
+// the id. (Two records of one microsecond whose ids share 63 bits of hash: the
+// second waits for the next pass.)
+Uuid HashedStart();
+// Behind every place of the walk by age.
+Uuid HashedEnd();
+bool IsHashed(const Uuid& id);
+
+Uuid PlaceByAge(absl::Time created_at, const Uuid& id);
+// The pair that the place encodes: everything up to it has been visited.
+std::pair<absl::Time, Uuid> AgeOf(const Uuid& place);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_PLACE_H_

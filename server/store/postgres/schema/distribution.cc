@@ -1,0 +1,81 @@
+#include "server/store/postgres/schema/distribution.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "postgres/socket_watchdog.h"
+
+#include "core/absl_view.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The sequence alone cannot be unique over the nodes, as far as they know.
+constexpr std::string_view kDistribute = R"sql(
+DROP TRIGGER IF EXISTS audit_log_only_added_to ON {schema}.audit_log;
+ALTER TABLE {schema}.audit_log DROP CONSTRAINT audit_log_pkey, ADD PRIMARY KEY (sequence, record_id);
+SELECT create_distributed_table('{schema}.records', 'id', colocate_with => 'none');
+SELECT create_distributed_table('{schema}.checkpoints', 'id', colocate_with => '{schema}.records');
+SELECT create_distributed_table('{schema}.audit_log', 'record_id',
+  colocate_with => '{schema}.records'))sql";
+
+absl::StatusOr<bool> HasCitus(PostgresConnection& connection) {
+  const auto found =
+      connection.ExecuteScript("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')");
+  if (!found.ok()) return found.status();
+  return found->Bool(0, 0);
+}
+
+}  // namespace
+
+absl::Status CheckCitus(PostgresConnection& connection) {
+  const absl::StatusOr<bool> citus = HasCitus(connection);
+  if (!citus.ok()) return citus.status();
+  if (*citus) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the postgres database has no Citus: install it, add its nodes, and run CREATE EXTENSION "
+      "citus; docs/scaling.md");
+}
+
+absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::string& schema) {
+  const absl::StatusOr<bool> citus = HasCitus(connection);
+  if (!citus.ok() || !*citus) return citus;
+  const auto found = connection.ExecuteScript(
+      absl::StrCat("SELECT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid ="
+                   " to_regclass('",
+                   schema, ".records') AND p.partmethod = 'h')"));
+  if (!found.ok()) return found.status();
+  return found->Bool(0, 0);
+}
+
+absl::StatusOr<PostgresStatementMode> ChooseStatements(
+    const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted) {
+  SocketWatchdog watchdog;
+  const auto connection = PostgresConnection::Open(options, watchdog);
+  if (!connection.ok()) return connection.status();
+  const absl::StatusOr<bool> distributed = IsDistributed(**connection, options.schema);
+  if (!distributed.ok()) return absl::UnavailableError(distributed.status().message());
+  if (!*distributed) return wanted.value_or(PostgresStatementMode::kBatched);
+  if (wanted == PostgresStatementMode::kBatched) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the records of the postgres schema ", options.schema,
+        " are distributed by Citus, and statements for whole batches would make transactions of "
+        "several nodes: leave out --statements=batched"));
+  }
+  return PostgresStatementMode::kSingleRow;
+}
+
+absl::Status DistributeTables(PostgresConnection& connection, const std::string& schema) {
+  if (absl::Status begun = connection.Begin(); !begun.ok()) return begun;
+  const auto done =
+      connection.ExecuteScript(absl::StrReplaceAll(AbslView(kDistribute), {{"{schema}", schema}}));
+  if (!done.ok()) {
+    connection.Rollback().IgnoreError();
+    return absl::FailedPreconditionError(absl::StrCat("cannot distribute the postgres schema ",
+                                                      schema, ": ", done.status().message()));
+  }
+  return connection.Commit();
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,38 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SCHEMA_DISTRIBUTION_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_SCHEMA_DISTRIBUTION_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/options.h"
+
+namespace idempotency::internal {
+
+// The records of a schema on the nodes of Citus, by their ids (docs/scaling.md).
+
+// FAILED_PRECONDITION if the database has no Citus.
+absl::Status CheckCitus(PostgresConnection& connection);
+
+// Whether `records` of `schema` is distributed.
+absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::string& schema);
+
+// The statements for the schema of `options`: those of `wanted`, else kSingleRow where its records
+// are distributed, else kBatched. FAILED_PRECONDITION for batches over distributed records: they
+// may deadlock across nodes, and a completion that was answered may read as pending while a node
+// is away. UNAVAILABLE if the server cannot be reached.
+absl::StatusOr<PostgresStatementMode> ChooseStatements(
+    const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted);
+
+// Distributes the tables, in a transaction, on a connection that may, with Citus: records and
+// checkpoints by id, the audit log by the record's id, all in one colocation group, so that what
+// concerns one record is on one node. The others stay on the coordinator. The trigger of the audit
+// log, which Citus cannot have, goes; the privileges of the roles stay.
+absl::Status DistributeTables(PostgresConnection& connection, const std::string& schema);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SCHEMA_DISTRIBUTION_H_

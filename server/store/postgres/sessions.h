@@ -1,0 +1,68 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "postgres/socket_watchdog.h"
+
+#include "core/mutex.h"
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/options.h"
+#include "server/store/postgres/statements/batched.h"
+
+namespace idempotency::internal {
+
+// Opens the sessions of one store, and tracks whether its schema is still the
+// original one.
+//
+//   - This side shuts a session down while its statement waits for a synchronous
+//     standby; the server's half continues to wait, for as long as the standby is
+//     unavailable. While too many such halves wait, of this process or of others, no
+//     session is opened (PostgresOptions::max_abandoned_sessions): they would fill the
+//     server.
+//   - Each session holds a lock that a downgrade does not get, so that no schema is
+//     removed while a daemon uses it.
+//   - A schema that was removed nevertheless (by hand), or replaced by an empty one, is
+//     detected: its records are lost, and every key would run again.
+//
+// Thread-safe.
+class PostgresSessions {
+ public:
+  // All three outlive it.
+  PostgresSessions(const PostgresOptions& options, const PostgresStatements& statements,
+                   SocketWatchdog& watchdog)
+      : options_(options), statements_(statements), watchdog_(watchdog) {}
+
+  // UNAVAILABLE if the server cannot be reached, has too many of this program's
+  // sessions, or no longer has the schema; the reason is logged.
+  absl::StatusOr<std::unique_ptr<PostgresConnection>> Open();
+
+  // Checks the schema. OK if this program may serve it, and it is the one of the first
+  // check. UNAVAILABLE otherwise, with what to do.
+  absl::Status CheckSchema(PostgresConnection& connection);
+  // The result of the last check; costs nothing.
+  absl::Status schema() const;
+
+ private:
+  absl::Status Begin(PostgresConnection& connection);
+  absl::Status Judge(const absl::StatusOr<PostgresResult>& looked)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const PostgresOptions& options_;
+  const PostgresStatements& statements_;
+  SocketWatchdog& watchdog_;
+
+  mutable Mutex mutex_;
+  absl::Status schema_ ABSL_GUARDED_BY(mutex_);
+  // When the schema's first migration was applied: distinguishes it from one that was
+  // recreated under its name. Empty until it was read.
+  std::string identity_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_

@@ -1,0 +1,96 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SINGLE_ROW_RECORDS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_SINGLE_ROW_RECORDS_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "grpc_idempotency/uuid.h"
+#include "server/store/decision.h"
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/record.h"
+#include "server/store/postgres/statements/single_row.h"
+
+namespace idempotency::internal {
+
+// The time of one round: read from the node that the session reaches before the round's records.
+// So a lease that is over by it is over.
+struct SingleRowTime {
+  // For what is written: created_at, the ends of leases and retentions.
+  absl::Time now;
+  // For whether a lease is over, or a record forgotten: PostgresOptions::clock_margin earlier, so
+  // that it is so by the clock of any node.
+  absl::Time judged;
+};
+
+// The records of one connection, each read and written by statements of its own
+// (PostgresStatementMode::kSingleRow). Makes no decisions. Thread-compatible.
+class SingleRowRecords {
+ public:
+  // Both outlive it.
+  SingleRowRecords(PostgresConnection& connection, const SingleRowStatements& statements,
+                   absl::Duration clock_margin)
+      : connection_(connection), statements_(statements), clock_margin_(clock_margin) {}
+
+  PostgresConnection& connection() { return connection_; }
+  const SingleRowStatements& statements() const { return statements_; }
+
+  absl::StatusOr<SingleRowTime> ReadTime();
+
+  // What is read of records.
+  struct Detail {
+    // Replies of this many bytes together, or one that is larger; then
+    // PostgresRecord::reply_left_out.
+    std::size_t reply_bytes = 0;
+    // The answer is as durable as a new promise (PostgresStatements::read_to_reserve).
+    bool confirmed = false;
+  };
+  // One for each of `ids`: nullopt if there is none, DATA_LOSS / RECORD_DAMAGED, or how its
+  // statement failed. Without checkpoints; `read_at` is not set.
+  using Row = absl::StatusOr<std::optional<PostgresRecord>>;
+  std::vector<Row> Read(absl::Span<const RecordId> ids, const Detail& detail);
+
+  // Reads the checkpoints of `records`, and adds those of their present life.
+  absl::Status AddCheckpoints(absl::Span<StoredRecord* const> records);
+
+ private:
+  std::vector<Row> ReadUpTo(absl::Span<const RecordId> ids, bool confirmed,
+                            std::int64_t largest_reply);
+
+  PostgresConnection& connection_;
+  const SingleRowStatements& statements_;
+  const absl::Duration clock_margin_;
+};
+
+// $1-$6 of the statements that match a record as it was read.
+PostgresParameters GuardParameters(const StoredRecord& stored);
+
+// Settles an operation whose own statement failed; others are not affected.
+template <typename Op, typename Answer>
+void FailRow(PostgresBatch<Op, Answer>& batch, std::size_t index, const absl::Status& failure) {
+  if (IsLocked(failure)) {
+    batch.FailLocked(index);
+  } else {
+    batch.Settle(index, Answer(ToCallerStatus(failure)));
+  }
+}
+
+template <typename Op, typename Answer>
+std::vector<RecordId> RecordIdsOf(const PostgresBatch<Op, Answer>& batch,
+                                  const std::vector<std::size_t>& indices) {
+  std::vector<RecordId> ids;
+  ids.reserve(indices.size());
+  for (const std::size_t index : indices) ids.push_back(batch.op(index).id);
+  return ids;
+}
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SINGLE_ROW_RECORDS_H_

@@ -1,0 +1,456 @@
+// One statement and one commit for each record: what fails one does not affect the others of its
+// pipeline, and what a lost node leaves open is repeated with the same tokens.
+#include "server/store/postgres/statements/single_row.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/schema/distribution.h"
+#include "server/store/postgres/schema/migrator.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Inserting the key fails as `body` does.
+constexpr char kFailingKey[] = R"sql(
+CREATE SEQUENCE failures;
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  {body};
+  RETURN NEW;
+END $$;
+CREATE TRIGGER failing BEFORE INSERT ON records
+  FOR EACH ROW WHEN (NEW.key = '{key}') EXECUTE FUNCTION fail()
+)sql";
+
+ReserveOp OpFor(const std::string& key) {
+  ReserveOp op;
+  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
+  op.id = RecordIdFor(op.key);
+  op.fingerprints = {{1, std::string(32, 'a')}};
+  op.request_token = Uuid::Random();
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
+  return op;
+}
+
+CompleteOp CompletionOf(const ReserveOp& op, const absl::StatusOr<Verdict>& verdict) {
+  v1::Reply reply;
+  reply.set_body("paid");
+  return {op.key, op.id, std::get<Reserved>(*verdict).token, EncodeReply(reply)};
+}
+
+bool IsReserved(const absl::StatusOr<Verdict>& verdict) {
+  return verdict.ok() && std::holds_alternative<Reserved>(*verdict);
+}
+
+class PostgresSingleRowTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl(),
+                                                  {/*migrate=*/true, /*test_clock=*/true});
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    options_ = schema_->options();
+    options_.statements = PostgresStatementMode::kSingleRow;
+    options_.connections = 1;
+    Open();
+  }
+  void Open() {
+    store_.reset();
+    auto store = PostgresStore::Create(options_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+  void Run(const std::string& sql) { ASSERT_TRUE(schema_->Execute(sql).ok()) << sql; }
+  void FailAt(const std::string& key, const std::string& body) {
+    Run(absl::StrReplaceAll(kFailingKey, {{"{key}", key}, {"{body}", body}}));
+  }
+  void FailNoMore() { Run("DROP TRIGGER failing ON records"); }
+
+  absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
+
+  PostgresOptions options_;
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresStore> store_;
+};
+
+// More than one pipeline.
+std::vector<ReserveOp> Many() {
+  std::vector<ReserveOp> ops;
+  for (std::size_t i = 0; i < 2 * PostgresConnection::kPipelined + 1; ++i) {
+    ops.push_back(OpFor(absl::StrCat("key-", i)));
+  }
+  return ops;
+}
+
+TEST_F(PostgresSingleRowTest, EachRecordIsACommitOfItsOwn) {
+  const std::vector<ReserveOp> ops = Many();
+  std::vector<CompleteOp> completions;
+  for (const auto& verdict : store_->Reserve(ops)) {
+    ASSERT_TRUE(IsReserved(verdict)) << verdict.status();
+    completions.push_back(CompletionOf(ops[completions.size()], verdict));
+  }
+  const std::string all = absl::StrCat(ops.size());
+  EXPECT_EQ(schema_->Value("SELECT count(DISTINCT xmin::text) FROM records"), all);
+  for (const auto& completion : store_->Complete(completions)) EXPECT_TRUE(completion.ok());
+  EXPECT_EQ(schema_->Value("SELECT count(DISTINCT xmin::text) FROM records WHERE state = 2"), all);
+}
+
+// As a distributed server reports a node that is away: its own session continues.
+TEST_F(PostgresSingleRowTest, OnlyTheRecordOfALostNodeIsNotAnswered) {
+  const std::vector<ReserveOp> ops = Many();
+  FailAt("key-7", "RAISE EXCEPTION 'no node' USING ERRCODE = '08006'");
+  const auto verdicts = store_->Reserve(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (i == 7) {
+      EXPECT_EQ(ReasonOf(verdicts[i].status()), Reason::kStoreUnavailable);
+    } else {
+      EXPECT_TRUE(IsReserved(verdicts[i])) << i << verdicts[i].status();
+    }
+  }
+  EXPECT_EQ(store_->connections().broken, 0) << "the session stays";
+  FailNoMore();
+  const auto repeated = store_->Reserve(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    ASSERT_TRUE(IsReserved(repeated[i])) << repeated[i].status();
+    EXPECT_EQ(std::get<Reserved>(*repeated[i]).repeated, i != 7);
+    EXPECT_EQ(std::get<Reserved>(*repeated[i]).attempt, 1u);
+  }
+}
+
+TEST_F(PostgresSingleRowTest, ADeadlockIsRepeatedHere) {
+  FailAt("key-7",
+         "IF nextval('failures') < 3 THEN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END IF");
+  for (const auto& verdict : store_->Reserve(Many())) EXPECT_TRUE(IsReserved(verdict));
+  EXPECT_EQ(schema_->Value("SELECT last_value FROM failures"), "3");
+}
+
+TEST_F(PostgresSingleRowTest, ADeadlockThatDoesNotEndIsTheCallersToRepeat) {
+  FailAt("key-7", "RAISE EXCEPTION 'x' USING ERRCODE = '40P01'");
+  const std::vector<ReserveOp> ops = Many();
+  const auto verdicts = store_->Reserve(ops);
+  EXPECT_EQ(ReasonOf(verdicts[7].status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(IsReserved(verdicts[8]));
+  FailNoMore();
+  EXPECT_TRUE(IsReserved(Reserve(ops[7])));
+}
+
+TEST_F(PostgresSingleRowTest, WhatALostSessionLeavesOpenIsRepeatedWithTheSameTokens) {
+  const std::vector<ReserveOp> ops = Many();
+  FailAt("key-7", "PERFORM pg_terminate_backend(pg_backend_pid())");
+  const auto verdicts = store_->Reserve(ops);
+  std::size_t unanswered = 0;
+  for (const auto& verdict : verdicts) {
+    if (verdict.ok()) continue;
+    EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
+    ++unanswered;
+  }
+  EXPECT_GT(unanswered, 0u);
+  FailNoMore();
+  const auto repeated = store_->Reserve(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    ASSERT_TRUE(IsReserved(repeated[i])) << repeated[i].status();
+    EXPECT_EQ(std::get<Reserved>(*repeated[i]).attempt, 1u);
+    if (!verdicts[i].ok()) continue;
+    EXPECT_EQ(std::get<Reserved>(*repeated[i]).token, std::get<Reserved>(*verdicts[i]).token);
+  }
+}
+
+TEST_F(PostgresSingleRowTest, ALockedRowFailsAloneAndIsNotWaitedForAgain) {
+  options_.lock_timeout = absl::Milliseconds(50);
+  options_.locked_pause = absl::Hours(1);
+  Open();
+  const std::vector<ReserveOp> ops = Many();
+  for (const auto& verdict : store_->Reserve(ops)) ASSERT_TRUE(IsReserved(verdict));
+  schema_->Advance(limits::kDefaultLease);
+  Run("BEGIN; SELECT FROM records WHERE key = 'key-7' FOR UPDATE");
+  std::vector<ReserveOp> next = ops;
+  for (ReserveOp& op : next) op.request_token = Uuid::Random();
+  const auto verdicts = store_->Reserve(next);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (i == 7) {
+      EXPECT_THAT(std::string(verdicts[i].status().message()), HasSubstr("has locked"));
+    } else {
+      ASSERT_TRUE(IsReserved(verdicts[i])) << verdicts[i].status();
+      EXPECT_EQ(std::get<Reserved>(*verdicts[i]).attempt, 2u);
+    }
+  }
+  Run("COMMIT");
+  EXPECT_FALSE(Reserve(next[7]).ok()) << "not tried for a while";
+}
+
+// By a clock that is behind, the lease of another node's holder is live for the margin longer.
+TEST_F(PostgresSingleRowTest, AnotherNodesClockMayBeBehind) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  const ReserveOp op = OpFor("charge");
+  const auto first = Reserve(op);
+  ASSERT_TRUE(IsReserved(first));
+  EXPECT_EQ(std::get<Reserved>(*first).lease_remaining, op.lease);
+  ReserveOp other = op;
+  other.request_token = Uuid::Random();
+
+  schema_->Advance(op.lease - absl::Microseconds(1));
+  auto repeated = Reserve(op);
+  ASSERT_TRUE(IsReserved(repeated));
+  EXPECT_EQ(std::get<Reserved>(*repeated).lease_remaining, absl::Microseconds(1))
+      << "its holder gets no part of the margin";
+  schema_->Advance(options_.clock_margin);
+  auto verdict = Reserve(other);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*verdict));
+  schema_->Advance(absl::Microseconds(1));
+  verdict = Reserve(other);
+  ASSERT_TRUE(IsReserved(verdict));
+  EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 2u);
+  EXPECT_EQ(std::get<Reserved>(*verdict).lease_remaining, op.lease);
+}
+
+// Nobody holds a record that was released.
+TEST_F(PostgresSingleRowTest, APauseHasNoMargin) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  ReserveOp op = OpFor("charge");
+  auto granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted));
+  ReleaseOp release;
+  release.key = op.key;
+  release.id = op.id;
+  release.token = std::get<Reserved>(*granted).token;
+  release.pause = absl::Seconds(1);
+  ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  op.request_token = Uuid::Random();
+  EXPECT_FALSE(IsReserved(Reserve(op)));
+  schema_->Advance(release.pause);
+  granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted)) << granted.status();
+  EXPECT_EQ(std::get<Reserved>(*granted).attempt, 2u);
+  EXPECT_EQ(std::get<Reserved>(*granted).lease_remaining, op.lease);
+}
+
+// A retry through a node whose clock is ahead runs nothing again inside the retention.
+TEST_F(PostgresSingleRowTest, ACompletedRecordIsRememberedForTheMargin) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  ReserveOp op = OpFor("charge");
+  op.retention = op.lease;
+  auto verdict = Reserve(op);
+  ASSERT_TRUE(IsReserved(verdict));
+  const CompleteOp completion = CompletionOf(op, verdict);
+  ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
+  op.request_token = Uuid::Random();
+  verdict = Reserve(op);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<Replay>(*verdict));
+  schema_->Advance(absl::Microseconds(1));
+  verdict = Reserve(op);
+  ASSERT_TRUE(IsReserved(verdict)) << "the record is forgotten";
+  EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 1u);
+}
+
+TEST_F(PostgresSingleRowTest, AReleasedRecordIsRememberedForTheMargin) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  ReserveOp op = OpFor("charge");
+  op.retention = op.lease;
+  auto verdict = Reserve(op);
+  ASSERT_TRUE(IsReserved(verdict));
+  ReleaseOp release;
+  release.key = op.key;
+  release.id = op.id;
+  release.token = std::get<Reserved>(*verdict).token;
+  ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  ReserveOp other = op;
+  other.fingerprints[0].digest.assign(32, 'b');
+  other.request_token = Uuid::Random();
+  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
+  verdict = Reserve(other);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<Mismatch>(*verdict));
+  schema_->Advance(absl::Microseconds(1));
+  verdict = Reserve(other);
+  ASSERT_TRUE(IsReserved(verdict)) << "the record is forgotten";
+  EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 1u);
+}
+
+// The same for the record: its holder may complete it, and nobody starts it afresh.
+TEST_F(PostgresSingleRowTest, ARecordIsRememberedForTheMarginToo) {
+  options_.clock_margin = absl::Seconds(2);
+  Open();
+  ReserveOp op = OpFor("charge");
+  op.lease = absl::Seconds(10);
+  op.retention = absl::Seconds(10);
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted));
+  ReserveOp other = op;
+  other.request_token = Uuid::Random();
+  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
+  const auto verdict = Reserve(other);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*verdict));
+  const CompleteOp completion = CompletionOf(op, granted);
+  EXPECT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+}
+
+TEST_F(PostgresSingleRowTest, AMarginBeyondWhatTheSweepWaitsForIsRefused) {
+  options_.clock_margin = limits::kClockStepMargin + absl::Microseconds(1);
+  EXPECT_EQ(PostgresStore::Create(options_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A late checkpoint of an attempt that is superseded replaces none, and leaves none.
+TEST_F(PostgresSingleRowTest, OnlyTheHolderLeavesACheckpoint) {
+  const ReserveOp op = OpFor("charge");
+  const auto first = Reserve(op);
+  ASSERT_TRUE(IsReserved(first));
+  schema_->Advance(op.lease);
+  ReserveOp other = op;
+  other.request_token = Uuid::Random();
+  const auto second = Reserve(other);
+  ASSERT_TRUE(IsReserved(second));
+  ExtendOp late{op.key, op.id, std::get<Reserved>(*first).token, op.lease, "late"};
+  ExtendOp held{op.key, op.id, std::get<Reserved>(*second).token, op.lease, "held"};
+  EXPECT_EQ(ReasonOf(store_->Extend({&late, 1}).at(0).status()), Reason::kReservationLost);
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM checkpoints"), "0");
+  EXPECT_TRUE(store_->Extend({&held, 1}).at(0).ok());
+  EXPECT_FALSE(store_->Extend({&late, 1}).at(0).ok());
+  EXPECT_EQ(schema_->Value("SELECT convert_from(checkpoint, 'UTF8') FROM checkpoints"), "held");
+}
+
+// A process that ended between two statements left a checkpoint of a life before.
+TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  Run(
+      absl::StrCat("INSERT INTO checkpoints SELECT id, created_at - interval '1 second', 'old'"
+                   " FROM records"));
+  schema_->Advance(op.lease);
+  ReserveOp other = op;
+  other.request_token = Uuid::Random();
+  const auto second = Reserve(other);
+  ASSERT_TRUE(IsReserved(second));
+  EXPECT_EQ(std::get<Reserved>(*second).checkpoint, "");
+}
+
+TEST_F(PostgresSingleRowTest, TwoReplicasMaySweepAtOnce) {
+  ReserveOp op = OpFor("charge");
+  op.retention = op.lease;
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  schema_->Advance(op.retention + limits::kClockStepMargin);
+  const auto other = PostgresStore::Create(options_).value();
+  std::int64_t removed = 0;
+  std::vector<absl::StatusOr<SweepProgress>> passes(2);
+  std::thread replica([&] { passes[1] = other->Sweep({}); });
+  passes[0] = store_->Sweep({});
+  replica.join();
+  for (const auto& pass : passes) {
+    ASSERT_TRUE(pass.ok()) << pass.status();
+    EXPECT_FALSE(pass->elsewhere);
+    removed += pass->removed;
+  }
+  EXPECT_EQ(removed, 1);
+}
+
+// A node that is away fails what reads all of them, and the test commit is not on it.
+TEST_F(PostgresSingleRowTest, TheServiceIsHealthyWhileANodeIsAway) {
+  ReserveOp op = OpFor("charge");
+  op.lease = absl::Hours(1);
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  schema_->Advance(absl::Seconds(30));
+  ASSERT_EQ(store_->Inspect()->oldest_reserved_age, absl::Seconds(30));
+  Run("CREATE FUNCTION away() RETURNS boolean LANGUAGE plpgsql AS $$"
+      " BEGIN RAISE EXCEPTION 'no node' USING ERRCODE = '08006'; END $$;"
+      "ALTER TABLE records RENAME TO nodes;"
+      "CREATE VIEW records AS SELECT * FROM nodes WHERE away()");
+  EXPECT_FALSE(store_->Sweep({}).ok());
+  const auto inspected = store_->Inspect();
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_EQ(inspected->oldest_reserved_age, absl::Seconds(30)) << "as it was";
+}
+
+TEST_F(PostgresSingleRowTest, BothModesServeOneSchema) {
+  PostgresOptions batched = options_;
+  batched.statements = PostgresStatementMode::kBatched;
+  const auto other = PostgresStore::Create(batched).value();
+  const ReserveOp op = OpFor("charge");
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted));
+  const auto repeated = other->Reserve({&op, 1}).at(0);
+  ASSERT_TRUE(IsReserved(repeated));
+  EXPECT_EQ(std::get<Reserved>(*repeated).token, std::get<Reserved>(*granted).token);
+  const CompleteOp completion = CompletionOf(op, repeated);
+  ASSERT_TRUE(other->Complete({&completion, 1}).at(0).ok());
+  ReserveOp later = op;
+  later.request_token = Uuid::Random();
+  const auto replayed = Reserve(later);
+  ASSERT_TRUE(replayed.ok()) << replayed.status();
+  EXPECT_TRUE(std::holds_alternative<Replay>(*replayed));
+}
+
+TEST_F(PostgresSingleRowTest, TheSchemaIsCheckedForTheStatementsOfTheMode) {
+  EXPECT_TRUE(PostgresMigrator(options_).CheckSchema().ok());
+  Run("ALTER TABLE audit_log DROP COLUMN records");
+  EXPECT_THAT(std::string(PostgresMigrator(options_).CheckSchema().message()),
+              HasSubstr("note_audit"));
+}
+
+TEST_F(PostgresSingleRowTest, WithoutCitusNothingIsDistributed) {
+  const auto chosen = ChooseStatements(options_, std::nullopt);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(*chosen, PostgresStatementMode::kBatched);
+  EXPECT_EQ(ChooseStatements(options_, PostgresStatementMode::kSingleRow).value(),
+            PostgresStatementMode::kSingleRow);
+  EXPECT_EQ(Reserve(OpFor("open")).ok(), true);
+  store_.reset();
+  const absl::Status refused = PostgresMigrator(options_).Distribute();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("has no Citus"));
+}
+
+// What a distributed server refuses, or would make a transaction of several nodes.
+TEST(SingleRowStatementsTest, EachNamesOneRecordAndNoClock) {
+  const SingleRowStatements statements("clock_timestamp()");
+  for (const PostgresStatement* const statement : statements.OverTables()) {
+    SCOPED_TRACE(statement->name);
+    const std::string& sql = statement->sql;
+    for (const char* const refused : {"WITH ", "unnest", "= ANY", ")[", "FOR UPDATE", "SKIP LOCKED",
+                                      "now()", "clock_timestamp", "advisory", "{", "}"}) {
+      EXPECT_THAT(sql, Not(HasSubstr(refused)));
+    }
+    int writes = 0;
+    for (const char* const verb :
+         {"INSERT INTO", "UPDATE records", "UPDATE checkpoints", "DELETE"}) {
+      for (std::size_t at = sql.find(verb); at != std::string::npos; at = sql.find(verb, at + 1)) {
+        ++writes;
+      }
+    }
+    EXPECT_LE(writes, 1);
+    if (writes == 0) continue;
+    const bool names_its_record = absl::StrContains(sql, "id = $1::uuid") ||
+                                  absl::StrContains(sql, "VALUES ($1::uuid") ||
+                                  absl::StrContains(sql, "record_id");
+    EXPECT_TRUE(names_its_record) << sql;
+  }
+}
+
+}  // namespace
+}  // namespace idempotency::internal

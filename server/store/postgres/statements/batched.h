@@ -1,0 +1,155 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_BATCHED_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_BATCHED_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// All SQL of the store. The shapes were measured; each has a reason:
+//   - `id = ANY($1)` with `array_position`, never `UPDATE … FROM unnest`: on a
+//     table that was analysed while small the latter scans the whole table.
+//   - ids come sorted, so that rows are locked in one order and nothing
+//     deadlocks.
+//   - the clock is read again in SET and in WHERE, after a wait for a row that was
+//     changed meanwhile. Where it was only locked Postgres keeps what it had
+//     computed: a lease is shorter by the wait then, and the answer shows it.
+//   - a change matches the token, and where it was decided from a row that was
+//     read, that row's token, attempt, state and lease too: by id alone it could
+//     hit a row that was swept and inserted again for another request.
+//   - each statement is a transaction of its own.
+//
+// Parameters and columns are named beside each statement in the .cc.
+struct PostgresStatements {
+  // `clock_sql` is an expression for the store's time.
+  explicit PostgresStatements(const std::string& clock_sql);
+
+  // Reserve.
+  PostgresStatement insert;
+  // The same for up to kMaxFew of them.
+  static constexpr std::size_t kMaxFew = 8;
+  PostgresStatement insert_few;
+  // The same two, whose commits do not wait for the disk, nor for a standby.
+  PostgresStatement insert_relaxed;
+  PostgresStatement insert_few_relaxed;
+  // The same for one, whose parameters are no arrays.
+  PostgresStatement insert_one;
+  PostgresStatement insert_one_relaxed;
+  PostgresStatement read_to_reserve;
+  PostgresStatement read_clock;
+  PostgresStatement start_afresh;
+  PostgresStatement grant;
+  PostgresStatement renew_lease;
+  PostgresStatement mark_unknown;
+
+  PostgresStatement complete;
+  PostgresStatement complete_one;
+  PostgresStatement release;
+  PostgresStatement extend;
+  PostgresStatement extend_with_checkpoint;
+  // complete and insert in one, for PostgresSharedCommit; as above the other for
+  // few.
+  PostgresStatement complete_and_insert;
+  PostgresStatement complete_and_insert_few;
+  static constexpr int kCompleteParameters = 8;
+  // For the three before these: the rows of ids that were not hit.
+  PostgresStatement read_to_settle;
+
+  PostgresStatement read_whole;
+  PostgresStatement read_whole_confirmed;
+
+  // For those that change rows: which of the rows others have locked.
+  PostgresStatement find_locked;
+
+  // Sweep.
+  PostgresStatement sweep_ordered;
+  PostgresStatement sweep_hashed;
+  PostgresStatement read_to_drop;
+  PostgresStatement drop_replies;
+
+  // Administrators. Walks by index, one for each ListWalk, and what they change with its entry
+  // of the audit log.
+  PostgresStatement list_namespace;
+  PostgresStatement list_scope;
+  PostgresStatement list_unknown;
+  PostgresStatement list_children;
+  PostgresStatement resolve;
+  PostgresStatement purge_one;
+  PostgresStatement purge_scope;
+  PostgresStatement purge_namespace;
+  PostgresStatement count_scope;
+  PostgresStatement count_namespace;
+  PostgresStatement read_contents;
+  PostgresStatement reseal;
+  PostgresStatement read_audit;
+  PostgresStatement read_audit_key;
+
+  // The bounds of namespaces.
+  PostgresStatement end_unknown;
+  PostgresStatement measure_usage;
+
+  // The begin of a session; the check of its schema; the test commit.
+  PostgresStatement begin_session;
+  PostgresStatement read_schema;
+  PostgresStatement probe_commit;
+  PostgresStatement inspect;
+
+  // Every statement that names a table: the schema must be able to plan them.
+  std::vector<const PostgresStatement*> OverTables() const;
+};
+
+// The advisory lock of a schema that every session of a store holds, shared, as long as
+// it is there: an expression for its key, where the schema is the current one.
+inline constexpr std::string_view kPostgresServeLock =
+    "hashtextextended('idempotency serve ' || current_schema, 0)";
+
+// Columns of read_to_reserve, read_to_settle and read_whole, confirmed or not; the first
+// ones are the same in all.
+namespace record_column {
+enum : int {
+  kId,
+  kNamespace,
+  kScope,
+  kOperation,
+  kKey,
+  kState,
+  kRequireRecovery,
+  kRecovering,
+  kAttempt,
+  kToken,
+  kRequestToken,
+  kCreatedAt,
+  kLeaseUntil,
+  kExpiresAt,
+  kCompletedAt,
+  kFingerprints,
+  kReplyDigest,
+  kReplyUntil,
+  kTombstoneUntil,
+  kStatusDigest,
+  kReleaseReason,
+  kNow,
+  // read_to_settle ends here, except for the part of kConfirmed.
+  kReply,
+  kCheckpoint,
+  // Name, value, name, value; NULL when there are none.
+  kLabels,
+  // Not read.
+  kConfirmed,
+  // read_to_reserve ends here; read_whole has NULL for the checkpoint, and for
+  // kConfirmed unless it is read_whole_confirmed.
+  kParentNamespace,
+  kParentScope,
+  kParentOperation,
+  kParentKey,
+};
+}  // namespace record_column
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_BATCHED_H_

@@ -1,0 +1,209 @@
+// The time that a step of the sweep reports, until the same records need it again.
+#include "server/store/postgres/batched/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
+#include "server/store/postgres/postgres_store.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency::internal {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(30);
+constexpr absl::Duration kWatchedAfter = absl::Minutes(1);
+
+// The first place of each of the two walks.
+Uuid Start(bool hashed) {
+  Uuid::Bytes bytes{};
+  if (hashed) bytes[0] = 0x80;
+  return Uuid(bytes);
+}
+
+// One record at a time, once with an id that is ordered by time and once with a hashed one.
+class PostgresSweepTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl(),
+                                                  {/*migrate=*/true, /*test_clock=*/true});
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    store_ = PostgresStore::Create(schema_->options()).value();
+    op_.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge",
+               GetParam() ? "opaque" : Uuid::TimeOrdered(schema_->Now()).ToString()};
+    op_.id = RecordIdFor(op_.key);
+    op_.fingerprints = {{1, std::string(32, 'a')}};
+    op_.on_lease_expiry = LeaseExpiry::kTakeOver;
+    op_.lease = kLease;
+    op_.retention = absl::Hours(48);
+  }
+
+  Uuid Reserve() {
+    const auto verdict = store_->Reserve({&op_, 1}).at(0);
+    EXPECT_TRUE(verdict.ok()) << verdict.status();
+    const auto* const reserved = verdict.ok() ? std::get_if<Reserved>(&*verdict) : nullptr;
+    EXPECT_NE(reserved, nullptr);
+    return reserved == nullptr ? Uuid() : reserved->token;
+  }
+  void Complete(const Uuid& token) {
+    v1::Reply reply;
+    reply.set_body("paid");
+    const CompleteOp completion{op_.key, op_.id, token, EncodeReply(reply)};
+    const auto done = store_->Complete({&completion, 1}).at(0);
+    EXPECT_TRUE(done.ok()) << done.status();
+  }
+  void Release(const Uuid& token, bool outcome_unknown) {
+    const ReleaseOp release{op_.key, op_.id, token, "why", outcome_unknown};
+    EXPECT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  }
+  void Extend(const Uuid& token, absl::Duration lease) {
+    const ExtendOp extension{op_.key, op_.id, token, lease, std::nullopt};
+    EXPECT_TRUE(store_->Extend({&extension, 1}).at(0).ok());
+  }
+  void Advance(absl::Duration by) { schema_->Advance(by); }
+
+  // A step that ends with the record: its result concerns this record alone.
+  SweepProgress Step() {
+    SweepOp op;
+    if (GetParam()) op.after = Start(/*hashed=*/true);
+    op.limit = 1;
+    const auto progress = store_->Sweep(op);
+    EXPECT_TRUE(progress.ok()) << progress.status();
+    if (!progress.ok()) return {};
+    EXPECT_EQ(progress->visited, 1);
+    EXPECT_TRUE(progress->next.has_value());
+    return *progress;
+  }
+
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresStore> store_;
+  ReserveOp op_;
+};
+INSTANTIATE_TEST_SUITE_P(Ids, PostgresSweepTest, ::testing::Bool(), [](const auto& parameter) {
+  return parameter.param ? "Hashed" : "Ordered";
+});
+
+TEST_P(PostgresSweepTest, ARunningReservationIsLookedAtWhenItHasBeenOpenForAMinute) {
+  op_.lease = absl::Minutes(10);
+  Reserve();
+  EXPECT_EQ(Step().quiet, kWatchedAfter);
+  Advance(kWatchedAfter - absl::Microseconds(1));
+  EXPECT_EQ(Step().quiet, absl::Microseconds(1));
+  Advance(absl::Microseconds(1));
+  EXPECT_EQ(Step().quiet, absl::ZeroDuration()) << "it is marked now";
+  EXPECT_EQ(schema_->Value("SELECT open_for_long FROM records"), "t");
+  EXPECT_EQ(Step().quiet, absl::Minutes(9)) << "until its lease is over";
+  Advance(absl::Minutes(9));
+  EXPECT_EQ(Step().quiet, absl::ZeroDuration()) << "the mark is taken back";
+  EXPECT_EQ(schema_->Value("SELECT open_for_long FROM records"), "f");
+  EXPECT_EQ(Step().quiet, absl::Hours(48) - absl::Minutes(10) + limits::kClockStepMargin)
+      << "until it may be swept";
+}
+
+TEST_P(PostgresSweepTest, OneUnderRequireRecoveryWhenItsLeaseIsOver) {
+  op_.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  Reserve();
+  EXPECT_EQ(Step().quiet, kLease);
+  Advance(kLease);
+  const SweepProgress marked = Step();
+  EXPECT_EQ(marked.marked_unknown, 1);
+  EXPECT_EQ(marked.quiet, absl::ZeroDuration());
+  EXPECT_EQ(Step().quiet, absl::InfiniteDuration()) << "UNKNOWN wants nothing ever";
+}
+
+TEST_P(PostgresSweepTest, AnUnknownRecordNever) {
+  Release(Reserve(), /*outcome_unknown=*/true);
+  EXPECT_EQ(Step().quiet, absl::InfiniteDuration());
+}
+
+TEST_P(PostgresSweepTest, AReleasedRecordWhenItMayBeSwept) {
+  Release(Reserve(), /*outcome_unknown=*/false);
+  EXPECT_EQ(Step().quiet, op_.retention + limits::kClockStepMargin);
+  Advance(op_.retention + limits::kClockStepMargin - absl::Microseconds(1));
+  const SweepProgress kept = Step();
+  EXPECT_EQ(kept.removed, 0);
+  EXPECT_EQ(kept.quiet, absl::Microseconds(1));
+  Advance(absl::Microseconds(1));
+  const SweepProgress swept = Step();
+  EXPECT_EQ(swept.removed, 1);
+  EXPECT_EQ(swept.quiet, absl::InfiniteDuration()) << "what is gone wants nothing";
+}
+
+TEST_P(PostgresSweepTest, ACompletedRecordWhenItMayBeSwept) {
+  Complete(Reserve());
+  EXPECT_EQ(Step().quiet, op_.retention + limits::kClockStepMargin);
+}
+
+TEST_P(PostgresSweepTest, OneWithAReplyOfItsOwnRetentionWhenThatIsOver) {
+  op_.reply_retention = absl::Hours(1);
+  Complete(Reserve());
+  EXPECT_EQ(Step().quiet, absl::Hours(1));
+  Advance(absl::Hours(1));
+  const SweepProgress dropped = Step();
+  EXPECT_EQ(dropped.replies_dropped, 1);
+  EXPECT_EQ(dropped.quiet, absl::ZeroDuration());
+  EXPECT_EQ(Step().quiet, op_.retention - absl::Hours(1) + limits::kClockStepMargin);
+}
+
+TEST_P(PostgresSweepTest, OneWithATombstoneWhenItIsReducedAndWhenThatIsOver) {
+  op_.tombstone = absl::Hours(5);
+  Complete(Reserve());
+  EXPECT_EQ(Step().quiet, op_.retention + limits::kClockStepMargin);
+  Advance(op_.retention + limits::kClockStepMargin);
+  const SweepProgress entombed = Step();
+  EXPECT_EQ(entombed.entombed, 1);
+  EXPECT_EQ(entombed.quiet, absl::ZeroDuration());
+  EXPECT_EQ(Step().quiet, op_.tombstone);
+}
+
+// New records appear at the end of a walk, at any time.
+TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkReportsNoTime) {
+  Release(Reserve(), /*outcome_unknown=*/true);
+  SweepOp op;
+  op.limit = 2;
+  const auto all = store_->Sweep(op);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->visited, 1);
+  EXPECT_EQ(all->quiet, absl::ZeroDuration());
+  EXPECT_FALSE(all->next.has_value());
+  // Also where a step continues into the other walk.
+  op.until = Start(/*hashed=*/true);
+  const auto into = store_->Sweep(op);
+  ASSERT_TRUE(into.ok()) << into.status();
+  EXPECT_EQ(into->quiet, absl::ZeroDuration());
+  EXPECT_EQ(into->next, op.until);
+  // Up to a place before it, the step reports a time.
+  op.until = Step().next;
+  op.after = Start(GetParam());
+  const auto stretch = store_->Sweep(op);
+  ASSERT_TRUE(stretch.ok()) << stretch.status();
+  EXPECT_EQ(stretch->visited, 1);
+  EXPECT_EQ(stretch->quiet, absl::InfiniteDuration());
+  EXPECT_EQ(stretch->next, op.until);
+}
+
+TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNoTimeIsReported) {
+  Release(Reserve(), /*outcome_unknown=*/true);
+  ASSERT_TRUE(schema_
+                  ->Execute("SELECT pg_advisory_lock(hashtextextended('idempotency sweep ' ||"
+                            " current_schema, 0))")
+                  .ok());
+  SweepOp op;
+  op.after = Start(GetParam());
+  const auto progress = store_->Sweep(op);
+  ASSERT_TRUE(progress.ok()) << progress.status();
+  EXPECT_TRUE(progress->elsewhere);
+  EXPECT_EQ(progress->quiet, absl::ZeroDuration());
+  EXPECT_EQ(progress->next, op.after) << "where it stands";
+}
+
+}  // namespace
+}  // namespace idempotency::internal

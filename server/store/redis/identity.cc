@@ -1,0 +1,64 @@
+#include "server/store/redis/identity.h"
+
+#include <chrono>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/absl_view.h"
+#include "server/store/redis/slots.h"
+
+namespace idempotency::internal {
+
+std::string RedisIdentity::KeyOf(const RedisOptions& options, int marker) {
+  return absl::StrCat(options.prefix, ":m:", marker);
+}
+
+void RedisIdentity::Set(const std::string& value) {
+  MutexLock lock(mutex_);
+  value_ = value;
+}
+
+std::string RedisIdentity::value() const {
+  MutexLock lock(mutex_);
+  return value_;
+}
+
+absl::Status RedisIdentity::Check(RedisConnection& connection, RedisTopology& topology,
+                                  const RedisOptions& options) const {
+  const std::string expected = value();
+  if (expected.empty()) return absl::OkStatus();
+  int asked = 0;
+  for (int marker = 0; marker < kMarkers; ++marker) {
+    const std::string key = KeyOf(options, marker);
+    const absl::StatusOr<RedisAddress> owner = topology.ServerOf(RedisSlotOf(key));
+    if (!owner.ok() || !(*owner == connection.address())) continue;
+    connection.Send(RedisWire({"GET", key}));
+    ++asked;
+  }
+  RedisConnection* const one = &connection;
+  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
+                                           absl::ToChronoNanoseconds(options.connect_timeout));
+  for (int i = 0; i < asked; ++i) {
+    const std::optional<RedisReply> reply = connection.Take();
+    if (!reply) return absl::UnavailableError("no answer");
+    // A slot that moves just now.
+    if (reply->value().IsError()) continue;
+    if (reply->value().text() == expected) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(connection.address().ToString(),
+                     ": it lost records, all or some of them: it came back without its data, or "
+                     "was emptied. Restore them, or restart idempotencyd to continue with those "
+                     "that are there; operations whose records are lost then run again"));
+  }
+  return absl::OkStatus();
+}
+
+std::string RedisIdentity::WaitWire(const RedisOptions& options) {
+  const std::string replicas = absl::StrCat(options.wait_replicas);
+  const std::string timeout = absl::StrCat(absl::ToInt64Milliseconds(options.wait_timeout));
+  if (options.wait_aof) return RedisWire({"WAITAOF", "1", replicas, timeout});
+  return RedisWire({"WAIT", replicas, timeout});
+}
+
+}  // namespace idempotency::internal

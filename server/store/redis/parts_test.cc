@@ -1,0 +1,184 @@
+// The parts of the Redis store that need no server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "server/store/redis/options.h"
+#include "server/store/redis/record.h"
+#include "server/store/redis/reply.h"
+#include "server/store/redis/scripts.h"
+#include "server/store/redis/server.h"
+#include "server/store/redis/slots.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Mode = RedisOptions::Mode;
+
+TEST(RedisUrlTest, EveryPart) {
+  const auto options = ParseRedisUrl(
+      "rediss+sentinel://app%40x@a:1,[::1]:2,c/3?master=main&prefix=p:1&password_file=/s%20x&"
+      "tls_ca=/ca&tls_cert=/c&tls_key=/k&connect_timeout=1s&command_timeout=3s&wait_replicas=2&"
+      "wait_aof=1&wait_timeout=500ms&sentinel_password_file=/sp");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->mode, Mode::kSentinel);
+  EXPECT_TRUE(options->tls);
+  EXPECT_EQ(options->user, "app@x");
+  ASSERT_THAT(options->addresses, SizeIs(3));
+  EXPECT_EQ(options->addresses[1].ToString(), "[::1]:2");
+  EXPECT_EQ(options->addresses[2].port, 26379);
+  EXPECT_EQ(options->database, 3);
+  EXPECT_EQ(options->master, "main");
+  EXPECT_EQ(options->prefix, "p:1");
+  EXPECT_EQ(options->password.file, "/s x");
+  EXPECT_EQ(options->sentinel_password.file, "/sp");
+  EXPECT_EQ(options->tls_ca, "/ca");
+  EXPECT_EQ(options->connect_timeout, absl::Seconds(1));
+  EXPECT_EQ(options->command_timeout, absl::Seconds(3));
+  EXPECT_EQ(options->wait_replicas, 2);
+  EXPECT_TRUE(options->wait_aof);
+  EXPECT_EQ(options->wait_timeout, absl::Milliseconds(500));
+  EXPECT_EQ(DisplayRedis(*options), "rediss+sentinel://a:1,[::1]:2,c:26379/3");
+}
+
+TEST(RedisUrlTest, ReportsTheFaultAndNeverQuotes) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"redis://me:hunter2@db", "must not have a password"},
+      {"redis://:hunter2@db", "must not have a password"},
+      {"redis://me:hunter2@x@db", "must not have a password"},
+      {"redis://", "HOST"},
+      {"redis://a:0", "HOST"},
+      {"redis://a:99999", "HOST"},
+      {"redis://[::1", "HOST"},
+      {"redis://a,b", "one server"},
+      {"redis://a/x", "number"},
+      {"redis://a/-1", "database"},
+      {"redis+cluster://a/1", "0 in a Cluster"},
+      {"redis+sentinel://a", "master=NAME"},
+      {"redis://a?master=x", "master=NAME"},
+      {"redis://a?password=hunter2", "unknown parameter"},
+      {"redis://a?prefix={x}", "braces"},
+      {"redis://a?prefix=", "prefix"},
+      {"redis://a?command_timeout=fast", "command_timeout"},
+      {"redis://a?command_timeout=0s", "timeouts"},
+      {"redis://a?wait_replicas=-1", "wait_replicas"},
+      {"redis://a?wait_aof=2", "wait_aof"},
+      {"redis://a?tls_ca=/x", "rediss"},
+      {"rediss://a?tls_cert=/x", "both"},
+      {"redis://a%0a", "HOST"},
+      {"redis://a?prefix=%zz", "prefix"},
+  };
+  for (const auto& [url, message] : cases) {
+    SCOPED_TRACE(url);
+    const absl::Status status = ParseRedisUrl(url).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("hunter2")));
+  }
+}
+
+TEST(RedisSecretTest, IsReadAgainEachTime) {
+  testing::TempFolder folder;
+  const RedisSecret secret{folder.File("password"), ""};
+  EXPECT_FALSE(secret.Read().ok());
+  std::ofstream(secret.file) << "one\n";
+  EXPECT_EQ(secret.Read().value(), "one");
+  std::ofstream(secret.file) << "two";
+  EXPECT_EQ(secret.Read().value(), "two");
+  std::ofstream(secret.file) << "";
+  EXPECT_FALSE(secret.Read().ok());
+}
+
+// Values of the Cluster's specification, and of redis-cli's CLUSTER KEYSLOT.
+TEST(RedisSlotsTest, AreThoseOfTheCluster) {
+  EXPECT_EQ(RedisSlotOf("123456789"), 0x31C3 % kRedisSlots);
+  EXPECT_EQ(RedisSlotOf("foo"), 12182);
+  EXPECT_EQ(RedisSlotOf("{foo}.bar"), 12182);
+  EXPECT_EQ(RedisSlotOf("{}foo"), RedisSlotOf("{}foo"));
+  EXPECT_NE(RedisSlotOf("{}foo"), RedisSlotOf("foo"));
+}
+
+RedisServer ServerFrom(const std::string& more) {
+  return ParseRedisInfo(
+      "# Server\r\nredis_version:7.0.15\r\nrole:master\r\ncluster_enabled:0\r\n"
+      "loading:0\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n" +
+      more);
+}
+
+TEST(RedisServerTest, OneThatMayDropRecordsIsRefused) {
+  RedisOptions options;
+  EXPECT_TRUE(CheckRedisServer(ServerFrom(""), options).ok());
+  const auto refusal = [&](const std::string& more) {
+    return CheckRedisServer(ServerFrom(more), options);
+  };
+  EXPECT_TRUE(absl::IsFailedPrecondition(refusal("maxmemory_policy:volatile-ttl\r\n")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refusal("redis_version:5.0.14\r\n")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refusal("cluster_enabled:1\r\n")));
+  EXPECT_TRUE(absl::IsUnavailable(refusal("role:slave\r\n")));
+  EXPECT_TRUE(absl::IsUnavailable(refusal("loading:1\r\n")));
+  EXPECT_TRUE(absl::IsUnavailable(CheckRedisServer(ParseRedisInfo("nonsense"), options)));
+  options.wait_aof = true;
+  EXPECT_TRUE(absl::IsFailedPrecondition(refusal("")));
+  EXPECT_TRUE(refusal("redis_version:7.2.0\r\n").ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(refusal("redis_version:8.0.0\r\naof_enabled:0\r\n")));
+}
+
+TEST(RedisServerTest, WarnsOfWhatACrashLoses) {
+  EXPECT_THAT(RedisDurabilityWarnings(ServerFrom(""), "always"), IsEmpty());
+  for (const char* const fsync : {"everysec", "no", ""}) {
+    EXPECT_THAT(RedisDurabilityWarnings(ServerFrom(""), fsync), SizeIs(1)) << fsync;
+  }
+  EXPECT_THAT(RedisDurabilityWarnings(ServerFrom("aof_enabled:0\r\n"), "always"), SizeIs(1));
+}
+
+TEST(RedisRecordTest, LabelsComeBack) {
+  const std::map<std::string, std::string> labels = {{"a", std::string("\0\xFF", 2)}, {"b", ""}};
+  EXPECT_EQ(UnpackRedisLabels(PackRedisLabels(labels)), labels);
+  const std::string bytes = PackRedisLabels(labels);
+  for (std::size_t size = 1; size < bytes.size(); ++size) {
+    const auto cut = UnpackRedisLabels(bytes.substr(0, size));
+    EXPECT_TRUE(!cut || cut->size() < labels.size()) << size;
+  }
+}
+
+TEST(RedisErrorTest, TheCodeIsTheFirstWord) {
+  EXPECT_EQ(RedisErrorCode("MOVED 3999 127.0.0.1:6381"), "MOVED");
+  EXPECT_EQ(RedisErrorCode("NOAUTH"), "NOAUTH");
+  EXPECT_EQ(RedisErrorCode(""), "");
+  EXPECT_EQ(RedisErrorCode("ERR unknown command: -READONLY"), "ERR");
+  EXPECT_EQ(RedisErrorCode("WRONGTYPE Operation against a key"), "WRONGTYPE");
+}
+
+TEST(RedisErrorTest, Redis6WrapsTheErrorOfACommandInAScript) {
+  const std::string wrapped =
+      "ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f4c48582e38c0e791): "
+      "@user_script:3: @user_script: 3: ";
+  const std::string readonly = "-READONLY You can't write against a read only replica.";
+  EXPECT_EQ(RedisErrorCode(wrapped + readonly), "READONLY");
+  EXPECT_TRUE(IsRedisReplaced(wrapped + readonly));
+  EXPECT_TRUE(IsRedisReplaced(readonly.substr(1)));
+  EXPECT_TRUE(IsRedisReplaced(wrapped + "-MASTERDOWN Link with MASTER is down"));
+  EXPECT_FALSE(IsRedisReplaced(wrapped + "-OOM command not allowed"));
+  EXPECT_FALSE(IsRedisReplaced(wrapped + "attempt to index a nil value"));
+  EXPECT_EQ(RedisErrorCode(wrapped + "attempt to index a nil value"), "ERR");
+}
+
+TEST(RedisScriptsTest, EachHasAnotherName) {
+  std::set<std::string> names;
+  for (const RedisScript* const script : RedisScripts()) {
+    EXPECT_THAT(script->name, SizeIs(40));
+    EXPECT_TRUE(names.insert(script->name).second);
+  }
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,0 +1,370 @@
+#include "server/store/redis/redis_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "core/absl_view.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "server/store/batch_weight.h"
+#include "server/store/decision.h"
+#include "server/store/redis/record.h"
+#include "server/store/redis/slots.h"
+#include "server/store/reply_envelope.h"
+
+namespace idempotency::internal {
+namespace {
+
+ConnectionPoolOptions PoolOptions(const RedisOptions& options) {
+  ConnectionPoolOptions pool;
+  pool.size = options.connections;
+  pool.acquire_timeout = options.acquire_timeout;
+  pool.min_backoff = options.min_backoff;
+  pool.max_backoff = options.max_backoff;
+  return pool;
+}
+
+// A reservation and its entry in the index.
+constexpr std::size_t kCallsOfReservation = 2;
+// Larger than any reply: read whatever it is.
+constexpr std::size_t kEveryReply = limits::kMaxRedisReplyBytes;
+
+// Of a call to nobody.
+std::vector<absl::StatusOr<RedisReply>> AllFailed(std::size_t calls, const absl::Status& status) {
+  std::vector<absl::StatusOr<RedisReply>> replies;
+  replies.reserve(calls);
+  for (std::size_t i = 0; i < calls; ++i) replies.emplace_back(status);
+  return replies;
+}
+
+// The verdict with the reply that was read for it.
+absl::StatusOr<Verdict> WithReply(Replay replay, const RecordId& id,
+                                  const absl::StatusOr<RedisReply>& reply) {
+  if (!reply.ok()) return ToRedisCallerStatus(reply.status());
+  absl::StatusOr<RedisRead> read = ReadRedisRecord(id, reply->value());
+  if (!read.ok()) return read.status();
+  // Something else happened to the record meanwhile: the caller's next call finds it.
+  if (!read->stored || !read->stored->record.reply || read->reply_left_out ||
+      read->stored->record.reply->digest != replay.reply.digest) {
+    return BatchWeight::NextCall();
+  }
+  replay.reply = *std::move(read->stored->record.reply);
+  return Verdict(std::move(replay));
+}
+
+absl::StatusOr<Verdict> WithoutContentOf(absl::StatusOr<Verdict> verdict) {
+  auto* const replay = verdict.ok() ? std::get_if<Replay>(&*verdict) : nullptr;
+  if (replay == nullptr) return verdict;
+  absl::StatusOr<EncodedReply> rest = StoredWithoutContent(replay->reply);
+  if (!rest.ok()) return rest.status();
+  replay->reply = *std::move(rest);
+  return verdict;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Open(const RedisOptions& options) {
+  if (absl::Status valid = ValidateRedisOptions(options); !valid.ok()) return valid;
+  std::unique_ptr<RedisStore> store(new RedisStore(options));  // private constructor
+  if (absl::Status begun = store->Begin(); !begun.ok()) return begun;
+  return store;
+}
+
+RedisStore::RedisStore(const RedisOptions& options)
+    : options_(options),
+      calls_(options_),
+      index_(options_),
+      topology_(options_),
+      pool_(PoolOptions(options_), Clock::System(),
+            [this] { return RedisSession::Open(options_, topology_, identity_); }) {}
+
+absl::Status RedisStore::Begin() {
+  // Not through the pool, which keeps the reason of a failure to itself.
+  auto session = RedisSession::Open(options_, topology_, identity_);
+  if (!session.ok()) return session.status();
+  // Every server is checked, also of a Cluster.
+  const auto servers = topology_.Servers();
+  if (!servers.ok()) return servers.status();
+  for (const RedisAddress& server : *servers) {
+    const auto checked = RedisConnection::Open(server, options_);
+    if (!checked.ok()) return checked.status();
+  }
+  const absl::StatusOr<std::string> identity = MarkersOf(**session);
+  if (!identity.ok()) return identity.status();
+  if (!absl::StartsWith(*identity, RedisIdentity::kLayout)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the data under ", options_.prefix,
+                     " are of another version of idempotencyd; use that version, or another "
+                     "prefix"));
+  }
+  identity_.Set(*identity);
+  WarnOfLosses(**session);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RedisStore::MarkersOf(RedisSession& session) {
+  std::vector<RedisCall> reads;
+  for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
+    reads.push_back(RedisCalls::Plain({"GET", RedisIdentity::KeyOf(options_, i)}));
+  }
+  std::string identity;
+  int missing = 0;
+  for (const absl::StatusOr<RedisReply>& reply : session.Run(reads)) {
+    if (!reply.ok()) return reply.status();
+    const std::string value(reply->value().text());
+    missing += value.empty() ? 1 : 0;
+    if (identity.empty()) identity = value;
+  }
+  if (missing == 0) return identity;
+  if (!identity.empty()) {
+    spdlog::warn(
+        "redis: {} of {} markers are missing: a server lost records, or was set up while another "
+        "idempotencyd started. Operations whose records are lost run again",
+        missing, RedisIdentity::kMarkers);
+  }
+  const std::string wanted =
+      identity.empty() ? absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString()) : identity;
+  std::vector<RedisCall> writes;
+  for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
+    writes.push_back(RedisCalls::Plain({"SET", RedisIdentity::KeyOf(options_, i), wanted, "NX"}));
+  }
+  // One process decides on the value that all take.
+  const auto first = session.Run({&writes.front(), 1});
+  if (!first[0].ok()) return first[0].status();
+  const auto read = session.Run({&reads.front(), 1});
+  if (!read[0].ok()) return read[0].status();
+  const std::string decided(read[0]->value().text());
+  writes.clear();
+  for (int i = 1; i < RedisIdentity::kMarkers; ++i) {
+    writes.push_back(RedisCalls::Plain({"SET", RedisIdentity::KeyOf(options_, i), decided}));
+  }
+  for (const absl::StatusOr<RedisReply>& reply : session.Run(writes)) {
+    if (!reply.ok()) return reply.status();
+  }
+  return decided;
+}
+
+void RedisStore::WarnOfLosses(RedisSession& session) {
+  const auto servers = topology_.Servers();
+  if (!servers.ok()) return;
+  for (const RedisAddress& server : *servers) {
+    for (const std::string& warning : session.DurabilityWarnings(server)) {
+      spdlog::warn("redis: {}: {}", server.ToString(), warning);
+    }
+  }
+  if (options_.mode != RedisOptions::Mode::kSingle && !options_.waits()) {
+    spdlog::warn(
+        "redis: replicas are not waited for: a replica that takes over may lack the last "
+        "completions, and their operations run again. Set wait_replicas=1");
+  }
+}
+
+RedisStore::Replies RedisStore::Run(absl::Span<const RedisCall> calls) {
+  if (lost_) {
+    return AllFailed(calls.size(),
+                     MakeError(Reason::kStoreUnavailable, "Redis lost records while it was used"));
+  }
+  return RunAnyway(calls);
+}
+
+RedisStore::Replies RedisStore::RunAnyway(absl::Span<const RedisCall> calls) {
+  if (calls.empty()) return {};
+  const absl::StatusOr<Pool::Lease> session = pool_.Acquire();
+  if (!session.ok()) return AllFailed(calls.size(), session.status());
+  return (*session)->Run(calls);
+}
+
+absl::StatusOr<RedisReply> RedisStore::RunOne(const RedisCall& call) {
+  Replies replies = Run({&call, 1});
+  if (!replies.front().ok()) return ToRedisCallerStatus(replies.front().status());
+  return std::move(replies.front());
+}
+
+void RedisStore::AddReservations(absl::Span<const ReserveOp> ops,
+                                 std::vector<RedisCall>& calls) const {
+  for (const ReserveOp& op : ops) {
+    calls.push_back(calls_.Reserve(op));
+    // Behind the record: where an entry is removed because there is no record, it returns.
+    calls.push_back(index_.Add(op.key, op.id));
+  }
+}
+
+std::vector<absl::StatusOr<Verdict>> RedisStore::VerdictsOf(
+    absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies) {
+  std::vector<absl::StatusOr<Verdict>> verdicts;
+  std::vector<RedisCall> reads;
+  std::vector<std::size_t> read_for;
+  std::vector<std::size_t> without_content;
+  BatchWeight weight;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    RedisVerdict verdict = RedisCalls::VerdictOf(replies[i * kCallsOfReservation]);
+    const bool replays = verdict.verdict.ok() && std::holds_alternative<Replay>(*verdict.verdict);
+    if (replays && weight.IsFull()) {
+      verdicts.emplace_back(BatchWeight::NextCall());
+      continue;
+    }
+    if (replays) weight.Add(verdict.reply_bytes);
+    if (verdict.reply_left_out) {
+      reads.push_back(calls_.Read(ops[i].id, kEveryReply, /*confirmed=*/false));
+      read_for.push_back(i);
+    }
+    if (verdict.reply_over) without_content.push_back(i);
+    verdicts.push_back(std::move(verdict.verdict));
+  }
+  const Replies read = Run(reads);
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    absl::StatusOr<Verdict>& verdict = verdicts[read_for[i]];
+    verdict = WithReply(std::move(std::get<Replay>(*verdict)), ops[read_for[i]].id, read[i]);
+  }
+  for (const std::size_t i : without_content) {
+    verdicts[i] = WithoutContentOf(std::move(verdicts[i]));
+  }
+  return verdicts;
+}
+
+std::vector<absl::StatusOr<Verdict>> RedisStore::Reserve(absl::Span<const ReserveOp> ops) {
+  std::vector<RedisCall> calls;
+  AddReservations(ops, calls);
+  return VerdictsOf(ops, Run(calls));
+}
+
+SharedAnswers RedisStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                             absl::Span<const ReserveOp> reservations) {
+  std::vector<RedisCall> calls;
+  for (const CompleteOp& op : completions) calls.push_back(calls_.Complete(op));
+  AddReservations(reservations, calls);
+  const Replies replies = Run(calls);
+  SharedAnswers answers;
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    answers.completions.push_back(RedisCalls::CompletionOf(replies[i]));
+  }
+  answers.verdicts =
+      VerdictsOf(reservations, absl::MakeConstSpan(replies).subspan(completions.size()));
+  return answers;
+}
+
+std::vector<absl::StatusOr<Completion>> RedisStore::Complete(absl::Span<const CompleteOp> ops) {
+  std::vector<RedisCall> calls;
+  for (const CompleteOp& op : ops) calls.push_back(calls_.Complete(op));
+  std::vector<absl::StatusOr<Completion>> answers;
+  for (const auto& reply : Run(calls)) answers.push_back(RedisCalls::CompletionOf(reply));
+  return answers;
+}
+
+std::vector<absl::Status> RedisStore::Release(absl::Span<const ReleaseOp> ops) {
+  std::vector<RedisCall> calls;
+  for (const ReleaseOp& op : ops) calls.push_back(calls_.Release(op));
+  std::vector<absl::Status> answers;
+  for (const auto& reply : Run(calls)) answers.push_back(RedisCalls::ReleasedOf(reply));
+  return answers;
+}
+
+std::vector<absl::StatusOr<Extension>> RedisStore::Extend(absl::Span<const ExtendOp> ops) {
+  std::vector<RedisCall> calls;
+  for (const ExtendOp& op : ops) calls.push_back(calls_.Extend(op));
+  std::vector<absl::StatusOr<Extension>> answers;
+  for (const auto& reply : Run(calls)) answers.push_back(RedisCalls::ExtensionOf(reply));
+  return answers;
+}
+
+std::vector<absl::StatusOr<Record>> RedisStore::Get(absl::Span<const GetOp> ops) {
+  std::vector<absl::StatusOr<Record>> records;
+  std::vector<RedisCall> calls;
+  for (const GetOp& op : ops) {
+    calls.push_back(calls_.Read(op.id, kRedisInlineReplyBytes, op.confirmed));
+  }
+  std::vector<RedisCall> again;
+  std::vector<std::size_t> again_for;
+  BatchWeight weight;
+  const auto add = [&](std::size_t i, const absl::StatusOr<RedisReply>& reply) {
+    if (!reply.ok()) return absl::StatusOr<Record>(ToRedisCallerStatus(reply.status()));
+    absl::StatusOr<RedisRead> read = ReadRedisRecord(ops[i].id, reply->value());
+    if (!read.ok()) return absl::StatusOr<Record>(read.status());
+    if (weight.IsFull()) return absl::StatusOr<Record>(BatchWeight::NextCall());
+    weight.Add(read->reply_bytes);
+    if (read->reply_left_out) {
+      again.push_back(calls_.Read(ops[i].id, kEveryReply, ops[i].confirmed));
+      again_for.push_back(i);
+      // Its content may be over, but there is none yet.
+      return absl::StatusOr<Record>(BatchWeight::NextCall());
+    }
+    return DecideGet(ops[i], read->now, std::move(read->stored));
+  };
+  const Replies replies = Run(calls);
+  for (std::size_t i = 0; i < replies.size(); ++i) records.push_back(add(i, replies[i]));
+  const Replies large = Run(again);
+  for (std::size_t i = 0; i < large.size(); ++i) {
+    const std::size_t at = again_for[i];
+    if (!large[i].ok()) {
+      records[at] = ToRedisCallerStatus(large[i].status());
+      continue;
+    }
+    absl::StatusOr<RedisRead> read = ReadRedisRecord(ops[at].id, large[i]->value());
+    if (!read.ok()) {
+      records[at] = read.status();
+    } else if (!read->reply_left_out) {
+      records[at] = DecideGet(ops[at], read->now, std::move(read->stored));
+    }
+  }
+  return records;
+}
+
+absl::StatusOr<StoreGauges> RedisStore::Inspect() {
+  const auto servers = topology_.Servers();
+  if (!servers.ok()) return ToRedisCallerStatus(servers.status());
+  // A key on each server: the first that belongs to it.
+  std::vector<RedisCall> calls;
+  std::vector<RedisAddress> left = *servers;
+  constexpr int kMaxProbes = 64 * 1024;
+  for (int i = 0; i < kMaxProbes && !left.empty(); ++i) {
+    const std::string key = absl::StrCat(options_.prefix, ":probe:", i);
+    const absl::StatusOr<RedisAddress> owner = topology_.ServerOf(RedisSlotOf(key));
+    if (!owner.ok()) return ToRedisCallerStatus(owner.status());
+    const auto at = std::find(left.begin(), left.end(), *owner);
+    if (at == left.end()) continue;
+    left.erase(at);
+    calls.push_back(RedisCalls::Plain({"SET", key, "1", "PX", "60000"}));
+    calls.back().confirm = true;
+  }
+  const std::string gauges_key = absl::StrCat(options_.prefix, ":gauges");
+  calls.push_back(calls_.ReadClock(gauges_key));
+  calls.push_back(RedisCalls::Plain({"HMGET", gauges_key, "unknown", "oldest_reserved"}));
+  const std::size_t markers_at = calls.size();
+  for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
+    calls.push_back(RedisCalls::Plain({"GET", RedisIdentity::KeyOf(options_, i)}));
+  }
+  Replies replies = RunAnyway(calls);
+  bool lost = false;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (!replies[i].ok()) return ToRedisCallerStatus(replies[i].status());
+    lost = lost || (i >= markers_at && replies[i]->value().text() != identity_.value());
+  }
+  if (lost && !lost_.exchange(true)) {
+    spdlog::error(
+        "redis: records were lost while they were used: a server was emptied. Restore them, or "
+        "restart idempotencyd to continue with those that are there; operations whose records are "
+        "lost then run again");
+  }
+  lost_ = lost;
+  if (lost) {
+    return MakeError(Reason::kStoreUnavailable, "Redis lost records while it was used");
+  }
+  replies.erase(replies.begin() + static_cast<std::ptrdiff_t>(markers_at), replies.end());
+  const RedisValue counted = replies.back()->value();
+  const absl::Time now = absl::FromUnixMicros(replies[replies.size() - 2]->value()[0].integer());
+  StoreGauges gauges;
+  gauges.unknown_records = counted[0].integer();
+  if (!counted[1].text().empty()) {
+    gauges.oldest_reserved_age =
+        std::max(now - absl::FromUnixMicros(counted[1].integer()), absl::ZeroDuration());
+  }
+  return gauges;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,591 @@
+// The Redis store on real servers: what a caller finds when they fail.
+#include "server/store/redis/redis_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "server/store/redis/slots.h"
+#include "tests/support/certificate_authority.h"
+#include "tests/support/redis_process.h"
+
+namespace idempotency::internal {
+namespace {
+
+using testing::CertificateAuthority;
+using testing::Eventually;
+using ::testing::HasSubstr;
+using testing::RedisClusterProcesses;
+using testing::RedisProcess;
+using testing::RedisProcessOptions;
+
+ReserveOp OpFor(const std::string& key) {
+  ReserveOp op;
+  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
+  op.id = RecordIdFor(op.key);
+  op.fingerprints = {{1, std::string(32, 'a')}};
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
+  op.request_token = Uuid::Random();
+  return op;
+}
+
+EncodedReply ReplyWith(const std::string& body) {
+  v1::Reply reply;
+  reply.set_body(body);
+  return EncodeReply(reply);
+}
+
+std::optional<Reason> ReasonFor(const absl::Status& status) { return ReasonOf(status); }
+
+class RedisStoreTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<RedisProcess> StartServer(const RedisProcessOptions& options = {}) {
+    auto server = RedisProcess::Create(options);
+    EXPECT_TRUE(server.ok()) << server.status();
+    return *std::move(server);
+  }
+  static std::unique_ptr<RedisStore> OpenStore(const RedisOptions& options) {
+    auto store = RedisStore::Open(options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  }
+  // On the shared server.
+  void SetUp() override { options_ = RedisProcess::Shared().options(); }
+
+  static absl::StatusOr<Verdict> Reserve(Store& store, const ReserveOp& op) {
+    return store.Reserve({&op, 1}).at(0);
+  }
+  static Reserved MustReserve(Store& store, const ReserveOp& op) {
+    const absl::StatusOr<Verdict> verdict = Reserve(store, op);
+    if (verdict.ok() && std::holds_alternative<Reserved>(*verdict)) {
+      return std::get<Reserved>(*verdict);
+    }
+    ADD_FAILURE() << (verdict.ok() ? std::string(VerdictName(*verdict))
+                                   : verdict.status().ToString());
+    return {};
+  }
+  static absl::StatusOr<Completion> Complete(Store& store, const ReserveOp& of, const Uuid& token,
+                                             const std::string& body = "paid") {
+    const CompleteOp op{of.key, of.id, token, ReplyWith(body)};
+    return store.Complete({&op, 1}).at(0);
+  }
+  static absl::StatusOr<Record> Get(Store& store, const ReserveOp& of, bool confirmed = false) {
+    const GetOp op{of.id, of.key, confirmed};
+    return store.Get({&op, 1}).at(0);
+  }
+  static bool Replays(Store& store, const ReserveOp& op, const std::string& body = "paid") {
+    const absl::StatusOr<Verdict> verdict = Reserve(store, op);
+    const auto* const replay = verdict.ok() ? std::get_if<Replay>(&*verdict) : nullptr;
+    return replay != nullptr && replay->reply == ReplyWith(body);
+  }
+  std::string KeyOf(const RecordId& id) const { return RedisCalls(options_).KeyOf(id); }
+
+  RedisOptions options_;
+};
+
+TEST_F(RedisStoreTest, AScriptThatTheServerForgotIsLoadedAgain) {
+  const auto store = OpenStore(options_);
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 20; ++i) ops.push_back(OpFor(absl::StrCat("flushed-", i)));
+  RedisProcess::Shared().Must({"SCRIPT", "FLUSH"});
+  for (const auto& verdict : store->Reserve(ops)) EXPECT_TRUE(verdict.ok()) << verdict.status();
+  RedisProcess::Shared().Must({"SCRIPT", "FLUSH"});
+  EXPECT_TRUE(Get(*store, ops[3]).ok());
+}
+
+TEST_F(RedisStoreTest, RedisForgetsARecordOnlyOnceItMay) {
+  const auto store = OpenStore(options_);
+  ReserveOp op = OpFor("ttl");
+  op.retention = absl::Hours(2);
+  op.tombstone = absl::Hours(1);
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  const auto ttl = [&] {
+    return RedisProcess::Shared().Must({"PTTL", KeyOf(op.id)}).value().integer();
+  };
+  const Reserved reserved = MustReserve(*store, op);
+  EXPECT_EQ(ttl(), -1) << "RESERVED under REQUIRE_RECOVERY never expires";
+  const ReleaseOp unknown{op.key, op.id, reserved.token, "", true};
+  ASSERT_TRUE(store->Release({&unknown, 1}).at(0).ok());
+  EXPECT_EQ(ttl(), -1) << "UNKNOWN never expires";
+  ASSERT_TRUE(Complete(*store, op, reserved.token).ok());
+  const std::int64_t kept = absl::ToInt64Milliseconds(absl::Hours(3) + limits::kClockStepMargin);
+  EXPECT_LE(ttl(), kept + 1);
+  EXPECT_GE(ttl(), kept - 60'000);
+  // A record of TAKE_OVER expires at once, and not any more once it is UNKNOWN.
+  ReserveOp other = OpFor("ttl-2");
+  const Reserved taken = MustReserve(*store, other);
+  op.id = other.id;
+  EXPECT_GT(ttl(), absl::ToInt64Milliseconds(other.retention));
+  const ReleaseOp lost{other.key, other.id, taken.token, "", true};
+  ASSERT_TRUE(store->Release({&lost, 1}).at(0).ok());
+  EXPECT_EQ(ttl(), -1);
+}
+
+TEST_F(RedisStoreTest, TheLargestReplyAndEveryByte) {
+  const auto store = OpenStore(options_);
+  std::string body(limits::kMaxReplyBytes - 64, '\0');
+  for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(i * 7 + i / 256);
+  ReserveOp op = OpFor("binary");
+  op.labels = {{std::string("\0\r\n", 3), std::string("\xFF\0*1\r\n", 6)}};
+  const Reserved reserved = MustReserve(*store, op);
+  ASSERT_TRUE(Complete(*store, op, reserved.token, body).ok());
+  EXPECT_TRUE(Replays(*store, op, body));
+  const auto record = Get(*store, op);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->labels, op.labels);
+  EXPECT_TRUE(record->reply == ReplyWith(body));
+  // A reason that looks like a number stays as it is, also through the administrators' writes.
+  const ReserveOp numeric = OpFor("numeric");
+  MustReserve(*store, numeric);
+  ResolveOp resolve;
+  resolve.key = numeric.key;
+  resolve.id = numeric.id;
+  resolve.expected_attempt = 1;
+  resolve.force = true;
+  resolve.note = {"alice", "0x10"};
+  ASSERT_TRUE(store->Resolve(resolve).ok());
+  EXPECT_EQ(Get(*store, numeric)->release_reason, "0x10");
+}
+
+TEST_F(RedisStoreTest, AKeyThatHoldsNoRecordIsDamaged) {
+  const auto store = OpenStore(options_);
+  const ReserveOp text = OpFor("text");
+  const ReserveOp hash = OpFor("hash");
+  RedisProcess::Shared().Must({"SET", KeyOf(text.id), "x"});
+  RedisProcess::Shared().Must({"HSET", KeyOf(hash.id), "st", "2"});
+  for (const ReserveOp& op : {text, hash}) {
+    EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kRecordDamaged);
+    EXPECT_EQ(ReasonFor(Get(*store, op).status()), Reason::kRecordDamaged);
+    EXPECT_EQ(ReasonFor(Complete(*store, op, Uuid::Random()).status()), Reason::kRecordDamaged);
+  }
+  // Neither do walks end there.
+  ListOp list;
+  list.name_space = "payments";
+  EXPECT_TRUE(store->List(list).ok());
+  EXPECT_TRUE(store->Sweep({}).ok());
+}
+
+TEST_F(RedisStoreTest, AServerThatDoesNotAnswerLeavesTheOutcomeOpen) {
+  const auto server = StartServer();
+  RedisOptions options = server->options();
+  options.command_timeout = absl::Milliseconds(500);
+  options.connect_timeout = absl::Milliseconds(500);
+  const auto store = OpenStore(options);
+  const ReserveOp op = OpFor("frozen");
+  const Reserved reserved = MustReserve(*store, op);
+  server->process().Freeze();
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(ReasonFor(Complete(*store, op, reserved.token).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+  EXPECT_FALSE(store->Inspect().ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+  server->process().Signal(SIGCONT);
+  // The late answers of the first connection are nobody's.
+  ASSERT_TRUE(Eventually([&] { return Complete(*store, op, reserved.token).ok(); }));
+  EXPECT_TRUE(Complete(*store, op, reserved.token)->repeated);
+  EXPECT_TRUE(Replays(*store, op));
+  EXPECT_TRUE(store->Inspect().ok());
+}
+
+TEST_F(RedisStoreTest, AServerThatLostItsDataIsNotUsed) {
+  RedisProcessOptions forgetful;
+  forgetful.durable = false;
+  const auto server = StartServer(forgetful);
+  const auto store = OpenStore(server->options());
+  const ReserveOp op = OpFor("lost");
+  ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
+  server->Kill();
+  ASSERT_TRUE(server->Start().ok());
+  // The key does not run again: the store does not take an empty server for its own.
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
+  }
+  EXPECT_FALSE(store->Inspect().ok());
+}
+
+TEST_F(RedisStoreTest, AServerThatIsEmptiedWhileItIsUsedIsNoticed) {
+  const auto server = StartServer();
+  const auto store = OpenStore(server->options());
+  const ReserveOp op = OpFor("emptied");
+  ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
+  ASSERT_TRUE(store->Inspect().ok());
+  server->Must({"FLUSHALL"});
+  EXPECT_EQ(ReasonFor(store->Inspect().status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(RedisStoreTest, AFullServerKeepsEveryRecordAsItWas) {
+  const auto server = StartServer();
+  const auto store = OpenStore(server->options());
+  const ReserveOp done = OpFor("done");
+  ASSERT_TRUE(Complete(*store, done, MustReserve(*store, done).token).ok());
+  ReserveOp open = OpFor("open");
+  open.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  const Reserved reserved = MustReserve(*store, open);
+  // Its next reservation has to remove an expiry, which Redis permits without memory.
+  ReserveOp released = OpFor("released");
+  released.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  const ReleaseOp release{released.key, released.id, MustReserve(*store, released).token, ""};
+  ASSERT_TRUE(store->Release({&release, 1}).at(0).ok());
+  released.request_token = Uuid::Random();
+  server->Must({"CONFIG", "SET", "maxmemory", "1mb"});
+  EXPECT_EQ(ReasonFor(Complete(*store, open, reserved.token).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonFor(Reserve(*store, released).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(Get(*store, released)->state, RecordState::kReleased);
+  EXPECT_TRUE(Replays(*store, done)) << "what is read needs no memory";
+  EXPECT_FALSE(store->Inspect().ok()) << "the next completion is not durable";
+  const auto kept = Get(*store, open);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->state, RecordState::kReserved);
+  server->Must({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_FALSE(Complete(*store, open, reserved.token)->repeated);
+  EXPECT_TRUE(Replays(*store, open));
+}
+
+TEST_F(RedisStoreTest, AServerThatMayDropRecordsIsRefused) {
+  RedisProcessOptions evicting;
+  evicting.settings = {"--maxmemory-policy", "allkeys-lru"};
+  const auto server = StartServer(evicting);
+  const absl::Status refused = RedisStore::Open(server->options()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("noeviction"));
+  RedisOptions cluster = server->options();
+  cluster.mode = RedisOptions::Mode::kCluster;
+  EXPECT_FALSE(RedisStore::Open(cluster).ok());
+}
+
+TEST_F(RedisStoreTest, AReplicaIsRefused) {
+  const auto master = StartServer();
+  RedisProcessOptions following;
+  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
+  const auto replica = StartServer(following);
+  const absl::Status refused = RedisStore::Open(replica->options()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("replica"));
+}
+
+TEST_F(RedisStoreTest, TooManyClientsAreAnOutage) {
+  const auto server = StartServer();
+  const auto store = OpenStore(server->options());
+  const ReserveOp op = OpFor("few");
+  MustReserve(*store, op);
+  server->Must({"CONFIG", "SET", "maxclients", "1"});
+  // The store's own connection is the one; another store gets none.
+  EXPECT_EQ(RedisStore::Open(server->options()).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(Get(*store, op).ok());
+}
+
+TEST_F(RedisStoreTest, WithoutItsReplicasNothingIsAcknowledged) {
+  const auto master = StartServer();
+  RedisProcessOptions following;
+  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
+  auto replica = StartServer(following);
+  RedisOptions options = master->options();
+  options.wait_replicas = 1;
+  options.wait_timeout = absl::Seconds(1);
+  ASSERT_TRUE(Eventually([&] {
+    const RedisReply info = master->Must({"INFO", "replication"});
+    return absl::StrContains(std::string(info.value().text()), "state=online");
+  }));
+  const auto store = OpenStore(options);
+  const ReserveOp op = OpFor("confirmed");
+  const Reserved reserved = MustReserve(*store, op);
+  ASSERT_TRUE(Complete(*store, op, reserved.token).ok());
+  EXPECT_TRUE(Replays(*store, op));
+  EXPECT_TRUE(store->Inspect().ok());
+  const ReserveOp open = OpFor("open");
+  const Reserved second = MustReserve(*store, open);
+  replica->process().Freeze();
+  EXPECT_EQ(ReasonFor(Complete(*store, open, second.token).status()), Reason::kStoreUnavailable);
+  // Neither a replay, nor the repetition, nor a confirmed read, nor the health.
+  EXPECT_EQ(ReasonFor(Complete(*store, open, second.token).status()), Reason::kStoreUnavailable);
+  EXPECT_FALSE(Replays(*store, op));
+  EXPECT_FALSE(Get(*store, op, /*confirmed=*/true).ok());
+  EXPECT_TRUE(Get(*store, op).ok());
+  EXPECT_FALSE(store->Inspect().ok());
+  replica->process().Signal(SIGCONT);
+  ASSERT_TRUE(Eventually([&] { return Complete(*store, open, second.token).ok(); }));
+  EXPECT_TRUE(Complete(*store, open, second.token)->repeated);
+  EXPECT_TRUE(Replays(*store, op));
+}
+
+// With a newer server than Debian's 7.0 (IDEMPOTENCY_TEST_REDIS) answers wait for its file.
+TEST_F(RedisStoreTest, WaitAofNeedsAServerThatHasIt) {
+  const auto process = StartServer();
+  RedisOptions options = process->options();
+  options.wait_aof = true;
+  const RedisReply info = process->Must({"INFO", "server"});
+  const RedisServer server = ParseRedisInfo(info.value().text());
+  if (std::make_pair(server.major, server.minor) < std::make_pair(7, 2)) {
+    EXPECT_EQ(RedisStore::Open(options).status().code(), absl::StatusCode::kFailedPrecondition);
+    return;
+  }
+  const auto store = OpenStore(options);
+  const ReserveOp op = OpFor("flushed");
+  const Reserved reserved = MustReserve(*store, op);
+  ASSERT_TRUE(Complete(*store, op, reserved.token).ok());
+  process->Must({"CONFIG", "SET", "appendonly", "no"});
+  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("open")).status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(RedisStoreTest, AUserOfItsOwnWithAPasswordThatChanges) {
+  const auto server = StartServer();
+  server->Must({"ACL", "SETUSER", "app", "on", ">first", "~idem:*", "-@all", "+@read", "+@write",
+                "+@scripting", "+@connection", "+info", "+wait", "+time", "-@dangerous", "+info"});
+  const std::string file = server->File("password");
+  std::ofstream(file) << "first\n";
+  RedisOptions options = server->options();
+  options.user = "app";
+  options.prefix = "idem:x";
+  options.password.file = file;
+  const auto store = OpenStore(options);
+  const ReserveOp op = OpFor("acl");
+  ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
+  EXPECT_TRUE(store->Inspect().ok());
+  ListOp list;
+  list.name_space = "payments";
+  EXPECT_TRUE(store->List(list).ok());
+  EXPECT_TRUE(store->Sweep({}).ok());
+  // The old password no longer opens a connection, the new one does without a restart.
+  server->Must({"ACL", "SETUSER", "app", ">second", "<first"});
+  server->Must({"CLIENT", "KILL", "USER", "app"});
+  Reserve(*store, op).status().IgnoreError();
+  EXPECT_FALSE(Replays(*store, op));
+  std::ofstream(file) << "second\n";
+  EXPECT_TRUE(Eventually([&] { return Replays(*store, op); }));
+}
+
+TEST_F(RedisStoreTest, TlsWithCertificatesOfBothSides) {
+  CertificateAuthority authority;
+  const testing::TempFolder folder;
+  const auto write = [&](const std::string& name, const std::string& content) {
+    std::ofstream(folder.File(name)) << content;
+    return folder.File(name);
+  };
+  const auto server_identity = authority.Issue("redis", "IP:127.0.0.1");
+  const auto client_identity = authority.Issue("idempotencyd");
+  const std::string ca = write("ca.pem", authority.root());
+  RedisProcessOptions tls;
+  tls.tls = true;
+  tls.settings = {"--tls-cert-file",    write("s.pem", server_identity.certificate),
+                  "--tls-key-file",     write("s.key", server_identity.key),
+                  "--tls-ca-cert-file", ca};
+  const auto server = StartServer(tls);
+  RedisOptions options = server->options();
+  EXPECT_FALSE(RedisStore::Open(options).ok()) << "without TLS";
+  options.tls = true;
+  options.tls_ca = ca;
+  EXPECT_FALSE(RedisStore::Open(options).ok()) << "without a certificate";
+  options.tls_certificate = write("c.pem", client_identity.certificate);
+  options.tls_key = write("c.key", client_identity.key);
+  const auto store = OpenStore(options);
+  const ReserveOp op = OpFor("tls");
+  const std::string body(limits::kMaxReplyBytes / 2, 'x');
+  ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token, body).ok());
+  EXPECT_TRUE(Replays(*store, op, body));
+  CertificateAuthority other;
+  options.tls_ca = write("other.pem", other.root());
+  EXPECT_FALSE(RedisStore::Open(options).ok()) << "of another authority";
+  options.tls_ca = ca;
+  options.addresses = {{"localhost", server->port()}};
+  EXPECT_FALSE(RedisStore::Open(options).ok()) << "of another host";
+}
+
+// Completes as fast as it can on several threads, and keeps what was acknowledged.
+class Load {
+ public:
+  explicit Load(Store& store) {
+    for (int i = 0; i < 3; ++i) {
+      threads_.emplace_back([this, &store, i] {
+        pthread_setname_np(pthread_self(), "load");
+        for (int n = 0; !stop_; ++n) Once(store, absl::StrCat("load-", i, "-", n));
+      });
+    }
+  }
+  ~Load() { Stop(); }
+  void Stop() {
+    stop_ = true;
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+  std::size_t acknowledged() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return acknowledged_.size();
+  }
+  std::vector<ReserveOp> operations() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return acknowledged_;
+  }
+
+ private:
+  void Once(Store& store, const std::string& key) {
+    const ReserveOp op = OpFor(key);
+    const auto verdict = store.Reserve({&op, 1}).at(0);
+    if (!verdict.ok() || !std::holds_alternative<Reserved>(*verdict)) return;
+    const CompleteOp completion{op.key, op.id, std::get<Reserved>(*verdict).token,
+                                ReplyWith("paid")};
+    if (!store.Complete({&completion, 1}).at(0).ok()) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    acknowledged_.push_back(op);
+  }
+
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::vector<ReserveOp> acknowledged_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(RedisStoreTest, ACrashLosesNoAcknowledgedCompletion) {
+  const auto server = StartServer();
+  const auto store = OpenStore(server->options());
+  for (int crash = 1; crash <= 3; ++crash) {
+    Load load(*store);
+    const std::size_t enough = 100;
+    ASSERT_TRUE(Eventually([&] { return load.acknowledged() >= enough; }));
+    server->Kill();
+    load.Stop();
+    ASSERT_TRUE(server->Start().ok());
+    const std::vector<ReserveOp> operations = load.operations();
+    ASSERT_TRUE(Eventually([&] { return Replays(*store, operations.front()); }));
+    for (const ReserveOp& op : operations) {
+      const auto record = Get(*store, op);
+      ASSERT_TRUE(record.ok()) << op.key.key << ": " << record.status();
+      EXPECT_EQ(record->state, RecordState::kCompleted);
+    }
+    for (const ReserveOp& op : operations) {
+      PurgeOp purge;
+      purge.name_space = op.key.name_space;
+      purge.key = op.key;
+      ASSERT_TRUE(store->Purge(purge).ok());
+    }
+  }
+}
+
+// Moves one slot from a node to another, as resharding does.
+void MoveSlot(RedisClusterProcesses& cluster, int slot, int from, int to) {
+  const std::string number = absl::StrCat(slot);
+  const std::string to_id(cluster.node(to).Must({"CLUSTER", "MYID"}).value().text());
+  for (int i = 0; i < cluster.size(); ++i) {
+    if (i == from || i == to) continue;
+    cluster.node(i).Must({"CLUSTER", "SETSLOT", number, "NODE", to_id});
+  }
+  cluster.node(to).Must({"CLUSTER", "SETSLOT", number, "NODE", to_id});
+  cluster.node(from).Must({"CLUSTER", "SETSLOT", number, "NODE", to_id});
+}
+
+TEST_F(RedisStoreTest, ASlotThatMovesTakesItsRecordsAlong) {
+  auto cluster = RedisClusterProcesses::Create();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  options_ = (*cluster)->options();
+  const auto store = OpenStore(options_);
+  EXPECT_TRUE(store->Inspect().ok());
+  const ReserveOp op = OpFor("moving");
+  ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
+  const int slot = RedisSlotOf(KeyOf(op.id));
+  const int from = slot * 3 / kRedisSlots;
+  const int to = (from + 1) % 3;
+  RedisProcess& source = (*cluster)->node(from);
+  RedisProcess& target = (*cluster)->node(to);
+  const std::string source_id(source.Must({"CLUSTER", "MYID"}).value().text());
+  const std::string target_id(target.Must({"CLUSTER", "MYID"}).value().text());
+  const std::string number = absl::StrCat(slot);
+  target.Must({"CLUSTER", "SETSLOT", number, "IMPORTING", source_id});
+  source.Must({"CLUSTER", "SETSLOT", number, "MIGRATING", target_id});
+  EXPECT_TRUE(Replays(*store, op)) << "it is still at the source";
+  source.Must({"MIGRATE", "127.0.0.1", absl::StrCat(target.port()), KeyOf(op.id), "0", "5000"});
+  EXPECT_TRUE(Replays(*store, op)) << "ASK";
+  MoveSlot(**cluster, slot, from, to);
+  EXPECT_TRUE(Replays(*store, op)) << "MOVED";
+  EXPECT_TRUE(Get(*store, op).ok());
+}
+
+TEST_F(RedisStoreTest, ANodeThatIsGoneTakesOnlyItsOwnRecordsAway) {
+  auto cluster = RedisClusterProcesses::Create();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (int i = 0; i < 3; ++i) {
+    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
+  }
+  options_ = (*cluster)->options();
+  options_.command_timeout = absl::Milliseconds(500);
+  options_.connect_timeout = absl::Milliseconds(500);
+  const auto store = OpenStore(options_);
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 60; ++i) ops.push_back(OpFor(absl::StrCat("node-", i)));
+  for (const auto& verdict : store->Reserve(ops)) EXPECT_TRUE(verdict.ok()) << verdict.status();
+  (*cluster)->node(1).process().Freeze();
+  const auto verdicts = store->Reserve(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const bool there = RedisSlotOf(KeyOf(ops[i].id)) * 3 / kRedisSlots == 1;
+    EXPECT_EQ(verdicts[i].ok(), !there) << i;
+  }
+  EXPECT_FALSE(store->Inspect().ok());
+  (*cluster)->node(1).process().Signal(SIGCONT);
+  EXPECT_TRUE(Eventually([&] {
+    const auto again = store->Reserve(ops);
+    return std::all_of(again.begin(), again.end(), [](const auto& v) { return v.ok(); });
+  }));
+}
+
+TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {
+  auto master = StartServer();
+  RedisProcessOptions following;
+  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
+  const auto replica = StartServer(following);
+  RedisProcessOptions watching;
+  watching.sentinel_configuration = absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(),
+                                                 " 1\nsentinel down-after-milliseconds main 500\n"
+                                                 "sentinel failover-timeout main 5000\n");
+  const auto sentinel = StartServer(watching);
+  RedisOptions options = sentinel->options();
+  options.mode = RedisOptions::Mode::kSentinel;
+  options.master = "main";
+  options.wait_replicas = 1;
+  options.connect_timeout = absl::Milliseconds(500);
+  ASSERT_TRUE(Eventually([&] {
+    const RedisReply known = sentinel->Must({"SENTINEL", "replicas", "main"});
+    return known.value().size() == 1;
+  }));
+  const auto store = OpenStore(options);
+  std::vector<ReserveOp> done;
+  for (int i = 0; i < 50; ++i) {
+    const ReserveOp op = OpFor(absl::StrCat("failover-", i));
+    const auto verdict = Reserve(*store, op);
+    if (!verdict.ok()) continue;
+    if (Complete(*store, op, std::get<Reserved>(*verdict).token).ok()) done.push_back(op);
+  }
+  ASSERT_FALSE(done.empty());
+  master->Kill();
+  // Its successor has no replica to confirm; what was acknowledged is there all the same.
+  ASSERT_TRUE(Eventually([&] { return Get(*store, done.front()).ok(); }));
+  for (const ReserveOp& op : done) {
+    const auto record = Get(*store, op);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->state, RecordState::kCompleted);
+  }
+  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,0 +1,42 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_REDIS_SERVER_H_
+#define IDEMPOTENCY_SERVER_STORE_REDIS_SERVER_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "server/store/redis/options.h"
+
+namespace idempotency::internal {
+
+// What a server says about itself (INFO). A value type.
+struct RedisServer {
+  // Of Redis, or the one that Valkey is compatible with: 7.2 is {7, 2}.
+  int major = 0;
+  int minor = 0;
+  bool is_master = false;
+  bool is_cluster = false;
+  bool loading = false;
+  bool appends = false;
+  // "noeviction", ...
+  std::string maxmemory_policy;
+};
+
+RedisServer ParseRedisInfo(std::string_view info);
+
+// Whether a server may hold records.
+//   UNAVAILABLE          Not now: it is a replica, or reads its data.
+//   FAILED_PRECONDITION  Its version is too old, or it may drop records (maxmemory-policy), or it
+//                        is no node of a Cluster, or is one, unlike the URL.
+absl::Status CheckRedisServer(const RedisServer& server, const RedisOptions& options);
+
+// What a crash of the server loses although it was acknowledged, for the log at the start; empty
+// if nothing. `appendfsync` is empty if the server does not tell.
+std::vector<std::string> RedisDurabilityWarnings(const RedisServer& server,
+                                                 std::string_view appendfsync);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_REDIS_SERVER_H_

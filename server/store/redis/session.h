@@ -1,0 +1,87 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_
+#define IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "server/store/redis/connection.h"
+#include "server/store/redis/identity.h"
+#include "server/store/redis/options.h"
+#include "server/store/redis/reply.h"
+#include "server/store/redis/scripts.h"
+#include "server/store/redis/topology.h"
+
+namespace idempotency::internal {
+
+// A command on one key.
+struct RedisCall {
+  // RedisWire
+  std::string wire;
+  // Of its key.
+  int slot = 0;
+  // The script that it runs, to be loaded where the server does not know it.
+  const RedisScript* script = nullptr;
+  // Its answer counts only once the replicas have it (RedisOptions::waits).
+  bool confirm = false;
+};
+
+// A connection to each server that records are on, for one caller at a time.
+//
+// Thread-compatible; the topology and the identity are shared and outlive it.
+class RedisSession {
+ public:
+  // How often the commands that a server refers to another one, or whose script it does not
+  // know, are sent again.
+  static constexpr int kMaxRounds = 5;
+
+  // With the connection to the server, unless there are several.
+  static absl::StatusOr<std::unique_ptr<RedisSession>> Open(const RedisOptions& options,
+                                                            RedisTopology& topology,
+                                                            const RedisIdentity& identity);
+
+  // Sends the commands, all of one server together, and returns their replies in their order.
+  //   UNAVAILABLE  No answer: it may or may not have been done. Or the server did not do it.
+  //   DATA_LOSS    The key holds no record.
+  std::vector<absl::StatusOr<RedisReply>> Run(absl::Span<const RedisCall> calls);
+
+  // What a crash of the server would lose (RedisDurabilityWarnings).
+  std::vector<std::string> DurabilityWarnings(const RedisAddress& server);
+
+  // False if another session should be opened instead.
+  bool Usable();
+
+ private:
+  struct Pending;
+  struct Exchange;
+
+  RedisSession(const RedisOptions& options, RedisTopology& topology, const RedisIdentity& identity)
+      : options_(options), topology_(topology), identity_(identity) {}
+
+  absl::StatusOr<RedisConnection*> ConnectionTo(const RedisAddress& address);
+  void RunRound(absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
+                std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
+  void Queue(const RedisCall& call, const Pending& next, Exchange& exchange);
+  void Collect(absl::Span<const RedisCall> calls, Exchange& exchange, std::vector<Pending>& again,
+               std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
+  // The server's refusal of a call: what to do instead, nullopt if nothing.
+  std::optional<Pending> Redirected(const RedisAddress& server, const RedisCall& call,
+                                    const Pending& before, std::string_view error);
+  absl::Status Failure(const RedisAddress& server, std::string_view error);
+  bool IsConfirmed(const RedisReply& reply) const;
+
+  const RedisOptions& options_;
+  RedisTopology& topology_;
+  const RedisIdentity& identity_;
+  std::map<RedisAddress, std::unique_ptr<RedisConnection>> connections_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_

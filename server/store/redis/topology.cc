@@ -1,0 +1,233 @@
+#include "server/store/redis/topology.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/store/redis/connection.h"
+
+namespace idempotency::internal {
+namespace {
+
+// More servers than a Cluster is meant to have; what a server says beyond them is ignored.
+constexpr std::size_t kMaxServers = 1024;
+
+std::chrono::nanoseconds Backoff(const RedisOptions& options, int failures) {
+  constexpr int kMaxDoublings = 20;
+  const absl::Duration pause =
+      options.min_backoff * static_cast<double>(1 << std::min(failures, kMaxDoublings));
+  return absl::ToChronoNanoseconds(std::min(pause, options.max_backoff));
+}
+
+absl::StatusOr<RedisReply> AskOne(RedisConnection& connection, const std::string& wire,
+                                  const RedisOptions& options) {
+  connection.Send(wire);
+  RedisConnection* const one = &connection;
+  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
+                                           absl::ToChronoNanoseconds(options.connect_timeout));
+  std::optional<RedisReply> reply = connection.Take();
+  if (!reply) {
+    return absl::UnavailableError(absl::StrCat(connection.address().ToString(), ": no answer"));
+  }
+  if (reply->value().IsError()) {
+    return absl::UnavailableError(
+        absl::StrCat(connection.address().ToString(), ": ", std::string(reply->value().text())));
+  }
+  return *std::move(reply);
+}
+
+}  // namespace
+
+RedisTopology::Map RedisTopology::OfOne(const RedisAddress& server) {
+  Map map;
+  map.servers = {server};
+  return map;
+}
+
+absl::StatusOr<RedisTopology::Map> RedisTopology::AskSentinels() const {
+  absl::Status failure = absl::UnavailableError("no Sentinel knows the master");
+  for (const RedisAddress& sentinel : options_.addresses) {
+    auto connection = RedisConnection::OpenSentinel(sentinel, options_);
+    if (!connection.ok()) {
+      failure = connection.status();
+      continue;
+    }
+    const absl::StatusOr<RedisReply> reply =
+        AskOne(**connection, RedisWire({"SENTINEL", "get-master-addr-by-name", options_.master}),
+               options_);
+    if (!reply.ok()) {
+      failure = reply.status();
+      continue;
+    }
+    const RedisAddress master{std::string(reply->value()[0].text()),
+                              static_cast<int>(reply->value()[1].integer())};
+    if (!master.host.empty() && master.port > 0) return OfOne(master);
+    failure = absl::UnavailableError(
+        absl::StrCat(sentinel.ToString(), ": does not know the master ", options_.master));
+  }
+  return failure;
+}
+
+absl::StatusOr<RedisTopology::Map> RedisTopology::AskNode(const RedisAddress& node) const {
+  // Any node knows the slots, also a replica.
+  auto connection = RedisConnection::OpenNode(node, options_);
+  if (!connection.ok()) return connection.status();
+  const absl::StatusOr<RedisReply> reply =
+      AskOne(**connection, RedisWire({"CLUSTER", "SLOTS"}), options_);
+  if (!reply.ok()) return reply.status();
+  Map map;
+  map.owners.fill(kNobody);
+  for (std::size_t i = 0; i < reply->value().size(); ++i) {
+    const RedisValue range = reply->value()[i];
+    RedisAddress owner{std::string(range[2][0].text()), static_cast<int>(range[2][1].integer())};
+    // A node that does not know its own address.
+    if (owner.host.empty() || owner.host == "?") owner.host = node.host;
+    auto at = std::find(map.servers.begin(), map.servers.end(), owner);
+    if (at == map.servers.end()) {
+      if (map.servers.size() == kMaxServers) continue;
+      at = map.servers.insert(map.servers.end(), owner);
+    }
+    const auto index = static_cast<std::uint16_t>(at - map.servers.begin());
+    const std::int64_t first = std::max<std::int64_t>(range[0].integer(), 0);
+    const std::int64_t last = std::min<std::int64_t>(range[1].integer(), kRedisSlots - 1);
+    for (std::int64_t slot = first; slot <= last; ++slot) {
+      map.owners[static_cast<std::size_t>(slot)] = index;
+    }
+  }
+  if (map.servers.empty()) {
+    return absl::UnavailableError(absl::StrCat(node.ToString(), ": the Cluster has no slots"));
+  }
+  return map;
+}
+
+absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Ask(
+    const std::vector<RedisAddress>& known) const {
+  if (options_.mode == RedisOptions::Mode::kSingle) {
+    return std::make_shared<const Map>(OfOne(options_.addresses.front()));
+  }
+  if (options_.mode == RedisOptions::Mode::kSentinel) {
+    absl::StatusOr<Map> map = AskSentinels();
+    if (!map.ok()) return map.status();
+    return std::make_shared<const Map>(*std::move(map));
+  }
+  std::vector<RedisAddress> nodes = known;
+  nodes.insert(nodes.end(), options_.addresses.begin(), options_.addresses.end());
+  absl::Status failure = absl::UnavailableError("the Cluster has no nodes");
+  for (const RedisAddress& node : nodes) {
+    absl::StatusOr<Map> map = AskNode(node);
+    if (map.ok()) return std::make_shared<const Map>(*std::move(map));
+    failure = map.status();
+  }
+  return failure;
+}
+
+absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current() {
+  const auto fresh = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool just_asked = asked_at_ && now < *asked_at_ + absl::ToChronoNanoseconds(kMinRefresh);
+    return map_ != nullptr && (!suspect_ || just_asked);
+  };
+  {
+    MutexLock lock(mutex_);
+    if (fresh()) return map_;
+  }
+  MutexLock asking(asking_);
+  std::vector<RedisAddress> known;
+  {
+    MutexLock lock(mutex_);
+    if (fresh()) return map_;
+    // Not those that just failed.
+    if (map_ != nullptr) known = map_->servers;
+    known.erase(std::remove_if(known.begin(), known.end(),
+                               [this](const RedisAddress& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                                   mutex_) { return failures_.count(address) > 0; }),
+                known.end());
+    suspect_ = false;
+  }
+  absl::StatusOr<std::shared_ptr<const Map>> asked = Ask(known);
+  MutexLock lock(mutex_);
+  asked_at_ = std::chrono::steady_clock::now();
+  if (asked.ok()) {
+    map_ = *asked;
+    return asked;
+  }
+  suspect_ = true;
+  if (log_.Admit()) {
+    spdlog::warn("redis: the servers are not known: {}", std::string(asked.status().message()));
+  }
+  // The last known ones may be right.
+  if (map_ != nullptr) return map_;
+  return asked.status();
+}
+
+absl::StatusOr<RedisAddress> RedisTopology::ServerOf(int slot) {
+  const absl::StatusOr<std::shared_ptr<const Map>> map = Current();
+  if (!map.ok()) return map.status();
+  const std::uint16_t owner = (*map)->owners[static_cast<std::size_t>(slot)];
+  if (owner >= (*map)->servers.size()) {
+    Suspect();
+    return absl::UnavailableError(absl::StrCat("slot ", slot, " has no server"));
+  }
+  return (*map)->servers[owner];
+}
+
+absl::StatusOr<std::vector<RedisAddress>> RedisTopology::Servers() {
+  const absl::StatusOr<std::shared_ptr<const Map>> map = Current();
+  if (!map.ok()) return map.status();
+  return (*map)->servers;
+}
+
+void RedisTopology::Moved(int slot, const RedisAddress& to) {
+  MutexLock lock(mutex_);
+  // The others of a slot that moved have moved, most likely.
+  suspect_ = true;
+  if (map_ == nullptr) return;
+  Map map = *map_;
+  auto at = std::find(map.servers.begin(), map.servers.end(), to);
+  if (at == map.servers.end()) {
+    if (map.servers.size() == kMaxServers) return;
+    at = map.servers.insert(map.servers.end(), to);
+  }
+  map.owners[static_cast<std::size_t>(slot)] = static_cast<std::uint16_t>(at - map.servers.begin());
+  map_ = std::make_shared<const Map>(std::move(map));
+}
+
+void RedisTopology::Suspect() {
+  MutexLock lock(mutex_);
+  suspect_ = true;
+}
+
+bool RedisTopology::MayTry(const RedisAddress& address) {
+  MutexLock lock(mutex_);
+  const auto failure = failures_.find(address);
+  return failure == failures_.end() || std::chrono::steady_clock::now() >= failure->second.next_try;
+}
+
+void RedisTopology::Log(const RedisAddress& server, std::string_view what) {
+  const std::optional<std::int64_t> left_out = log_.Admit();
+  if (!left_out) return;
+  spdlog::warn("redis: {}: {}{}", server.ToString(), what,
+               *left_out == 0 ? "" : absl::StrCat(" (and ", *left_out, " more lines)"));
+}
+
+void RedisTopology::NoteFailed(const RedisAddress& address, const absl::Status& failure) {
+  const std::optional<std::int64_t> left_out = log_.Admit();
+  if (left_out) spdlog::warn("redis: {}", std::string(failure.message()));
+  MutexLock lock(mutex_);
+  suspect_ = true;
+  if (failures_.size() >= kMaxServers && failures_.count(address) == 0) failures_.clear();
+  Failure& times = failures_[address];
+  times.next_try = std::chrono::steady_clock::now() + Backoff(options_, times.count);
+  ++times.count;
+}
+
+void RedisTopology::NoteReached(const RedisAddress& address) {
+  MutexLock lock(mutex_);
+  failures_.erase(address);
+}
+
+}  // namespace idempotency::internal

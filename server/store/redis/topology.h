@@ -1,0 +1,85 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_REDIS_TOPOLOGY_H_
+#define IDEMPOTENCY_SERVER_STORE_REDIS_TOPOLOGY_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "core/log_throttle.h"
+#include "core/mutex.h"
+#include "server/store/redis/options.h"
+#include "server/store/redis/slots.h"
+
+namespace idempotency::internal {
+
+// Which server accepts the writes of a slot: the only one, the master that the Sentinels name, or
+// the master of the slot in a Cluster. Questions to the servers are asked by one caller at a time
+// and at most every kMinRefresh; each is bounded by RedisOptions::connect_timeout.
+//
+// Thread-safe.
+class RedisTopology {
+ public:
+  static constexpr absl::Duration kMinRefresh = absl::Milliseconds(100);
+
+  explicit RedisTopology(const RedisOptions& options) : options_(options) {}
+
+  // UNAVAILABLE if it is not known.
+  absl::StatusOr<RedisAddress> ServerOf(int slot);
+  // All that own a slot, without duplicates.
+  absl::StatusOr<std::vector<RedisAddress>> Servers();
+
+  // The answer of a server: another one owns the slot.
+  void Moved(int slot, const RedisAddress& to);
+  // A server could not be reached, or does not accept writes: the next call asks again.
+  void Suspect();
+
+  // Whether a connection to it may be tried: not at once after it failed.
+  bool MayTry(const RedisAddress& address);
+  void NoteFailed(const RedisAddress& address, const absl::Status& failure);
+  void NoteReached(const RedisAddress& address);
+  // A line in the log, at most one a second.
+  void Log(const RedisAddress& server, std::string_view what);
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  // Indices into `servers`; kNobody where a slot has no owner.
+  static constexpr std::uint16_t kNobody = 0xFFFF;
+  struct Map {
+    std::vector<RedisAddress> servers;
+    std::array<std::uint16_t, kRedisSlots> owners{};
+  };
+  struct Failure {
+    int count = 0;
+    TimePoint next_try;
+  };
+
+  // The current map; asked for if there is none, or it is suspect.
+  absl::StatusOr<std::shared_ptr<const Map>> Current();
+  absl::StatusOr<std::shared_ptr<const Map>> Ask(const std::vector<RedisAddress>& known) const;
+  absl::StatusOr<Map> AskSentinels() const;
+  absl::StatusOr<Map> AskNode(const RedisAddress& node) const;
+  static Map OfOne(const RedisAddress& server);
+
+  const RedisOptions options_;
+  LogThrottle log_;
+  // Held while one caller asks; before mutex_.
+  Mutex asking_;
+  mutable Mutex mutex_ ABSL_ACQUIRED_AFTER(asking_);
+  std::shared_ptr<const Map> map_ ABSL_GUARDED_BY(mutex_);
+  bool suspect_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<TimePoint> asked_at_ ABSL_GUARDED_BY(mutex_);
+  std::map<RedisAddress, Failure> failures_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_REDIS_TOPOLOGY_H_

@@ -1,0 +1,142 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_
+#define IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/store/admin_decision.h"
+#include "server/store/decision.h"
+#include "server/store/sqlite/connection.h"
+#include "server/store/sqlite/statement.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// The records of one connection: its prepared statements, and rows to and from
+// C++. Makes no decisions. Thread-compatible; must not outlive its connection.
+//
+// Every method can return STORE_UNAVAILABLE. Writes carry their guard: one that
+// hits no row is STORE_UNAVAILABLE too, since under the write lock it can only
+// be a fault.
+class SqliteRecords {
+ public:
+  static absl::StatusOr<SqliteRecords> Prepare(SqliteConnection& connection);
+
+  enum class Detail {
+    kWhole,
+    // Without the reply's bytes (its digest is there) and the checkpoint.
+    kSlim,
+  };
+  // The row of `id`, forgotten or not; nullopt if there is none. DATA_LOSS /
+  // RECORD_DAMAGED for a row that this program cannot have written.
+  absl::StatusOr<std::optional<StoredRecord>> Find(const RecordId& id, Detail detail);
+
+  absl::Status Insert(const ReserveOp& op, const Grant& grant, const Uuid& token);
+  // Removes the row and its checkpoint, then inserts.
+  absl::Status StartAfresh(const ReserveOp& op, const Grant& grant, const Uuid& token,
+                           const Guard& guard);
+  absl::Status GrantNext(const ReserveOp& op, const Grant& grant, const Uuid& token,
+                         const Guard& guard);
+  absl::Status RenewLease(const RecordId& id, absl::Time lease_expires_at, const Guard& guard);
+  absl::Status MarkUnknown(const RecordId& id, const Guard& guard);
+  absl::Status Complete(const CompleteOp& op, absl::Time now);
+  absl::Status Release(const ReleaseOp& op, RecordState becomes, absl::Time lease_expires_at);
+  absl::Status Extend(const ExtendOp& op, absl::Time lease_expires_at);
+
+  // The fields of a row that the sweeper needs.
+  struct SweepRow {
+    RecordId id;
+    Guard guard;
+    SweepView view;
+  };
+  // Up to `limit` rows above `after` (nullopt: from the lowest) and up to
+  // `until` (nullopt: to the highest), by id. A damaged row is left out; a read
+  // of that record reports it.
+  struct SweepPage {
+    std::vector<SweepRow> rows;
+    // The last id read; nullopt if there was none left.
+    std::optional<RecordId> last;
+    int looked_at = 0;
+  };
+  absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after,
+                                          const std::optional<RecordId>& until, int limit);
+  absl::Status Remove(const RecordId& id, const Guard& guard);
+  // Keeps the columns that identify the key, and the times.
+  absl::Status LeaveTombstone(const RecordId& id, const Guard& guard);
+  // Puts `rest` in the reply's place.
+  absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
+
+  // A row of an administrator's walk; no record if it is damaged.
+  struct WalkRow {
+    RecordPlace place;
+    std::optional<StoredRecord> stored;
+  };
+  // Up to `limit` rows behind `after`. `first_part` is the namespace, or the parent's key for
+  // kChildren. For kScope `after` has the scope, with the nil id for its first record.
+  absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
+                                            const std::optional<RecordPlace>& after, int limit);
+  // The same by scope and id, with what may be sealed. Fewer rows once their replies reach
+  // limits::kMaxResealStepBytes; `at_end`: there are none behind them.
+  struct ContentPage {
+    std::vector<WalkRow> rows;
+    bool at_end = false;
+  };
+  absl::StatusOr<ContentPage> ReadContents(std::string_view name_space,
+                                           const std::optional<RecordPlace>& after, int limit);
+  // Both for a row that was just read, under its token.
+  absl::Status ReplaceReply(const RecordId& id, const Uuid& token, const EncodedReply& reply,
+                            bool content_dropped);
+  absl::Status ReplaceCheckpoint(const RecordId& id, std::string_view checkpoint);
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op, absl::Time now);
+  // As DecideResolve() decided.
+  absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, absl::Time now);
+  // The tombstone of a record that is forgotten from now on.
+  absl::Status LeaveTombstone(const RecordId& id, const Guard& guard, const TombstoneTimes& times);
+
+  // When the oldest currently RESERVED record was created.
+  absl::StatusOr<std::optional<absl::Time>> OldestReserved(absl::Time now);
+  absl::StatusOr<std::int64_t> CountUnknown();
+
+ private:
+  SqliteRecords() = default;
+
+  SqliteStatement& StatementOf(ListWalk walk);
+
+  SqliteStatement find_whole_;
+  SqliteStatement find_slim_;
+  SqliteStatement insert_;
+  SqliteStatement remove_;
+  SqliteStatement grant_next_;
+  SqliteStatement renew_lease_;
+  SqliteStatement mark_unknown_;
+  SqliteStatement complete_;
+  SqliteStatement release_;
+  SqliteStatement extend_;
+  SqliteStatement store_checkpoint_;
+  SqliteStatement sweep_page_;
+  SqliteStatement entomb_;
+  SqliteStatement walk_namespace_;
+  SqliteStatement walk_scope_;
+  SqliteStatement walk_unknown_;
+  SqliteStatement walk_children_;
+  SqliteStatement read_contents_;
+  SqliteStatement replace_reply_;
+  SqliteStatement replace_checkpoint_;
+  SqliteStatement measure_usage_;
+  SqliteStatement settle_;
+  SqliteStatement set_tombstone_;
+  SqliteStatement remove_checkpoint_;
+  SqliteStatement drop_reply_;
+  SqliteStatement oldest_reserved_;
+  SqliteStatement count_unknown_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_

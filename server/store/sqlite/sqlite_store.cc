@@ -1,0 +1,422 @@
+#include "server/store/sqlite/sqlite_store.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+
+#include "core/private_file.h"
+#include "grpc_idempotency/reply.h"
+#include "server/store/batch_weight.h"
+#include "server/store/decision.h"
+#include "server/store/reply_envelope.h"
+#include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/transaction.h"
+
+namespace idempotency::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// How long a successful commit counts as proof for the next one.
+constexpr std::chrono::seconds kCommitProof(5);
+
+// The canonical name of the file, with links resolved: the lock is by name.
+absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
+  if (path.empty()) return absl::InvalidArgumentError("the path of the SQLite file is empty");
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
+  }
+  const fs::path absolute = fs::absolute(path, error);
+  if (!fs::is_directory(absolute.parent_path(), error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the directory ", absolute.parent_path().string(), " does not exist; create it first"));
+  }
+  const fs::path canonical = fs::weakly_canonical(absolute, error);
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot resolve ", path, ": ", error.message()));
+  }
+  return canonical.string();
+}
+
+absl::Status CannotUse(const std::string& path, const std::string& what) {
+  return absl::FailedPreconditionError(absl::StrCat(path, " ", what));
+}
+
+absl::Status OpenConnection(SqliteConnection& connection, const std::string& path,
+                            absl::Duration busy_timeout) {
+  const int result = connection.Open(path, busy_timeout);
+  if (result != SQLITE_OK) {
+    return CannotUse(path, absl::StrCat("cannot be opened (", sqlite3_errstr(result),
+                                        "); check its permissions"));
+  }
+  if (connection.read_only()) {
+    return CannotUse(path, "is read-only; make it writable for this user");
+  }
+  return CheckSqliteSchema(connection, path);
+}
+
+// WAL, so that readers do not wait for the writer; FULL, so that a commit is on
+// disk before it is answered.
+absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& path) {
+  const absl::StatusOr<std::string> mode = connection.ReadText("PRAGMA journal_mode = WAL");
+  if (!mode.ok() || *mode != "wal") {
+    return CannotUse(path, "cannot use a write-ahead log; use a local file system");
+  }
+  const absl::Status configured = connection.Execute(
+      "PRAGMA synchronous = FULL;"
+      "PRAGMA foreign_keys = ON;"
+      "PRAGMA trusted_schema = OFF;"
+      "PRAGMA cell_size_check = ON;"
+      // 32 MiB, so that the right edge of the table and the upper levels of its
+      // index are not read again for each batch; and the log is copied back into
+      // the file every 16 MiB, since the same few pages change again and again.
+      "PRAGMA cache_size = -32768;"
+      "PRAGMA wal_autocheckpoint = 4000;"
+      // 64 MiB: the log of a burst does not stay on disk permanently.
+      "PRAGMA journal_size_limit = 67108864");
+  return configured.ok() ? configured : CannotUse(path, "cannot be configured");
+}
+
+// `Statements::Prepare` for a connection.
+template <typename Statements>
+absl::StatusOr<std::unique_ptr<Statements>> PrepareFor(SqliteConnection& connection,
+                                                       const std::string& path) {
+  absl::StatusOr<Statements> statements = Statements::Prepare(connection);
+  if (!statements.ok()) return CannotUse(path, "lacks the tables of this schema version");
+  return std::make_unique<Statements>(*std::move(statements));
+}
+
+// The failure of a read belongs to its operation if the row is damaged, and to
+// the batch otherwise.
+bool IsOfRecord(const absl::Status& status) { return absl::IsDataLoss(status); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
+                                                               const SqliteOptions& options) {
+  const absl::StatusOr<std::string> file = CanonicalPath(path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(absl::StrCat(*file, ".lock"));
+  if (!lock.ok()) return lock.status();
+  MakePrivateFile(*file);
+  // The existing ones: the files left by a crash, and the lock file, which
+  // stays.
+  for (const char* suffix : {"-wal", "-shm", ".lock"}) RestrictFile(absl::StrCat(*file, suffix));
+  absl::StatusOr<Session> writer = OpenWriter(*file, options);
+  if (!writer.ok()) return writer.status();
+  absl::StatusOr<Session> reader = OpenReader(*file, options);
+  if (!reader.ok()) return reader.status();
+  return absl::WrapUnique(
+      new SqliteStore(*options.clock, *std::move(lock), *std::move(writer), *std::move(reader)));
+}
+
+absl::StatusOr<SqliteStore::Session> SqliteStore::OpenWriter(const std::string& file,
+                                                             const SqliteOptions& options) {
+  Session session;
+  SqliteConnection& connection = session.connection;
+  absl::Status status = OpenConnection(connection, file, options.busy_timeout);
+  if (status.ok() && options.check_file) status = CheckSqliteFile(connection, file);
+  if (status.ok()) status = ConfigureWriter(connection, file);
+  if (status.ok()) status = MigrateSqliteSchema(connection, file);
+  if (!status.ok()) return status;
+  auto records = PrepareFor<SqliteRecords>(connection, file);
+  if (!records.ok()) return records.status();
+  session.records = *std::move(records);
+  auto audit = PrepareFor<SqliteAudit>(connection, file);
+  if (!audit.ok()) return audit.status();
+  session.audit = *std::move(audit);
+  return session;
+}
+
+absl::StatusOr<SqliteStore::Session> SqliteStore::OpenReader(const std::string& file,
+                                                             const SqliteOptions& options) {
+  Session session;
+  SqliteConnection& connection = session.connection;
+  const absl::Status opened = OpenConnection(connection, file, options.busy_timeout);
+  if (!opened.ok()) return opened;
+  if (!connection.Execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF").ok()) {
+    return CannotUse(file, "cannot be configured");
+  }
+  auto records = PrepareFor<SqliteRecords>(connection, file);
+  if (!records.ok()) return records.status();
+  session.records = *std::move(records);
+  auto audit = PrepareFor<SqliteAudit>(connection, file);
+  if (!audit.ok()) return audit.status();
+  session.audit = *std::move(audit);
+  return session;
+}
+
+SqliteStore::SqliteStore(const Clock& clock, FileLock lock, Session writer, Session reader)
+    : clock_(clock),
+      lock_(std::move(lock)),
+      writer_(std::move(writer)),
+      reader_(std::move(reader)) {}
+
+absl::Time SqliteStore::Now() const {
+  return absl::FromUnixMicros(absl::ToUnixMicros(clock_.Now()));
+}
+
+template <typename AnswerType, typename Op>
+absl::Status SqliteStore::AnswerAll(absl::Span<const Op> ops, absl::Time now,
+                                    std::vector<AnswerType>& answers) {
+  BatchWeight weight;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (weight.IsFull()) {
+      answers[i] = AnswerType(BatchWeight::NextCall());
+      continue;
+    }
+    const absl::Status status = Answer(ops[i], now, answers[i]);
+    if (!status.ok()) return status;
+    weight.Add(answers[i]);
+  }
+  return absl::OkStatus();
+}
+
+template <typename AnswerType, typename Op>
+std::vector<AnswerType> SqliteStore::RunBatch(absl::Span<const Op> ops) {
+  std::vector<AnswerType> answers(ops.size());
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  absl::Status status = transaction.Begin();
+  // The clock after the wait for the write lock: a lease may have expired
+  // meanwhile.
+  if (status.ok()) status = AnswerAll(ops, Now(), answers);
+  if (status.ok()) status = transaction.Commit();
+  if (!status.ok()) std::fill(answers.begin(), answers.end(), AnswerType(status));
+  return answers;
+}
+
+SharedAnswers SqliteStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                              absl::Span<const ReserveOp> reservations) {
+  SharedAnswers answers;
+  answers.completions.resize(completions.size());
+  answers.verdicts.resize(reservations.size());
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  absl::Status status = transaction.Begin();
+  const absl::Time now = Now();
+  if (status.ok()) status = AnswerAll(completions, now, answers.completions);
+  if (status.ok()) status = AnswerAll(reservations, now, answers.verdicts);
+  if (status.ok()) status = transaction.Commit();
+  if (!status.ok()) {
+    std::fill(answers.completions.begin(), answers.completions.end(), status);
+    std::fill(answers.verdicts.begin(), answers.verdicts.end(), status);
+  }
+  return answers;
+}
+
+std::vector<absl::StatusOr<Verdict>> SqliteStore::Reserve(absl::Span<const ReserveOp> ops) {
+  return RunBatch<absl::StatusOr<Verdict>>(ops);
+}
+
+std::vector<absl::StatusOr<Completion>> SqliteStore::Complete(absl::Span<const CompleteOp> ops) {
+  return RunBatch<absl::StatusOr<Completion>>(ops);
+}
+
+std::vector<absl::Status> SqliteStore::Release(absl::Span<const ReleaseOp> ops) {
+  return RunBatch<absl::Status>(ops);
+}
+
+std::vector<absl::StatusOr<Extension>> SqliteStore::Extend(absl::Span<const ExtendOp> ops) {
+  return RunBatch<absl::StatusOr<Extension>>(ops);
+}
+
+absl::Status SqliteStore::Answer(const ReserveOp& op, absl::Time now,
+                                 absl::StatusOr<Verdict>& answer) {
+  auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kWhole);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  ReserveDecision decision = DecideReserve(op, now, *std::move(stored));
+  switch (decision.action) {
+    case ReserveAction::kAnswer:
+      answer = std::move(decision.answer);
+      return absl::OkStatus();
+    case ReserveAction::kMarkUnknown:
+      answer = std::move(decision.answer);
+      return writer_.records->MarkUnknown(op.id, decision.guard);
+    default:
+      break;
+  }
+  const Uuid token = decision.grant.repeated ? decision.grant.token : Uuid::Random();
+  answer = Verdict(ToReserved(decision.grant, token, now));
+  return WriteGrant(op, decision, token);
+}
+
+absl::Status SqliteStore::WriteGrant(const ReserveOp& op, const ReserveDecision& decision,
+                                     const Uuid& token) {
+  SqliteRecords& records = *writer_.records;
+  const Grant& grant = decision.grant;
+  switch (decision.action) {
+    case ReserveAction::kInsert:
+      return records.Insert(op, grant, token);
+    case ReserveAction::kStartAfresh:
+      return records.StartAfresh(op, grant, token, decision.guard);
+    case ReserveAction::kRenewLease:
+      return records.RenewLease(op.id, grant.lease_expires_at, decision.guard);
+    default:  // kGrant, kGrantRecovery
+      return records.GrantNext(op, grant, token, decision.guard);
+  }
+}
+
+absl::Status SqliteStore::Answer(const CompleteOp& op, absl::Time now,
+                                 absl::StatusOr<Completion>& answer) {
+  const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  CompleteDecision decision = DecideComplete(op, now, *stored);
+  answer = std::move(decision.answer);
+  return decision.store ? writer_.records->Complete(op, now) : absl::OkStatus();
+}
+
+absl::Status SqliteStore::Answer(const ReleaseOp& op, absl::Time now, absl::Status& answer) {
+  const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  ReleaseDecision decision = DecideRelease(op, now, *stored);
+  answer = std::move(decision.answer);
+  if (!decision.becomes) return absl::OkStatus();
+  return writer_.records->Release(op, *decision.becomes, decision.lease_expires_at);
+}
+
+absl::Status SqliteStore::Answer(const ExtendOp& op, absl::Time now,
+                                 absl::StatusOr<Extension>& answer) {
+  const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  ExtendDecision decision = DecideExtend(op, now, *stored);
+  answer = std::move(decision.answer);
+  return decision.lease_expires_at ? writer_.records->Extend(op, *decision.lease_expires_at)
+                                   : absl::OkStatus();
+}
+
+std::vector<absl::StatusOr<Record>> SqliteStore::Get(absl::Span<const GetOp> ops) {
+  std::vector<absl::StatusOr<Record>> answers;
+  answers.reserve(ops.size());
+  MutexLock lock(reader_mutex_);
+  BatchWeight weight;
+  for (const GetOp& op : ops) {
+    if (weight.IsFull()) {
+      answers.push_back(BatchWeight::NextCall());
+      continue;
+    }
+    auto stored = reader_.records->Find(op.id, SqliteRecords::Detail::kWhole);
+    if (stored.ok()) {
+      answers.push_back(DecideGet(op, Now(), *std::move(stored)));
+    } else {
+      answers.push_back(stored.status());
+    }
+    weight.Add(answers.back());
+  }
+  return answers;
+}
+
+absl::StatusOr<SweepProgress> SqliteStore::Sweep(const SweepOp& op) {
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
+  absl::StatusOr<SweepProgress> progress = SweepPage(op);
+  if (!progress.ok()) return progress;
+  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
+  return progress;
+}
+
+absl::StatusOr<SweepProgress> SqliteStore::SweepPage(const SweepOp& op) {
+  const absl::Time now = Now();
+  const auto page = writer_.records->ReadSweepPage(op.after, op.until, op.limit);
+  if (!page.ok()) return page.status();
+  SweepProgress progress;
+  progress.visited = page->looked_at;
+  for (const SqliteRecords::SweepRow& row : page->rows) {
+    if (const absl::Status done = SweepOne(row, now, progress); !done.ok()) return done;
+  }
+  progress.next = page->looked_at == op.limit ? page->last : op.until;
+  return progress;
+}
+
+absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Time now,
+                                   SweepProgress& progress) {
+  SqliteRecords& records = *writer_.records;
+  const SweepAction action = DecideSweep(row.view, now);
+  if (action == SweepAction::kEntomb || action == SweepAction::kMarkUnknown) {
+    // The schema refuses to change a damaged one, and that would end every pass.
+    const auto stored = records.Find(row.id, SqliteRecords::Detail::kSlim);
+    if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  switch (action) {
+    case SweepAction::kKeep:
+      return absl::OkStatus();
+    case SweepAction::kRemove:
+      progress.removed += 1;
+      return records.Remove(row.id, row.guard);
+    case SweepAction::kEntomb:
+      progress.entombed += 1;
+      return records.LeaveTombstone(row.id, row.guard);
+    case SweepAction::kMarkUnknown:
+      progress.marked_unknown += 1;
+      return records.MarkUnknown(row.id, row.guard);
+    case SweepAction::kDropReply:
+      break;
+  }
+  const auto stored = records.Find(row.id, SqliteRecords::Detail::kWhole);
+  // A damaged one stays unchanged; a read of that record reports it.
+  if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*(*stored)->record.reply);
+  if (!rest.ok()) return absl::OkStatus();
+  progress.replies_dropped += 1;
+  return records.DropReply(row.id, *rest, row.guard);
+}
+
+// On a disk that is full or was made read-only, reads continue; so a write that changes
+// nothing tests whether commits succeed.
+absl::Status SqliteStore::ProveCommits() {
+  MutexLock lock(writer_mutex_);
+  if (proved_at_ && clock_.Monotonic() - *proved_at_ < kCommitProof) return absl::OkStatus();
+  SqliteConnection& connection = writer_.connection;
+  SqliteTransaction transaction(connection);
+  if (absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
+  const auto version = connection.ReadInteger("PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  const std::string write = absl::StrCat("PRAGMA user_version = ", *version);
+  if (absl::Status written = connection.Execute(write.c_str()); !written.ok()) return written;
+  absl::Status committed = transaction.Commit();
+  if (committed.ok()) proved_at_ = clock_.Monotonic();
+  return committed;
+}
+
+absl::StatusOr<UsageStep> SqliteStore::MeasureUsage(const UsageOp& op) {
+  MutexLock lock(reader_mutex_);
+  return reader_.records->MeasureUsage(op, Now());
+}
+
+absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
+  if (absl::Status proved = ProveCommits(); !proved.ok()) return proved;
+  MutexLock lock(reader_mutex_);
+  const absl::Time now = Now();
+  const auto oldest = reader_.records->OldestReserved(now);
+  if (!oldest.ok()) return oldest.status();
+  const auto unknown = reader_.records->CountUnknown();
+  if (!unknown.ok()) return unknown.status();
+  StoreGauges gauges;
+  if (*oldest) gauges.oldest_reserved_age = std::max(now - **oldest, absl::ZeroDuration());
+  gauges.unknown_records = *unknown;
+  return gauges;
+}
+
+}  // namespace idempotency::internal

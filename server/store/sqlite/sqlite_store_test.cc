@@ -1,0 +1,488 @@
+// The behaviour of SQLite alone: files, locks, failures. tests/conformance tests the behaviour of
+// every store.
+#include "server/store/sqlite/sqlite_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/testing/manual_clock.h"
+#include "core/testing/watched_clock.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
+
+namespace {
+std::atomic<int> syncs{0};
+}  // namespace
+
+// Replaces the C library's function, with which SQLite writes its files to the disk.
+extern "C" int fdatasync(int descriptor) {
+  ++syncs;
+  return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+}
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SqliteStoreTest : public ::testing::Test {
+ protected:
+  SqliteStoreTest() : folder_(::testing::TempDir() + "/sqlite-XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    path_ = folder_ + "/records.db";
+  }
+  ~SqliteStoreTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  std::unique_ptr<SqliteStore> Open() {
+    auto store = SqliteStore::Open(path_);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+  // The reason why it cannot be opened.
+  absl::Status OpenFails(const std::string& path) {
+    const auto store = SqliteStore::Open(path);
+    EXPECT_FALSE(store.ok());
+    return store.status();
+  }
+  // With a connection of another program.
+  void RunSql(const std::string& sql) {
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+        << sqlite3_errmsg(database);
+    sqlite3_close(database);
+  }
+
+  static ReserveOp OpFor(const std::string& key) {
+    ReserveOp op;
+    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
+    op.id = RecordIdFor(op.key);
+    op.fingerprints = {{1, std::string(32, 'a')}};
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
+    return op;
+  }
+
+  std::string folder_;
+  std::string path_;
+};
+
+TEST_F(SqliteStoreTest, OpensAnEmptyFile) {
+  std::ofstream(path_).flush();
+  EXPECT_NE(Open(), nullptr);
+}
+
+TEST_F(SqliteStoreTest, NoOtherUserMayReadItsFiles) {
+  const mode_t before = umask(0);
+  const std::vector<std::string> files = {path_, path_ + "-wal", path_ + "-shm", path_ + ".lock"};
+  const auto modes = [&files] {
+    std::vector<unsigned> found;
+    for (const std::string& file : files) {
+      struct stat status {};
+      EXPECT_EQ(stat(file.c_str(), &status), 0) << file;
+      found.push_back(status.st_mode & 0777U);
+    }
+    return found;
+  };
+  {
+    const auto store = Open();
+    ASSERT_NE(store, nullptr);
+    EXPECT_THAT(modes(), ::testing::Each(0600U));
+    // As an earlier version wrote them.
+    for (const std::string& file : files) chmod(file.c_str(), 0644);
+  }
+  const auto store = Open();
+  ASSERT_NE(store, nullptr);
+  EXPECT_THAT(modes(), ::testing::Each(0600U));
+  umask(before);
+}
+
+TEST_F(SqliteStoreTest, AnEmptyPathIsRefused) {
+  EXPECT_EQ(OpenFails("").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(SqliteStoreTest, AFolderIsRefused) {
+  const absl::Status status = OpenFails(folder_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is a directory"));
+}
+
+TEST_F(SqliteStoreTest, AMissingFolderIsRefused) {
+  const absl::Status status = OpenFails(folder_ + "/missing/records.db");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("does not exist; create it"));
+}
+
+TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsRefusedAndUnchanged) {
+  const std::string text(4096, 'x');
+  std::ofstream(path_) << text;
+  const absl::Status status = OpenFails(path_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not a SQLite database"));
+  std::ifstream file(path_);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+}
+
+TEST_F(SqliteStoreTest, ADamagedFileIsRefused) {
+  {
+    const auto store = Open();
+    std::vector<ReserveOp> ops;
+    for (int i = 0; i < 200; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+    store->Reserve(ops);
+  }
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(3 * 4096);
+  file << std::string(4 * 4096, '\x7f');
+  file.close();
+  const absl::Status status = OpenFails(path_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is damaged"));
+}
+
+TEST_F(SqliteStoreTest, ADatabaseOfAnotherProgramIsRefusedAndUnchanged) {
+  RunSql("CREATE TABLE notes (text)");
+  const absl::Status status = OpenFails(path_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another program"));
+  RunSql("INSERT INTO notes VALUES ('still here')");
+}
+
+TEST_F(SqliteStoreTest, ANewerSchemaIsRefused) {
+  Open();
+  RunSql("PRAGMA user_version = 99");
+  const absl::Status status = OpenFails(path_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("schema version 99"));
+}
+
+TEST_F(SqliteStoreTest, AMissingTableIsRefused) {
+  Open();
+  RunSql("DROP TABLE checkpoints");
+  EXPECT_EQ(OpenFails(path_).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SqliteStoreTest, AReadOnlyFileIsRefused) {
+  Open();
+  namespace fs = std::filesystem;
+  fs::permissions(path_, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
+  fs::permissions(path_ + ".lock", fs::perms::all);
+  fs::permissions(folder_, fs::perms::all);
+  // Permissions do not bind root.
+  const uid_t user = geteuid();
+  constexpr uid_t kNobody = 65534;
+  if (user == 0) {
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
+  const absl::Status status = OpenFails(path_);
+  ASSERT_EQ(seteuid(user), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("read-only"));
+}
+
+TEST_F(SqliteStoreTest, AFileInUseIsRefusedUntilItIsClosed) {
+  auto store = Open();
+  const absl::Status status = OpenFails(path_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another process is using"));
+  store.reset();
+  EXPECT_NE(Open(), nullptr);
+}
+
+TEST_F(SqliteStoreTest, AFileInUseIsRefusedUnderAnotherNameToo) {
+  const auto store = Open();
+  std::filesystem::create_symlink(path_, folder_ + "/link.db");
+  EXPECT_THAT(std::string(OpenFails(folder_ + "/link.db").message()),
+              HasSubstr("another process is using"));
+}
+
+TEST_F(SqliteStoreTest, AFailedOpenLeavesNoLock) {
+  std::ofstream(path_) << std::string(4096, 'x');
+  EXPECT_FALSE(OpenFails(path_).ok());
+  std::filesystem::remove(path_);
+  EXPECT_NE(Open(), nullptr);
+}
+
+TEST_F(SqliteStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
+  SqliteOptions options;
+  options.busy_timeout = absl::Milliseconds(1);
+  const auto store = SqliteStore::Open(path_, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two")};
+  for (const auto& answer : (*store)->Reserve(ops)) {
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  }
+  const GetOp get{ops[0].id, ops[0].key};
+  EXPECT_EQ(ReasonOf((*store)->Get({&get, 1})[0].status()), Reason::kRecordNotFound)
+      << "reading goes on";
+  EXPECT_EQ(ReasonOf((*store)->Inspect().status()), Reason::kStoreUnavailable)
+      << "but nothing could be kept";
+  sqlite3_close(other);
+  for (const auto& answer : (*store)->Reserve(ops)) EXPECT_TRUE(answer.ok()) << answer.status();
+}
+
+TEST_F(SqliteStoreTest, ABatchWaitsForAnotherProgramAsLongAsItMay) {
+  SqliteOptions options;
+  options.busy_timeout = absl::Seconds(20);
+  const auto store = SqliteStore::Open(path_, options).value();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const ReserveOp op = OpFor("one");
+  auto reserved = std::async(std::launch::async, [&] { return store->Reserve({&op, 1}).at(0); });
+  EXPECT_EQ(reserved.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  sqlite3_close(other);
+  const auto verdict = reserved.get();
+  EXPECT_TRUE(verdict.ok()) << verdict.status();
+}
+
+// Rows that another program has damaged: each of them alone returns DATA_LOSS, and is never run
+// again.
+class SqliteDamageTest : public SqliteStoreTest,
+                         public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(SqliteDamageTest, IsDataLossForItsRecordAlone) {
+  const auto store = Open();
+  const std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("sound")};
+  std::vector<CompleteOp> completions;
+  for (const auto& answer : store->Reserve(ops)) {
+    const ReserveOp& op = ops[completions.size()];
+    completions.push_back(
+        {op.key, op.id, std::get<Reserved>(*answer).token, EncodeReply(v1::Reply())});
+  }
+  store->Complete(completions);
+  RunSql(absl::StrCat("PRAGMA ignore_check_constraints = ON; UPDATE records SET ", GetParam(),
+                      " WHERE key = 'damaged'"));
+  const auto verdicts = store->Reserve(ops);
+  EXPECT_EQ(ReasonOf(verdicts[0].status()), Reason::kRecordDamaged);
+  ASSERT_TRUE(verdicts[1].ok()) << verdicts[1].status();
+  EXPECT_TRUE(std::holds_alternative<Replay>(*verdicts[1]));
+  const auto completed = store->Complete(completions);
+  EXPECT_EQ(ReasonOf(completed[0].status()), Reason::kRecordDamaged);
+  EXPECT_TRUE(completed[1].ok());
+  const GetOp get{ops[0].id, ops[0].key};
+  EXPECT_EQ(ReasonOf(store->Get({&get, 1})[0].status()), Reason::kRecordDamaged);
+}
+
+INSTANTIATE_TEST_SUITE_P(Columns, SqliteDamageTest,
+                         ::testing::Values("state = 9", "attempt = 0", "token = x'00'",
+                                           "request_token = x'00'", "on_lease_expiry = 7",
+                                           "fingerprints = x'ff'", "annotations = x'ff'",
+                                           "reply_digest = x'00'", "reply_digest = NULL",
+                                           "completed_at = NULL", "state = 1"));
+
+// As above, but the record is forgotten: its damage must not remove it early.
+TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsNotSwept) {
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options).value();
+  const ReserveOp op = OpFor("damaged");
+  ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
+  RunSql("PRAGMA ignore_check_constraints = ON; UPDATE records SET tombstone_until = 1");
+  clock.Advance(op.retention + limits::kClockStepMargin);
+  const auto swept = store->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->visited, 1);
+  EXPECT_EQ(swept->removed, 0);
+  EXPECT_EQ(ReasonOf(store->Reserve({&op, 1})[0].status()), Reason::kRecordDamaged);
+}
+
+TEST_F(SqliteStoreTest, TheDefaultsAreThoseThatAreDocumented) {
+  const SqliteOptions options;
+  EXPECT_EQ(options.busy_timeout, absl::Seconds(5));
+  EXPECT_TRUE(options.check_file);
+  EXPECT_EQ(options.clock, &Clock::System());
+}
+
+TEST_F(SqliteStoreTest, ADamagedReplyIsLeftToItsDigest) {
+  const auto store = Open();
+  const ReserveOp op = OpFor("damaged");
+  v1::Reply reply;
+  reply.set_body("paid");
+  const CompleteOp complete{op.key, op.id, std::get<Reserved>(*store->Reserve({&op, 1})[0]).token,
+                            EncodeReply(reply)};
+  ASSERT_TRUE(store->Complete({&complete, 1})[0].ok());
+  RunSql("UPDATE records SET reply = x'2a04706f6f72'");
+  const auto verdict = store->Reserve({&op, 1})[0];
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_EQ(ReasonOf(DecodeReply(std::get<Replay>(*verdict).reply).status()),
+            Reason::kRecordDamaged);
+}
+
+// The sweep leaves a damaged row unchanged, and continues with the others.
+TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options).value();
+  std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("sound")};
+  for (ReserveOp& op : ops) op.tombstone = absl::Hours(1);
+  std::vector<CompleteOp> completions;
+  for (const auto& answer : store->Reserve(ops)) {
+    const ReserveOp& op = ops[completions.size()];
+    completions.push_back(
+        {op.key, op.id, std::get<Reserved>(*answer).token, EncodeReply(v1::Reply())});
+  }
+  store->Complete(completions);
+  RunSql(absl::StrCat("PRAGMA ignore_check_constraints = ON; UPDATE records SET ", GetParam(),
+                      " WHERE key = 'damaged'"));
+  clock.Advance(ops[0].retention + limits::kClockStepMargin);
+  const auto swept = store->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->visited, 2);
+  EXPECT_EQ(swept->removed, 0);
+  EXPECT_GE(swept->entombed, 1) << "the sound one";
+  const GetOp get{ops[0].id, ops[0].key};
+  EXPECT_FALSE(store->Get({&get, 1})[0].ok());
+}
+
+// While it exists, files of this process cannot grow beyond a limit.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    handler_ = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit_);
+    const rlimit full{bytes, limit_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &full);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &limit_);
+    signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  sighandler_t handler_;
+  rlimit limit_{};
+};
+
+TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) {
+  const auto store = Open();
+  const ReserveOp before = OpFor("before");
+  const auto reserved = store->Reserve({&before, 1});
+  ASSERT_TRUE(reserved[0].ok());
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 256; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+  {
+    const FullDisk full(std::filesystem::file_size(path_ + "-wal") + 8192);
+    for (const auto& answer : store->Reserve(ops)) {
+      EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << answer.status();
+    }
+    const GetOp get{before.id, before.key};
+    EXPECT_TRUE(store->Get({&get, 1})[0].ok()) << "reading goes on";
+  }
+  for (const ReserveOp& op : ops) {
+    const GetOp get{op.id, op.key};
+    EXPECT_EQ(ReasonOf(store->Get({&get, 1})[0].status()), Reason::kRecordNotFound);
+  }
+  for (const auto& answer : store->Reserve(ops)) {
+    ASSERT_TRUE(answer.ok()) << "with space again it goes on: " << answer.status();
+    EXPECT_EQ(std::get<Reserved>(*answer).attempt, 1u);
+  }
+}
+
+// Reads succeed there, but no completion would be durable.
+TEST_F(SqliteStoreTest, AFullDiskShowsInAnInspection) {
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options).value();
+  ASSERT_TRUE(store->Inspect().ok());
+  {
+    const FullDisk full(std::filesystem::file_size(path_ + "-wal"));
+    // A successful commit is proof for five seconds.
+    clock.Advance(absl::Seconds(5) - absl::Microseconds(1));
+    EXPECT_TRUE(store->Inspect().ok());
+    clock.Advance(absl::Microseconds(1));
+    EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
+  }
+  EXPECT_TRUE(store->Inspect().ok());
+}
+
+TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {
+  const auto store = Open();
+  for (const char* const key : {"one", "two", "three"}) {
+    const ReserveOp op = OpFor(key);
+    int before = syncs;
+    const auto verdict = store->Reserve({&op, 1}).at(0);
+    EXPECT_GT(syncs, before) << "a reservation";
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    const CompleteOp completion{op.key, op.id, std::get<Reserved>(*verdict).token,
+                                EncodeReply(v1::Reply())};
+    before = syncs;
+    EXPECT_TRUE(store->Complete({&completion, 1}).at(0).ok());
+    EXPECT_GT(syncs, before) << "a completion";
+  }
+}
+
+// A lease may have run out while a batch waited for the lock.
+TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
+  int reads = 0;
+  int unlocked = 0;
+  const WatchedClock clock(Clock::System(), [&] {
+    sqlite3* database = nullptr;
+    EXPECT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    const int begun = sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
+    sqlite3_close(database);
+    reads += 1;
+    if (begun != SQLITE_BUSY) unlocked += 1;
+  });
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const ReserveOp op = OpFor("one");
+  const auto verdict = (*store)->Reserve({&op, 1}).at(0);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  const Uuid token = std::get<Reserved>(*verdict).token;
+  const ExtendOp extension{op.key, op.id, token, limits::kDefaultLease, std::nullopt};
+  EXPECT_TRUE((*store)->Extend({&extension, 1}).at(0).ok());
+  const CompleteOp completion{op.key, op.id, token, EncodeReply(v1::Reply())};
+  const ReserveOp other = OpFor("two");
+  EXPECT_TRUE((*store)->CompleteAndReserve({&completion, 1}, {&other, 1}).completions[0].ok());
+  EXPECT_TRUE((*store)->Sweep({}).ok());
+  EXPECT_EQ(reads, 4);
+  EXPECT_EQ(unlocked, 0);
+}
+
+TEST_F(SqliteStoreTest, ErrorsHoldNothingOfTheOperation) {
+  const auto store = Open();
+  ReserveOp op = OpFor("secret-key");
+  store->Reserve({&op, 1});
+  op.key.key = "other-secret";
+  const absl::Status status = store->Reserve({&op, 1})[0].status();
+  EXPECT_EQ(status.ToString().find("secret"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace idempotency::internal
