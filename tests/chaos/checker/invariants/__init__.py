@@ -1,4 +1,4 @@
-"""The promises of docs/architecture.md, one class each."""
+"""The promises of the README, and of the table in docs/states.md, one class each."""
 
 from .completions_kept import CompletionsKept
 from .effects_per_attempt import EffectsPerAttempt
