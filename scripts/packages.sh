@@ -5,7 +5,7 @@
 #   scripts/packages.sh                   builds them (a release build: minutes)
 #   scripts/packages.sh --test            and installs, upgrades, removes and purges them in a
 #                                         clean Debian, also under systemd, and follows
-#                                         docs/operations.md there (root; a mirror of
+#                                         docs/production.md there (root; a mirror of
 #                                         Debian; 3 GB; ten minutes)
 #   scripts/packages.sh --build=FOLDER    with another build folder of the preset `package`
 set -euo pipefail

@@ -1,4 +1,4 @@
-"""docs/operations.md, "From a bare Debian 12 to production", without a machine: what production_test
+"""docs/production.md, without a machine: what production_test
 pastes is all of it, is bash, and names flags, files and settings that exist."""
 
 import os
@@ -11,8 +11,7 @@ import unittest
 from tests.support.recipe_page import blocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/operations.md"
-SECTION = "From a bare Debian 12 to production"
+PAGE = ROOT / "docs/production.md"
 BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
 PACKAGING = (ROOT / "cmake/IdempotencyPackages.cmake").read_text()
 DOCUMENT = re.compile(r"cat > (\S+) <<'END'\n(.*?)^END$", re.M | re.S)
@@ -29,7 +28,7 @@ class ProductionPageTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.blocks = blocks(PAGE, SECTION)
+        cls.blocks = blocks(PAGE)
         cls.text = "".join(block.text for block in cls.blocks)
         cls.documents = dict(DOCUMENT.findall(cls.text))
 

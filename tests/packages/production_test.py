@@ -1,4 +1,4 @@
-"""docs/operations.md, "From a bare Debian 12 to production", as its reader follows it: every recipe
+"""docs/production.md, as its reader follows it: every recipe
 pasted in order into one shell of root, in a clean Debian 12 that is booted as a container.
 As root; scripts/packages.sh --test runs it."""
 
@@ -13,8 +13,7 @@ from .chroot import Chroot
 from .machine import Machine
 from .packages import CTL, DAEMON, LIBRARIES, package, packaged_again
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/operations.md"
-SECTION = "From a bare Debian 12 to production"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/production.md"
 INSTALLATION = re.compile(r"^apt-get install (.*)$", re.M)
 MARK = "@@ the end of a recipe:"
 # Reads each recipe as a shell reads what is pasted, and reports the commands that failed in it.
@@ -40,7 +39,7 @@ class ProductionTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.recipes = [block for block in blocks(PAGE, SECTION) if block.is_recipe]
+        cls.recipes = [block for block in blocks(PAGE) if block.is_recipe]
         debian = Chroot()
         cls.addClassCleanup(debian.remove)
         # What a bare Debian has, and debootstrap's smallest variant does not.
