@@ -24,8 +24,13 @@ def commit():
     return name + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
 
 
+def is_busy(load_average, processors):
+    """Whether other work ran beside the measurement."""
+    return load_average > processors / 2
+
+
 def busy_note(load_average, processors):
-    """A warning for the caption of numbers that were taken beside other work, or nothing."""
-    if load_average <= processors / 2:
+    """For the caption of numbers that were taken beside other work, or nothing."""
+    if not is_busy(load_average, processors):
         return ""
-    return f"; machine busy (load average {load_average:.0f}): measure again"
+    return f"; beside other work (load average {load_average:.0f})"

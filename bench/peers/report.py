@@ -1,4 +1,5 @@
-"""Writes a run's numbers into docs/performance.md and docs/alternatives.md and draws their chart.
+"""Writes a run's numbers into README.md, docs/performance.md and docs/alternatives.md and draws
+their chart. Numbers that were taken beside other work are refused.
 
   scripts/bench.sh --peers --json=peers.json
   python3 -m bench.peers.report peers.json
@@ -11,7 +12,7 @@ import statistics
 import sys
 
 from bench.comparison import report as comparison
-from bench.comparison.machine import busy_note
+from bench.comparison.machine import busy_note, is_busy
 from bench.comparison.report import with_block
 
 from .chart import chart
@@ -29,6 +30,16 @@ def caption(run):
     machine = run["machine"]
     return comparison.caption(run) + busy_note(machine["load_average_before"],
                                                machine["processors"])
+
+
+def refusal(run):
+    """Why the run's numbers are not fit for the pages, or None."""
+    machine = run["machine"]
+    load_average, processors = machine["load_average_before"], machine["processors"]
+    if not is_busy(load_average, processors):
+        return None
+    return (f"the run began beside other work (load average {load_average:.1f}, {processors} "
+            "processors): measure again without it, or pass --force")
 
 
 def _median(one, load, field):
@@ -122,6 +133,21 @@ def sentences(run):
         "idempotencyd and Postgres together.")
 
 
+def headline(run):
+    """The same in a line, for the README. Nothing if the guard was not measured."""
+    one = run["contenders"].get(_OURS)
+    if one is None:
+        return ""
+    machine = run["machine"]
+    note = busy_note(machine["load_average_before"], machine["processors"])
+    return (
+        "Measured by `scripts/bench.sh --peers`, Postgres included "
+        f"({machine['processors']} x {machine['processor']}{note}): a first call takes "
+        f"{_ms(added_us(one, 'first/1', 'p50_us'))} ms longer than an unguarded one (median, one at "
+        f"a time), and a core carries {per_core(one, 'first/64'):,.0f} first calls or "
+        f"{per_core(one, 'replay/64'):,.0f} replays a second ([performance](docs/performance.md)).")
+
+
 def table(run):
     """For the terminal."""
     contenders = run["contenders"]
@@ -142,22 +168,34 @@ def blocks(run):
         rates(contenders), conditions(run), f"Postgres: {settings}. {caption(run)}."])
 
 
-def main():
+def write(run, root):
+    """The pages and the chart below the project's root."""
+    beginning, alternatives = blocks(run)
+    for page, name, text in (("README.md", "figures", headline(run)),
+                             ("docs/performance.md", "a guarded call", beginning),
+                             ("docs/alternatives.md", "alternatives", alternatives)):
+        path = root / page
+        if text:
+            path.write_text(with_block(path.read_text(), name, text, _WRITER))
+    (root / "docs/alternatives.svg").write_text(chart(run["contenders"], caption(run)))
+
+
+def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python3 -m bench.peers.report",
                                      description=__doc__.splitlines()[0])
     parser.add_argument("json", type=pathlib.Path, help="from scripts/bench.sh --peers --json=FILE")
-    parser.add_argument("--docs", type=pathlib.Path, default=pathlib.Path("docs"))
-    options = parser.parse_args()
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."),
+                        help="of the project whose pages are written (.)")
+    parser.add_argument("--force", action="store_true",
+                        help="also numbers that were taken beside other work; the pages say so")
+    options = parser.parse_args(arguments)
     run = json.loads(options.json.read_text())
     if not run["contenders"]:
         sys.exit(f"{options.json} holds no measured contender")
-    for page, name, text in zip(("performance.md", "alternatives.md"),
-                                ("a guarded call", "alternatives"), blocks(run)):
-        path = options.docs / page
-        path.write_text(with_block(path.read_text(), name, text, _WRITER))
-    picture = options.docs / "alternatives.svg"
-    picture.write_text(chart(run["contenders"], caption(run)))
-    print(f"wrote {options.docs}/performance.md, alternatives.md and alternatives.svg")
+    if not options.force and (reason := refusal(run)):
+        sys.exit(f"{options.json}: {reason}")
+    write(run, options.root)
+    print("wrote README.md, docs/performance.md, docs/alternatives.md and docs/alternatives.svg")
 
 
 if __name__ == "__main__":

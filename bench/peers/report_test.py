@@ -1,6 +1,11 @@
 """Tests of the tables and of the chart of the alternatives."""
 
+import contextlib
+import io
+import json
 import pathlib
+import re
+import tempfile
 import unittest
 from xml.etree import ElementTree
 
@@ -42,6 +47,12 @@ RUN = {
     "versions": {"postgres": "15.1 (Debian)", "grpc": "1.51.1"},
     "postgres_settings": {"fsync": "on"},
 }
+
+
+BUSY = {**RUN, "machine": {**RUN["machine"], "load_average_before": 9.0}}
+ROOT = pathlib.Path(__file__).parent.parent.parent
+BLOCKS = (("README.md", "figures"), ("docs/performance.md", "a guarded call"),
+          ("docs/alternatives.md", "alternatives"))
 
 
 class Report(unittest.TestCase):
@@ -88,17 +99,64 @@ class Report(unittest.TestCase):
 
     def test_numbers_of_a_busy_machine_say_so(self):
         self.assertNotIn("other work", report.caption(RUN))
-        busy = {**RUN, "machine": {**RUN["machine"], "load_average_before": 9.0}}
-        self.assertIn("load average 9", report.blocks(busy)[0])
-        self.assertIn("load average 9", report.blocks(busy)[1])
+        for text in (*report.blocks(BUSY), report.headline(BUSY)):
+            self.assertIn("beside other work (load average 9)", text)
 
     def test_the_pages_have_the_blocks(self):
-        docs = pathlib.Path(__file__).parent.parent.parent / "docs"
-        for page, name in (("performance.md", "a guarded call"),
-                           ("alternatives.md", "alternatives")):
-            text = (docs / page).read_text()
-            written = report.with_block(text, name, "new", report._WRITER)
+        for page, name in BLOCKS:
+            written = report.with_block((ROOT / page).read_text(), name, "new", report._WRITER)
             self.assertIn("\nnew\n", written)
+
+    def test_the_readme_has_the_numbers_of_the_page(self):
+        line = re.search(r"<!-- figures: .*?-->\n(.*?)\n<!--", (ROOT / "README.md").read_text(),
+                         re.S)[1]
+        page = (ROOT / "docs/performance.md").read_text().partition("<!-- end of")[0]
+        numbers = re.findall(r"\d+\.\d+(?= ms)|\d+,\d{3}", line)
+        self.assertEqual(len(numbers), 3)
+        for number in numbers:
+            self.assertIn(number, page)
+
+
+class Writing(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "docs").mkdir()
+        for page, name in BLOCKS:
+            (self.root / page).write_text(
+                f"<!-- {name}: written by {report._WRITER} -->\nold\n<!-- end of {name} -->\n")
+
+    def write(self, run, *flags):
+        file = self.root / "run.json"
+        file.write_text(json.dumps(run))
+        with contextlib.redirect_stdout(io.StringIO()):
+            report.main([str(file), f"--root={self.root}", *flags])
+
+    def pages(self):
+        return [(self.root / page).read_text() for page, _ in BLOCKS]
+
+    def test_numbers_of_a_quiet_machine_are_written(self):
+        self.write(RUN)
+        for page in self.pages():
+            self.assertIn("10,000", page)
+            self.assertNotIn("old", page)
+
+    def test_numbers_of_a_busy_machine_are_refused(self):
+        with self.assertRaisesRegex(SystemExit, "load average 9.0, 2 processors.*--force"):
+            self.write(BUSY)
+        for page in self.pages():
+            self.assertIn("old", page)
+
+    def test_numbers_of_a_busy_machine_can_be_forced(self):
+        self.write(BUSY, "--force")
+        for page in self.pages():
+            self.assertIn("beside other work (load average 9)", page)
+
+    def test_a_run_without_the_guard_leaves_the_readme(self):
+        self.write({**RUN, "contenders": {"restate": RUN["contenders"]["restate"]}})
+        self.assertIn("old", self.pages()[0])
 
 
 class Chart(unittest.TestCase):
