@@ -27,7 +27,7 @@ std::vector<std::string> StrippedHeaders(const Deployment& deployment) {
   };
   const bool has_http =
       std::any_of(deployment.guarded.begin(), deployment.guarded.end(),
-                  [](const GuardedRoute& route) { return !route.http_methods.empty(); });
+                  [](const EnvoyRoute& route) { return !route.http_methods.empty(); });
   if (has_http) {
     // A service may take the method from them, and the route from the real one.
     headers.insert(headers.end(), {"x-http-method", "x-http-method-override", "x-method-override"});

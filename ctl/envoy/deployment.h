@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "ctl/envoy/guarded_route.h"
+#include "ctl/envoy/envoy_route.h"
 
 namespace idempotency::internal {
 
@@ -16,7 +16,7 @@ struct HostPort {
 };
 
 // PEM files on the proxy's machine; empty: not used.
-struct TlsFiles {
+struct EnvoyTlsFiles {
   std::string ca;
   std::string cert;
   std::string key;
@@ -31,14 +31,14 @@ struct Deployment {
   HostPort upstream;
   HostPort processor;
   // `ca` is of the callers' certificates.
-  TlsFiles listener_tls;
-  TlsFiles upstream_tls;
-  TlsFiles processor_tls;
+  EnvoyTlsFiles listener_tls;
+  EnvoyTlsFiles upstream_tls;
+  EnvoyTlsFiles processor_tls;
 
   // In the order in which a proxy compares them; the first one that matches applies.
   // Never guarded, although one of `guarded` may match: exact paths of streaming methods.
   std::vector<std::string> streaming_paths;
-  std::vector<GuardedRoute> guarded;
+  std::vector<EnvoyRoute> guarded;
 
   // Headers that a caller must not send, in addition to those of StrippedHeaders().
   std::vector<std::string> stripped_headers;

@@ -90,19 +90,19 @@ absl::Status ReadDescriptorFile(const std::string& path, bool skip_streaming,
     deployment.streaming_paths.push_back(absl::StrCat("/", method));
   }
   for (const std::string& method : methods->guarded) {
-    absl::StatusOr<GuardedRoute> route = RouteOfMethod(method);
+    absl::StatusOr<EnvoyRoute> route = RouteOfMethod(method);
     if (!route.ok()) return route.status();
     deployment.guarded.push_back(*std::move(route));
   }
   return absl::OkStatus();
 }
 
-using RouteReader = absl::StatusOr<GuardedRoute> (*)(absl::string_view);
+using RouteReader = absl::StatusOr<EnvoyRoute> (*)(absl::string_view);
 
 absl::Status ReadPatterns(absl::string_view flag, absl::string_view list, RouteReader read,
                           Deployment& deployment) {
   for (const absl::string_view pattern : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
-    absl::StatusOr<GuardedRoute> route = read(absl::StripAsciiWhitespace(pattern));
+    absl::StatusOr<EnvoyRoute> route = read(absl::StripAsciiWhitespace(pattern));
     if (!route.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", route.status().message()));
     }
@@ -112,10 +112,10 @@ absl::Status ReadPatterns(absl::string_view flag, absl::string_view list, RouteR
 }
 
 // A wildcard also finds what stands as itself; the order decides nothing but the name.
-void RemoveRepeated(std::vector<GuardedRoute>& routes) {
-  std::vector<GuardedRoute> once;
-  for (GuardedRoute& route : routes) {
-    const bool is_repeated = std::any_of(once.begin(), once.end(), [&](const GuardedRoute& other) {
+void RemoveRepeated(std::vector<EnvoyRoute>& routes) {
+  std::vector<EnvoyRoute> once;
+  for (EnvoyRoute& route : routes) {
+    const bool is_repeated = std::any_of(once.begin(), once.end(), [&](const EnvoyRoute& other) {
       return other.path == route.path && other.http_methods == route.http_methods;
     });
     if (!is_repeated) once.push_back(std::move(route));
@@ -132,14 +132,14 @@ bool IsHeaderName(absl::string_view name) {
 }
 
 // Of a certificate and its key, both or none.
-absl::Status CheckPair(absl::string_view prefix, const TlsFiles& tls) {
+absl::Status CheckPair(absl::string_view prefix, const EnvoyTlsFiles& tls) {
   if (tls.cert.empty() == tls.key.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--", prefix, "_cert and --", prefix, "_key need each other"));
 }
 
 // The name in a peer's certificate is its host, unless a flag has it.
-absl::Status CompletePeer(absl::string_view prefix, const HostPort& peer, TlsFiles& tls) {
+absl::Status CompletePeer(absl::string_view prefix, const HostPort& peer, EnvoyTlsFiles& tls) {
   if (const absl::Status pair = CheckPair(prefix, tls); !pair.ok()) return pair;
   if (tls.ca.empty() && (!tls.cert.empty() || !tls.name.empty())) {
     return absl::InvalidArgumentError(absl::StrCat("--", prefix, "_ca is missing"));
@@ -149,8 +149,8 @@ absl::Status CompletePeer(absl::string_view prefix, const HostPort& peer, TlsFil
 }
 
 // Refuses the flags of `prefix` with `remedy`, if any of them is set.
-absl::Status CheckAbsent(absl::string_view prefix, absl::string_view ca_suffix, const TlsFiles& tls,
-                         absl::string_view remedy) {
+absl::Status CheckAbsent(absl::string_view prefix, absl::string_view ca_suffix,
+                         const EnvoyTlsFiles& tls, absl::string_view remedy) {
   struct Flag {
     absl::string_view suffix;
     const std::string& value;

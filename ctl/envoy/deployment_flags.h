@@ -40,9 +40,9 @@ class DeploymentFlags {
   std::string admin_ = "127.0.0.1:9901";
   absl::Duration deadline_ = absl::Seconds(30);
   std::string strip_headers_;
-  TlsFiles listener_tls_;
-  TlsFiles upstream_tls_;
-  TlsFiles processor_tls_;
+  EnvoyTlsFiles listener_tls_;
+  EnvoyTlsFiles upstream_tls_;
+  EnvoyTlsFiles processor_tls_;
   bool allow_plaintext_ = false;
   std::string kubernetes_namespace_ = "default";
   std::string gateway_ = "eg";

@@ -81,7 +81,7 @@ typed_per_filter_config:
       overrides: {}
 )";
 
-std::string Match(const GuardedRoute& route) {
+std::string Match(const EnvoyRoute& route) {
   std::string match =
       route.is_regex ? absl::StrCat("match:\n  safe_regex: {regex: ", YamlString(route.path), "}\n")
                      : absl::StrCat("match:\n  path: ", YamlString(route.path), "\n");
@@ -92,7 +92,7 @@ std::string Match(const GuardedRoute& route) {
   return match;
 }
 
-std::string GuardedRouteBlock(const Deployment& deployment, const GuardedRoute& route,
+std::string GuardedRouteBlock(const Deployment& deployment, const EnvoyRoute& route,
                               absl::string_view cluster) {
   return absl::StrCat(
       "name: ", YamlString(absl::StrCat("idempotency ", route.text)), "\n", Match(route),
@@ -157,7 +157,7 @@ std::vector<std::string> Routes(const Deployment& deployment, absl::string_view 
   for (const std::string& path : deployment.streaming_paths) {
     routes.push_back(StreamingRouteBlock(path, cluster));
   }
-  for (const GuardedRoute& route : deployment.guarded) {
+  for (const EnvoyRoute& route : deployment.guarded) {
     const bool is_first = routes.size() == deployment.streaming_paths.size();
     routes.push_back(
         absl::StrCat(is_first ? kRouteReasons : "", GuardedRouteBlock(deployment, route, cluster)));
@@ -165,7 +165,7 @@ std::vector<std::string> Routes(const Deployment& deployment, absl::string_view 
   return routes;
 }
 
-std::string UpstreamTls(const TlsFiles& tls, bool is_http2_only) {
+std::string UpstreamTls(const EnvoyTlsFiles& tls, bool is_http2_only) {
   if (tls.ca.empty()) return "";
   std::string socket = absl::StrCat(
       "transport_socket:\n  name: envoy.transport_sockets.tls\n  typed_config:\n"

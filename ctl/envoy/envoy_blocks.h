@@ -27,7 +27,7 @@ std::vector<std::string> Routes(const Deployment& deployment, absl::string_view 
 std::string ProcessorCluster(const Deployment& deployment, absl::string_view name);
 
 // A transport socket that connects with TLS and checks the peer's name. Empty without a CA.
-std::string UpstreamTls(const TlsFiles& tls, bool is_http2_only);
+std::string UpstreamTls(const EnvoyTlsFiles& tls, bool is_http2_only);
 
 // An item of a cluster's load_assignment, or of a listener: its address.
 std::string SocketAddress(const HostPort& address);

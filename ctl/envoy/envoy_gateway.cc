@@ -45,7 +45,7 @@ std::string BackendRef(const HostPort& service) {
   return reference;
 }
 
-std::string Matches(const GuardedRoute& route) {
+std::string Matches(const EnvoyRoute& route) {
   const std::string path =
       absl::StrCat("path: {type: ", route.is_regex ? "RegularExpression" : "Exact",
                    ", value: ", YamlString(route.path), "}\n");
@@ -58,12 +58,12 @@ std::string Matches(const GuardedRoute& route) {
 }
 
 // An item for each match, so that rules can be filled.
-std::vector<std::string> AllMatches(const std::vector<GuardedRoute>& routes) {
+std::vector<std::string> AllMatches(const std::vector<EnvoyRoute>& routes) {
   std::vector<std::string> all;
-  for (const GuardedRoute& route : routes) {
+  for (const EnvoyRoute& route : routes) {
     if (route.http_methods.empty()) all.push_back(Matches(route));
     for (const std::string& method : route.http_methods) {
-      GuardedRoute one = route;
+      EnvoyRoute one = route;
       one.http_methods = {method};
       all.push_back(Matches(one));
     }
@@ -167,7 +167,7 @@ std::string EnvoyGatewayObjects(const Deployment& deployment) {
       "# Written by `idempotencyctl envoy-config --format=envoy-gateway`. For gRPC the service's "
       "port\n# has `appProtocol: kubernetes.io/h2c`.\n",
       HttpRoutes(deployment, "idempotency-guarded", AllMatches(deployment.guarded), guarded));
-  std::vector<GuardedRoute> rest;
+  std::vector<EnvoyRoute> rest;
   for (const std::string& path : deployment.streaming_paths) {
     rest.push_back({path, path, false, {}});
   }

@@ -33,7 +33,7 @@ constexpr absl::string_view kRouter = R"(- name: envoy.filters.http.router
     "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
 )";
 
-std::string DownstreamTls(const TlsFiles& tls) {
+std::string DownstreamTls(const EnvoyTlsFiles& tls) {
   if (tls.cert.empty()) return "";
   return absl::StrCat(
       "transport_socket:\n  name: envoy.transport_sockets.tls\n  typed_config:\n"

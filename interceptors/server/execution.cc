@@ -2,17 +2,17 @@
 
 #include <memory>
 
-#include "interceptors/server/call/call_table.h"
 #include "interceptors/server/call/guarded_call.h"
+#include "interceptors/server/call/guarded_call_table.h"
 
 namespace idempotency {
 
-using internal::CallTable;
 using internal::GuardedCall;
+using internal::GuardedCallTable;
 
 Execution* Execution::FromContext(grpc::ServerContextBase* context) {
   // The interceptor keeps the call until its reply has been sent.
-  const std::shared_ptr<GuardedCall> call = CallTable::Instance().Find(context);
+  const std::shared_ptr<GuardedCall> call = GuardedCallTable::Instance().Find(context);
   return call == nullptr ? nullptr : call->execution().get();
 }
 

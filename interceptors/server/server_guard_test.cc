@@ -18,7 +18,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/execution.h"
-#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/call/guarded_call_table.h"
 #include "testdata/till.grpc.pb.h"
 
 namespace idempotency::internal {
@@ -368,10 +368,10 @@ TYPED_TEST(ServerGuardTest, VerdictIsWaitedForNoLongerThanTheCallHas) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   EXPECT_FALSE(this->Charge(context, kKey).status.ok());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (CallTable::Instance().size() > 0 && std::chrono::steady_clock::now() < deadline) {
+  while (GuardedCallTable::Instance().size() > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
   }
-  EXPECT_EQ(CallTable::Instance().size(), 0u);
+  EXPECT_EQ(GuardedCallTable::Instance().size(), 0u);
   this->store_->AnswerHeld(Operation::kReserve);
   EXPECT_TRUE(this->store_->WaitForState(v1::RECORD_STATE_RELEASED));
   EXPECT_EQ(this->book_.runs, 0);
@@ -848,7 +848,7 @@ TYPED_TEST(ServerGuardTest, CallsLeaveNothingBehind) {
   this->guard_->Close();
   this->server_->Shutdown();
   this->server_ = nullptr;
-  EXPECT_EQ(CallTable::Instance().size(), 0u);
+  EXPECT_EQ(GuardedCallTable::Instance().size(), 0u);
 }
 
 }  // namespace

@@ -347,7 +347,7 @@ absl::StatusOr<std::optional<NetworkAddress>> ParseHttp(absl::string_view flag,
   return std::optional<NetworkAddress>(*std::move(address));
 }
 
-absl::Status ValidateTls(const TlsFiles& tls) {
+absl::Status ValidateTls(const ListenerTlsFiles& tls) {
   if (tls.certificate.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError(
         "--tls_cert and --tls_key must be set together; set both or neither");

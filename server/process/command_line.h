@@ -21,7 +21,7 @@
 namespace idempotency::internal {
 
 // PEM files of the listener. All empty: no TLS.
-struct TlsFiles {
+struct ListenerTlsFiles {
   std::string certificate;
   std::string key;
   // If set, clients must present a certificate signed by it.
@@ -41,7 +41,7 @@ struct ServeOptions : ServiceOptions {
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
-  TlsFiles tls;
+  ListenerTlsFiles tls;
   // The configuration file; empty: none.
   std::string config;
   // Accept calls from other machines without TLS.

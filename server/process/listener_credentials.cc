@@ -69,7 +69,7 @@ absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
   return absl::OkStatus();
 }
 
-absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
+absl::Status CheckKey(const ListenerTlsFiles& files, const std::string& certificate_pem,
                       const std::string& key_pem) {
   const PrivateKey key = ParseKey(key_pem);
   if (key == nullptr) {
@@ -128,7 +128,7 @@ std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ListenerCredentials>> ListenerCredentials::Make(
-    const TlsFiles& files, Observer& observer) {
+    const ListenerTlsFiles& files, Observer& observer) {
   // Private constructor.
   std::unique_ptr<ListenerCredentials> made(new ListenerCredentials(files, observer));
   if (files.certificate.empty()) {
@@ -148,7 +148,7 @@ ListenerCredentials::~ListenerCredentials() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::StatusOr<TlsContent> ListenerCredentials::Read(const TlsFiles& files) {
+absl::StatusOr<TlsContent> ListenerCredentials::Read(const ListenerTlsFiles& files) {
   absl::StatusOr<std::string> certificate = ReadFile("tls_cert", files.certificate);
   if (!certificate.ok()) return certificate.status();
   absl::Status checked = CheckCertificate("tls_cert", files.certificate, *certificate);

@@ -41,7 +41,7 @@ class ListenerCredentials {
   // handshake. INVALID_ARGUMENT names the flag and what is wrong: a file that
   // cannot be read, has no PEM, has expired, or a key that is not the
   // certificate's. `observer` gets the validity of what is in use, and outlives it.
-  static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const TlsFiles& files,
+  static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const ListenerTlsFiles& files,
                                                                    Observer& observer);
   ~ListenerCredentials();
   ListenerCredentials(const ListenerCredentials&) = delete;
@@ -52,16 +52,16 @@ class ListenerCredentials {
   std::shared_ptr<const TlsContent> content() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  ListenerCredentials(const TlsFiles& files, Observer& observer)
+  ListenerCredentials(const ListenerTlsFiles& files, Observer& observer)
       : files_(files), observer_(observer) {}
 
-  static absl::StatusOr<TlsContent> Read(const TlsFiles& files);
+  static absl::StatusOr<TlsContent> Read(const ListenerTlsFiles& files);
   absl::Status StartWatching(TlsContent content);
   void Publish(TlsContent content) ABSL_LOCKS_EXCLUDED(mutex_);
   void Watch();
   void Refresh();
 
-  const TlsFiles files_;
+  const ListenerTlsFiles files_;
   Observer& observer_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
 

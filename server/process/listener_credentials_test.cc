@@ -98,7 +98,7 @@ class ListenerCredentialsTest : public ::testing::Test {
     return folder_.File(name);
   }
 
-  static std::string ErrorOf(const TlsFiles& files) {
+  static std::string ErrorOf(const ListenerTlsFiles& files) {
     Observer observer;
     const absl::Status status = ListenerCredentials::Make(files, observer).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -24,7 +24,7 @@
 
 #include "core/mutex.h"
 #include "grpc_idempotency/server_guard/execution.h"
-#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/call/guarded_call_table.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 
@@ -358,7 +358,7 @@ TEST_P(GuardStorm, EveryKeySettlesWithOneReply) {
   // Otherwise it was no storm. A slow machine makes fewer calls in the same time.
   EXPECT_GT(told, 5);
   server_.reset();
-  EXPECT_EQ(CallTable::Instance().size(), 0U);
+  EXPECT_EQ(GuardedCallTable::Instance().size(), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(BothApis, GuardStorm, ::testing::Values(Api::kSync, Api::kCallback),

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/admission/rejection.h"
-#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/call/guarded_call_table.h"
 #include "interceptors/server/wire/record_metadata.h"
 
 namespace idempotency::internal {
@@ -42,11 +42,11 @@ void RemoveRecordMetadata(Metadata& metadata) {
 CapturingInterceptor::CapturingInterceptor(grpc::ServerContextBase* context,
                                            std::shared_ptr<GuardedCall> call)
     : context_(context), call_(std::move(call)) {
-  CallTable::Instance().Enter(context_, call_);
+  GuardedCallTable::Instance().Enter(context_, call_);
 }
 
 CapturingInterceptor::~CapturingInterceptor() {
-  CallTable::Instance().Leave(context_, call_.get());
+  GuardedCallTable::Instance().Leave(context_, call_.get());
 }
 
 void CapturingInterceptor::Intercept(Batch* batch) {

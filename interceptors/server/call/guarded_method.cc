@@ -14,7 +14,7 @@
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/admission/rejection.h"
-#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/call/guarded_call_table.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/request/parent_metadata.h"
 #include "interceptors/server/request/reserve_request.h"
@@ -42,7 +42,7 @@ GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operatio
       operation_(std::make_shared<const GuardedOperation>(std::move(operation))) {}
 
 void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
-  Call call{pending, CallTable::Instance().Find(&pending->context())};
+  Call call{pending, GuardedCallTable::Instance().Find(&pending->context())};
   if (call.guarded == nullptr || !call.guarded->IsOf(operation_->reservations)) {
     operation_->log->Error(
         LogEvent::kInterceptorMissing, operation_->name,

@@ -9,8 +9,8 @@
 
 #include "absl/container/flat_hash_set.h"
 
-#include "interceptors/server/call/call_table.h"
 #include "interceptors/server/call/guarded_call.h"
+#include "interceptors/server/call/guarded_call_table.h"
 
 namespace idempotency::internal {
 
@@ -39,7 +39,7 @@ class StreamWriterFactory final : public grpc::experimental::ServerInterceptorFa
     if (!paths_.contains(info->method())) return nullptr;
     // gRPC takes ownership.
     return std::make_unique<StreamWriterInterceptor>(
-               CallTable::Instance().Find(info->server_context()))
+               GuardedCallTable::Instance().Find(info->server_context()))
         .release();
   }
 

@@ -1,4 +1,4 @@
-#include "ctl/envoy/guarded_route.h"
+#include "ctl/envoy/envoy_route.h"
 
 #include <algorithm>
 #include <array>
@@ -90,14 +90,14 @@ absl::StatusOr<std::string> PathExpression(absl::string_view pattern, absl::stri
 
 }  // namespace
 
-absl::StatusOr<GuardedRoute> RouteOfMethod(absl::string_view pattern) {
+absl::StatusOr<EnvoyRoute> RouteOfMethod(absl::string_view pattern) {
   const std::vector<absl::string_view> parts = absl::StrSplit(pattern, '/');
   if (parts.size() != 2 || parts[0].empty() || parts[1].empty() ||
       !std::all_of(parts[0].begin(), parts[0].end(), IsNameCharacter) ||
       !std::all_of(parts[1].begin(), parts[1].end(), IsNameCharacter)) {
     return WrongMethod(pattern);
   }
-  GuardedRoute route;
+  EnvoyRoute route;
   route.text = std::string(pattern);
   route.is_regex = absl::StrContains(pattern, '*');
   route.path =
@@ -105,10 +105,10 @@ absl::StatusOr<GuardedRoute> RouteOfMethod(absl::string_view pattern) {
   return route;
 }
 
-absl::StatusOr<GuardedRoute> RouteOfHttp(absl::string_view pattern) {
+absl::StatusOr<EnvoyRoute> RouteOfHttp(absl::string_view pattern) {
   const std::vector<absl::string_view> words = absl::StrSplit(pattern, ' ', absl::SkipEmpty());
   if (words.size() != 2) return WrongRoute(pattern, "it has a method and a path");
-  GuardedRoute route;
+  EnvoyRoute route;
   route.text = absl::StrJoin(words, " ");
   for (const absl::string_view method : absl::StrSplit(words[0], '|')) {
     if (std::find(kHttpMethods.begin(), kHttpMethods.end(), method) == kHttpMethods.end()) {

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_TABLE_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_TABLE_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_CALL_TABLE_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_CALL_TABLE_H_
 
 #include <array>
 #include <cstddef>
@@ -20,9 +20,9 @@ class GuardedCall;
 // The guarded calls of this process, by their context: a method's admitter and
 // Execution::FromContext() find here the calls that the interceptor entered. Contexts are
 // compared, never dereferenced. Sharded, thread-safe.
-class CallTable {
+class GuardedCallTable {
  public:
-  static CallTable& Instance();
+  static GuardedCallTable& Instance();
 
   // gRPC reuses the memory of contexts, and an interceptor may outlive its context: an older
   // entry with the same address is replaced.
@@ -49,4 +49,4 @@ class CallTable {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_TABLE_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_CALL_TABLE_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CTL_ENVOY_GUARDED_ROUTE_H_
-#define IDEMPOTENCY_CTL_ENVOY_GUARDED_ROUTE_H_
+#ifndef IDEMPOTENCY_CTL_ENVOY_ENVOY_ROUTE_H_
+#define IDEMPOTENCY_CTL_ENVOY_ENVOY_ROUTE_H_
 
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace idempotency::internal {
 
 // The requests of one guarded operation, as a proxy finds them.
-struct GuardedRoute {
+struct EnvoyRoute {
   // As it is written in the command line or in a proto, for comments and names.
   std::string text;
   // The path without its query: exactly this, or, if `is_regex`, a regular expression (RE2) for
@@ -23,14 +23,14 @@ struct GuardedRoute {
 
 // A gRPC method: `package.Service/Method`, in which each * stands for any characters except /.
 // INVALID_ARGUMENT: what to write instead.
-absl::StatusOr<GuardedRoute> RouteOfMethod(absl::string_view pattern);
+absl::StatusOr<EnvoyRoute> RouteOfMethod(absl::string_view pattern);
 
 // A route of HTTP: `POST /v1/payments/{id}` or `POST|PATCH /v1/payments/*`, in which {name} and *
 // stand for one segment. It also finds the path in another case and with a slash at its end,
 // because many frameworks do: a request that the service understands must not pass beside the
 // filter. INVALID_ARGUMENT: what to write instead.
-absl::StatusOr<GuardedRoute> RouteOfHttp(absl::string_view pattern);
+absl::StatusOr<EnvoyRoute> RouteOfHttp(absl::string_view pattern);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CTL_ENVOY_GUARDED_ROUTE_H_
+#endif  // IDEMPOTENCY_CTL_ENVOY_ENVOY_ROUTE_H_

@@ -1,4 +1,4 @@
-#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/call/guarded_call_table.h"
 
 #include <utility>
 
@@ -6,24 +6,25 @@
 
 namespace idempotency::internal {
 
-CallTable& CallTable::Instance() {
+GuardedCallTable& GuardedCallTable::Instance() {
   // Never destroyed: an interceptor may end after static destruction has started.
-  static CallTable* const instance = std::make_unique<CallTable>().release();
+  static GuardedCallTable* const instance = std::make_unique<GuardedCallTable>().release();
   return *instance;
 }
 
-CallTable::Shard& CallTable::ShardOf(const grpc::ServerContextBase* context) {
+GuardedCallTable::Shard& GuardedCallTable::ShardOf(const grpc::ServerContextBase* context) {
   return shards_[absl::HashOf(context) % shards_.size()];
 }
 
-void CallTable::Enter(const grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call) {
+void GuardedCallTable::Enter(const grpc::ServerContextBase* context,
+                             std::shared_ptr<GuardedCall> call) {
   Shard& shard = ShardOf(context);
   MutexLock lock(shard.mutex);
   // The old entry is destroyed after the lock is released, with the argument.
   shard.calls[context].swap(call);
 }
 
-void CallTable::Leave(const grpc::ServerContextBase* context, const GuardedCall* call) {
+void GuardedCallTable::Leave(const grpc::ServerContextBase* context, const GuardedCall* call) {
   std::shared_ptr<GuardedCall> dropped;
   Shard& shard = ShardOf(context);
   MutexLock lock(shard.mutex);
@@ -33,14 +34,14 @@ void CallTable::Leave(const grpc::ServerContextBase* context, const GuardedCall*
   shard.calls.erase(found);
 }
 
-std::shared_ptr<GuardedCall> CallTable::Find(const grpc::ServerContextBase* context) {
+std::shared_ptr<GuardedCall> GuardedCallTable::Find(const grpc::ServerContextBase* context) {
   Shard& shard = ShardOf(context);
   MutexLock lock(shard.mutex);
   const auto found = shard.calls.find(context);
   return found == shard.calls.end() ? nullptr : found->second;
 }
 
-std::size_t CallTable::size() {
+std::size_t GuardedCallTable::size() {
   std::size_t size = 0;
   for (Shard& shard : shards_) {
     MutexLock lock(shard.mutex);
