@@ -1,7 +1,6 @@
 #include "client/connection/not_connected.h"
 
-#include "absl/time/time.h"
-
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -9,14 +8,12 @@ namespace {
 
 constexpr char kCause[] = "cause";
 constexpr char kNotConnected[] = "NOT_CONNECTED";
-// About the time of the first reconnection.
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
 }  // namespace
 
 absl::Status NotConnected() {
   ErrorDetails details;
-  details.retry_delay = kRetryDelay;
+  details.retry_delay = retry_delays::kReconnection;
   details.metadata[kCause] = kNotConnected;
   return MakeError(
       Reason::kStoreUnavailable,

@@ -11,6 +11,7 @@
 #include "google/protobuf/wire_format_lite.h"
 
 #include "core/answer_kind.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 
@@ -109,14 +110,11 @@ Request Decode(std::string_view body) {
   return request;
 }
 
-// For a refusal that names none.
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
-
 // The status for the caller of a reservation that may have been granted before it was refused.
 absl::Status OfRepeat(const absl::Status& refusal) {
   if (!IsTemporary(refusal) || KindOfAnswer(refusal) == AnswerKind::kNone) return refusal;
   ErrorDetails details;
-  details.retry_delay = DetailsOf(refusal).retry_delay.value_or(kRetryDelay);
+  details.retry_delay = DetailsOf(refusal).retry_delay.value_or(retry_delays::kReconnection);
   return MakeError(Reason::kStoreUnavailable,
                    absl::StrCat("idempotencyd may have received the reservation on a stream that "
                                 "ended, and refuses it for now (",

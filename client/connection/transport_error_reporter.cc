@@ -4,17 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 
 #include "core/answer_kind.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency::internal {
 namespace {
-
-// For callers that pass the error on: about the time of the first reconnection.
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
 // The message for a status that the service did not choose.
 std::string DescribeFailure(grpc::StatusCode code) {
@@ -65,7 +62,7 @@ absl::Status TransportErrorReporter::Failed(const grpc::Status& status) {
                      static_cast<int>(code), ": ", status.error_message()));
   }
   ErrorDetails details;
-  details.retry_delay = kRetryDelay;
+  details.retry_delay = retry_delays::kReconnection;
   details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
   return MakeError(Reason::kStoreUnavailable, DescribeFailure(code), std::move(details));
 }

@@ -24,6 +24,7 @@
 #include "core/after_answers.h"
 #include "core/grpc_headers.h"
 #include "core/mutex.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
@@ -143,7 +144,7 @@ v1::Reply Cancelled() {
 
 v1::Reply Overloaded() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kGuardOverloaded;
   return RejectionReply(MakeError(Reason::kOverloaded,
                                   "too many calls wait for their handler; nothing was run: call "
                                   "again later with the same idempotency key",

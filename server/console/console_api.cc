@@ -12,6 +12,7 @@
 #include "explanation/record_story.h"
 
 #include "core/absl_view.h"
+#include "core/retry_delays.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
@@ -24,9 +25,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-// A call of the worker may be over by then.
-constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
 unsigned HttpStatusOf(absl::StatusCode code) {
   switch (code) {
@@ -155,7 +153,7 @@ void ConsoleApi::Run(const std::string& body, Credentials credentials, Permissio
   reply(ErrorAnswer(MakeError(Reason::kOverloaded,
                               "other calls of administrators wait or run; nothing was done, try "
                               "again later",
-                              {kBusyRetryDelay, {}, {}})));
+                              {retry_delays::kAdministratorsBusy, {}, {}})));
 }
 
 void ConsoleApi::Overview(Credentials credentials, const HttpReply& reply) const {

@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "server/operation/failed_read.h"
 #include "server/operation/wire_request.h"
@@ -22,9 +23,6 @@ namespace {
 
 // A reply in a message, and its bytes as gRPC sends them.
 constexpr std::size_t kCopiesOfAReply = 2;
-// As the batcher's: after this time callers may have read some of the held
-// replies.
-constexpr absl::Duration kUnreadRetryDelay = absl::Milliseconds(500);
 
 // The codes for which the semantic conventions of RPC mark a server's span as failed.
 bool IsServersFault(absl::StatusCode code) {
@@ -271,7 +269,7 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
   return MakeError(Reason::kOverloaded,
                    "Replies that callers have not read fill the memory reserved for them. The "
                    "record is unchanged; request it again later.",
-                   {kUnreadRetryDelay, {}, {}});
+                   {retry_delays::kServiceOverloaded, {}, {}});
 }
 
 void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {

@@ -9,6 +9,7 @@
 
 #include "core/absl_view.h"
 #include "core/grpc_headers.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
@@ -23,8 +24,6 @@ namespace {
 
 // The memory of a parsed request: that of a frame.
 constexpr std::size_t kMaxParsedBytes = 4 * limits::kMaxMessageBytes;
-// A call of the worker may be over by then.
-constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
 }  // namespace
 
@@ -65,7 +64,7 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
     Refuse(MakeError(Reason::kOverloaded,
                      "other calls of administrators wait or run; nothing was done, try again "
                      "later",
-                     {kBusyRetryDelay, {}, {}}));
+                     {retry_delays::kAdministratorsBusy, {}, {}}));
   }
 
   void OnCancel() override { gone_.store(true, std::memory_order_relaxed); }

@@ -7,8 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "server/rpc/remote_address.h"
 
@@ -16,8 +16,6 @@ namespace idempotency::internal {
 namespace {
 
 std::atomic<std::int64_t> all_arrived{0};
-
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(500);
 
 std::string HostOfIpv6(absl::string_view address) {
   in6_addr parsed{};
@@ -84,7 +82,7 @@ absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
             "health service count apart). Call again when others have ended."
           : "This address has as many calls as one may have (half of --max_calls; those "
             "of the health service count apart). Call again when others have ended.",
-      {kRetryDelay, {}, {}});
+      {retry_delays::kServiceOverloaded, {}, {}});
 }
 
 std::optional<CallTable::Place> CallTable::AdmitRefusal() {

@@ -3,18 +3,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/time/time.h"
-
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
-namespace {
-
-// As the batcher's: after this time some of the held operations may be done.
-constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
-
-}  // namespace
-
 absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
                                                 const google::protobuf::Descriptor& type,
                                                 std::size_t max_parsed_bytes, OperationKind kind,
@@ -26,7 +18,7 @@ absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
   return MakeError(
       Reason::kOverloaded,
       "Requests and answers fill the memory reserved for them. Nothing was done; try again later.",
-      {kOverloadedRetryDelay, {}, {}});
+      {retry_delays::kServiceOverloaded, {}, {}});
 }
 
 }  // namespace idempotency::internal

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -9,7 +10,7 @@ namespace {
 
 absl::Status NotOpen() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable, "the store cannot be reached yet; try again",
                    std::move(details));
 }

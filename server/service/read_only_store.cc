@@ -2,17 +2,15 @@
 
 #include <utility>
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
 namespace {
 
-// A caller that came here by mistake retries elsewhere.
-constexpr absl::Duration kRetryDelay = absl::Seconds(5);
-
 absl::Status Refused() {
   ErrorDetails details;
-  details.retry_delay = kRetryDelay;
+  details.retry_delay = retry_delays::kReadOnly;
   return MakeError(Reason::kStoreUnavailable,
                    "this idempotencyd is read-only (--read_only): it answers Get, List and "
                    "ListAudit",

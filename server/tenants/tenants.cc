@@ -6,23 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal {
 namespace {
 
-// Until one of the operations in progress has probably been answered.
-constexpr absl::Duration kInFlightRetryDelay = absl::Milliseconds(100);
-// As often as the usage is measured (UsageMeter): an earlier retry finds the same.
-constexpr absl::Duration kQuotaRetryDelay = absl::Seconds(10);
-// A caller cannot measure less, and a delay of zero would be a flood.
-constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
-
 absl::Status Exceeded(absl::string_view name_space, absl::string_view limit,
                       absl::Duration retry_delay) {
   ErrorDetails details;
-  details.retry_delay = std::max(retry_delay, kMinRetryDelay);
+  details.retry_delay = std::max(retry_delay, retry_delays::kMinQuotaDelay);
   details.metadata["limit"] = std::string(limit);
   return MakeError(Reason::kQuotaExceeded,
                    absl::StrCat("namespace \"", name_space, "\" is over its ", limit,
@@ -111,7 +105,8 @@ absl::Status Tenants::Take(Tenant& tenant, const NamespaceSettings& settings,
                            absl::string_view name_space) const {
   if (settings.max_in_flight.has_value() && tenant.in_flight >= *settings.max_in_flight) {
     observer_.QuotaExceeded(name_space, QuotaLimit::kInFlight);
-    return Exceeded(name_space, "number of operations in flight", kInFlightRetryDelay);
+    return Exceeded(name_space, "number of operations in flight",
+                    retry_delays::kOperationsInFlight);
   }
   if (tenant.rate.has_value()) {
     const absl::Duration early = tenant.rate->Admit(clock_.Monotonic());
@@ -197,7 +192,7 @@ absl::Status Tenants::RefuseRecord(absl::string_view name_space, QuotaLimit reac
   observer_.QuotaExceeded(name_space, reached);
   return Exceeded(name_space,
                   reached == QuotaLimit::kRecords ? "number of records" : "bytes of replies",
-                  kQuotaRetryDelay);
+                  retry_delays::kStoredUsage);
 }
 
 void Tenants::Count(Tenant& tenant, const NamespaceUsage& more) {

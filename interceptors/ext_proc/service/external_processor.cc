@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
@@ -29,7 +30,7 @@ int Workers(unsigned int cores) {
 
 absl::Status Closing() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "the idempotency service is being stopped; nothing was run", std::move(details));
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/record_key.h"
@@ -28,7 +29,6 @@ namespace {
 
 // A response of HTTP up to this size is one message for Envoy; a larger one only if it must be.
 constexpr std::size_t kMaxImmediateBytes = 256 * 1024;
-constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 constexpr int kCancelled = static_cast<int>(grpc::StatusCode::CANCELLED);
 
 const GrpcFront& Grpc() {
@@ -55,7 +55,7 @@ absl::Status NotRecorded(absl::string_view what) {
 
 absl::Status NoRoom() {
   ErrorDetails details;
-  details.retry_delay = kOverloadedRetryDelay;
+  details.retry_delay = retry_delays::kServiceOverloaded;
   return MakeError(
       Reason::kOverloaded,
       "the processor holds too many requests or replies: retry with the same idempotency key",

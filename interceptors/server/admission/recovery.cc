@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/retry_delays.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
@@ -34,7 +35,7 @@ RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* r
 
 absl::Status TooManyWait() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kGuardOverloaded;
   return MakeError(Reason::kOverloaded,
                    "an earlier attempt's outcome is unknown and too many operations wait for "
                    "recovery; nothing was run: call again later with the same idempotency key",

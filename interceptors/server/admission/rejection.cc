@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
+#include "core/retry_delays.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -144,7 +145,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   }
   // A verdict of a newer service: unknown here, so nothing runs.
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "the idempotency store returned an unknown verdict; nothing was run",
                    std::move(details));

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/admission/rejection.h"
@@ -49,7 +50,7 @@ v1::Reply Told(ReplayedReply::Stored stored) {
 
 absl::Status LoadFailed() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "the operation completed, but its reply cannot be read now; nothing was run "
                    "again: call again with the same idempotency key",
@@ -58,7 +59,7 @@ absl::Status LoadFailed() {
 
 absl::Status TooManyLoad() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kGuardOverloaded;
   return MakeError(Reason::kOverloaded,
                    "the operation completed, but too many replies are being read now; nothing was "
                    "run again: call again later with the same idempotency key",

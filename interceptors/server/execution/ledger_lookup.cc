@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
@@ -18,14 +19,14 @@ namespace {
 
 absl::Status Unreachable() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "the completion ledger cannot be queried; nothing was run", std::move(details));
 }
 
 absl::Status TooManyLookups() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "too many queries of the completion ledger are waiting; nothing was run",
                    std::move(details));

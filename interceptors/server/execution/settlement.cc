@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/retry_delays.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
@@ -47,7 +48,7 @@ std::string_view DispositionName(Disposition disposition) {
 // the reply with its next try.
 absl::Status AnsweredByLedger() {
   ErrorDetails details;
-  details.retry_delay = absl::ZeroDuration();
+  details.retry_delay = retry_delays::kReplyRecorded;
   return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
                            "this operation is committed with a reply other than this attempt's: "
                            "call again with the same idempotency key for it",

@@ -8,6 +8,7 @@
 
 #include "core/answer_kind.h"
 #include "core/request_rules.h"
+#include "core/retry_delays.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
@@ -17,10 +18,6 @@ namespace idempotency::internal {
 namespace {
 
 using Time = Scheduler::Time;
-
-// The delay after which a caller that lost its reservation may request the winner's reply: if
-// the winner still runs, IN_FLIGHT has a better one.
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 
 // True if the store has answered that this token no longer holds the record.
 bool IsLost(const absl::Status& status) {
@@ -55,7 +52,7 @@ absl::Status NotRecorded() {
 
 absl::Status ReservationLost() {
   ErrorDetails details;
-  details.retry_delay = kRetryDelay;
+  details.retry_delay = retry_delays::kAnotherAttempt;
   return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
                            "another attempt took this operation over: call again with the same "
                            "idempotency key for its reply",

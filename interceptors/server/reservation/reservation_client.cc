@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/retry_delays.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
@@ -13,17 +14,14 @@ namespace {
 
 absl::Status Closed() {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(1);
+  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable, "the server is shutting down; nothing was run",
                    std::move(details));
 }
 
-// The delay for a caller that found too many others: they have their answers by then.
-constexpr absl::Duration kBusyKeyDelay = absl::Milliseconds(500);
-
 v1::ReserveResponse InFlightHere() {
   v1::ReserveResponse response;
-  *response.mutable_in_flight()->mutable_retry_after() = ToWire(kBusyKeyDelay);
+  *response.mutable_in_flight()->mutable_retry_after() = ToWire(retry_delays::kRecordBusy);
   return response;
 }
 

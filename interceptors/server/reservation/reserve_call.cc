@@ -9,6 +9,7 @@
 
 #include "client/connection/not_connected.h"
 #include "core/answer_kind.h"
+#include "core/retry_delays.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
@@ -21,8 +22,6 @@ namespace {
 using Time = Scheduler::Time;
 
 constexpr absl::Duration kMinPursuit = absl::Seconds(30);
-// The retry delay for a caller if the store gave none.
-constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
 // True if the request may have been granted although no answer arrived.
 bool IsOpen(const absl::Status& status) { return KindOfAnswer(status) == AnswerKind::kNone; }
@@ -35,7 +34,7 @@ bool CameTooLate(const absl::StatusOr<v1::ReserveResponse>& answer, Time sent, T
 
 absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   ErrorDetails details = DetailsOf(cause);
-  if (!details.retry_delay.has_value()) details.retry_delay = kRetryDelay;
+  if (!details.retry_delay.has_value()) details.retry_delay = retry_delays::kUnavailable;
   if (const auto reason = ReasonOf(cause); !cause.ok() && reason != Reason::kStoreUnavailable) {
     // A reason decides, not the code that came with it.
     const absl::StatusCode code = reason.has_value() ? CodeOf(*reason) : cause.code();
