@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/backoff.h"
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
@@ -27,8 +27,7 @@ struct ConnectionPoolOptions {
   int size = 4;
   // The maximum wait of Acquire for a free one.
   absl::Duration acquire_timeout = absl::Seconds(2);
-  // The pauses between attempts to connect while the server is down double
-  // from the first to the second; each is shortened by up to half at random.
+  // The pauses between attempts to connect while the server is down (Backoff).
   absl::Duration min_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Milliseconds(500);
 };
@@ -88,7 +87,10 @@ class ConnectionPool {
 
   // `clock` outlives the pool; backoff is counted by its monotonic time.
   ConnectionPool(const ConnectionPoolOptions& options, const Clock& clock, Open open)
-      : options_(options), clock_(clock), open_(std::move(open)) {}
+      : options_(options),
+        clock_(clock),
+        open_(std::move(open)),
+        backoff_(options.min_backoff, options.max_backoff) {}
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
@@ -142,7 +144,7 @@ class ConnectionPool {
         return std::unique_ptr<Connection>();
       }
       const bool none_to_wait_for = in_use_ == connecting_;
-      if (failures_ > 0 && none_to_wait_for) return Down();
+      if (down_ && none_to_wait_for) return Down();
       AskForAnOfferedOne();
       ++waiting_;
       const bool in_time = freed_.WaitUntil(lock, deadline);
@@ -180,7 +182,7 @@ class ConnectionPool {
 
   bool MayConnect() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (in_use_ >= options_.size) return false;
-    if (failures_ == 0) return true;
+    if (!down_) return true;
     return connecting_ == 0 && clock_.Monotonic() >= next_attempt_;
   }
 
@@ -190,23 +192,16 @@ class ConnectionPool {
     --connecting_;
     freed_.NotifyAll();
     if (opened.ok()) {
-      failures_ = 0;
+      down_ = false;
+      backoff_.Reset();
       broken_ = std::max(broken_ - 1, 0);
       return Lease(this, *std::move(opened));
     }
     --in_use_;
     broken_ = std::max(broken_, 1);
-    next_attempt_ = clock_.Monotonic() + absl::ToChronoNanoseconds(NextBackoff());
+    down_ = true;
+    next_attempt_ = clock_.Monotonic() + absl::ToChronoNanoseconds(backoff_.Next());
     return Down();
-  }
-
-  absl::Duration NextBackoff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    constexpr int kMaxDoublings = 20;
-    const absl::Duration longest =
-        options_.min_backoff * static_cast<double>(1 << std::min(failures_, kMaxDoublings));
-    ++failures_;
-    return std::min(longest, options_.max_backoff) *
-           std::uniform_real_distribution<double>(0.5, 1.0)(random_);
   }
 
   void Return(std::unique_ptr<Connection> connection) {
@@ -257,11 +252,10 @@ class ConnectionPool {
   int in_use_ ABSL_GUARDED_BY(mutex_) = 0;
   int connecting_ ABSL_GUARDED_BY(mutex_) = 0;
   int broken_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Failed attempts to connect since the last success; more than zero: the
-  // server is down.
-  int failures_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The last attempt to connect failed.
+  bool down_ ABSL_GUARDED_BY(mutex_) = false;
   std::chrono::steady_clock::time_point next_attempt_ ABSL_GUARDED_BY(mutex_);
-  std::minstd_rand random_ ABSL_GUARDED_BY(mutex_){std::random_device()()};
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

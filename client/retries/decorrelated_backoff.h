@@ -11,7 +11,8 @@ namespace idempotency::internal {
 // Pauses with decorrelated jitter: each is drawn between the shortest one and
 // three times the one before, and cut at the longest. Callers that failed
 // together spread at once and stay spread. Source: Marc Brooker, "Exponential
-// Backoff And Jitter", AWS Architecture Blog, 2015.
+// Backoff And Jitter", AWS Architecture Blog, 2015. For the tries of callers, which are many and
+// have a floor from the server; core/backoff.h is for repeats inside a process.
 //
 // Thread-compatible.
 class DecorrelatedBackoff {

@@ -7,12 +7,12 @@
 
 #include "absl/container/flat_hash_map.h"
 
+#include "core/backoff.h"
 #include "core/mutex.h"
 #include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/guarded_operation.h"
-#include "interceptors/server/threads/backoff.h"
 #include "interceptors/server/threads/scheduler.h"
 
 namespace idempotency::internal {

@@ -7,10 +7,10 @@
 
 #include "absl/status/statusor.h"
 
+#include "core/backoff.h"
 #include "core/mutex.h"
 #include "core/pass_key.h"
 #include "interceptors/server/execution/live_execution.h"
-#include "interceptors/server/threads/backoff.h"
 
 namespace idempotency::internal {
 

@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "core/backoff.h"
 #include "core/mutex.h"
 #include "core/pass_key.h"
-#include "interceptors/server/threads/backoff.h"
 #include "interceptors/server/threads/scheduler.h"
 
 namespace idempotency::internal {

@@ -10,13 +10,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/backoff.h"
 #include "core/mutex.h"
 #include "core/pass_key.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/checkpoint_queue.h"
 #include "interceptors/server/reservation/store_context.h"
-#include "interceptors/server/threads/backoff.h"
 
 namespace idempotency::internal {
 

@@ -7,11 +7,11 @@
 
 #include "absl/status/status.h"
 
+#include "core/backoff.h"
 #include "core/mutex.h"
 #include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/store_context.h"
-#include "interceptors/server/threads/backoff.h"
 
 namespace idempotency::internal {
 

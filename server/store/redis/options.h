@@ -82,7 +82,7 @@ struct RedisOptions {
   absl::Duration command_timeout = absl::Seconds(5);
   // How long a call waits for a free connection.
   absl::Duration acquire_timeout = absl::Seconds(2);
-  // The pauses between attempts to connect.
+  // The pauses between attempts to connect (Backoff).
   absl::Duration min_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Milliseconds(500);
 

@@ -16,13 +16,6 @@ namespace {
 // More servers than a Cluster is meant to have; what a server says beyond them is ignored.
 constexpr std::size_t kMaxServers = 1024;
 
-std::chrono::nanoseconds Backoff(const RedisOptions& options, int failures) {
-  constexpr int kMaxDoublings = 20;
-  const absl::Duration pause =
-      options.min_backoff * static_cast<double>(1 << std::min(failures, kMaxDoublings));
-  return absl::ToChronoNanoseconds(std::min(pause, options.max_backoff));
-}
-
 absl::StatusOr<RedisReply> AskOne(RedisConnection& connection, const std::string& wire,
                                   const RedisOptions& options) {
   connection.Send(wire);
@@ -220,9 +213,10 @@ void RedisTopology::NoteFailed(const RedisAddress& address, const absl::Status& 
   MutexLock lock(mutex_);
   suspect_ = true;
   if (failures_.size() >= kMaxServers && failures_.count(address) == 0) failures_.clear();
-  Failure& times = failures_[address];
-  times.next_try = std::chrono::steady_clock::now() + Backoff(options_, times.count);
-  ++times.count;
+  Failure& failed =
+      failures_.try_emplace(address, options_.min_backoff, options_.max_backoff).first->second;
+  failed.next_try =
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(failed.backoff.Next());
 }
 
 void RedisTopology::NoteReached(const RedisAddress& address) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "core/backoff.h"
 #include "core/log_throttle.h"
 #include "core/mutex.h"
 #include "server/store/redis/options.h"
@@ -58,7 +59,10 @@ class RedisTopology {
     std::array<std::uint16_t, kRedisSlots> owners{};
   };
   struct Failure {
-    int count = 0;
+    Failure(absl::Duration min_backoff, absl::Duration max_backoff)
+        : backoff(min_backoff, max_backoff) {}
+
+    Backoff backoff;
     TimePoint next_try;
   };
 
