@@ -3,7 +3,8 @@
 #include <openssl/evp.h>
 
 #include <array>
-#include <cstdlib>
+
+#include "core/fatal.h"
 
 namespace idempotency::internal {
 namespace {
@@ -22,7 +23,7 @@ Sha256Digest Sha256(std::string_view bytes) {
   const EVP_MD* algorithm = Algorithm();
   if (algorithm == nullptr ||
       EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, algorithm, nullptr) != 1) {
-    std::abort();
+    Fatal("OpenSSL cannot compute SHA-256: check its configuration (OPENSSL_CONF)");
   }
   return digest;
 }
@@ -34,7 +35,7 @@ Sha256Digest HmacSha256(std::string_view key, std::string_view bytes) {
                 reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data(),
                 digest.size(), &size) == nullptr ||
       size != digest.size()) {
-    std::abort();
+    Fatal("OpenSSL cannot compute HMAC-SHA256: check its configuration (OPENSSL_CONF)");
   }
   return digest;
 }

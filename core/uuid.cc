@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 
+#include "core/fatal.h"
 #include "core/hex.h"
 
 namespace idempotency {
@@ -41,10 +41,11 @@ class RandomBlock {
     // Before there are bytes that a child could inherit.
     static const int registered =
         pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-    if (registered != 0) std::abort();
+    internal::Require(registered == 0, "pthread_atfork failed: a child would draw the same UUIDs");
     forks_ = forks.load(std::memory_order_relaxed);
     next_ = 0;
-    if (RAND_bytes(block_.front().data(), static_cast<int>(sizeof(block_))) != 1) std::abort();
+    const int drawn = RAND_bytes(block_.front().data(), static_cast<int>(sizeof(block_)));
+    internal::Require(drawn == 1, "OpenSSL has no random numbers for a UUID");
   }
 
   std::array<Uuid::Bytes, 16> block_;

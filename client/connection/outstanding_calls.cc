@@ -1,13 +1,16 @@
 #include "client/connection/outstanding_calls.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 #include <vector>
 
+#include "core/fatal.h"
+
 namespace idempotency::internal {
 
-OutstandingCalls::~OutstandingCalls() { assert(size() == 0); }
+OutstandingCalls::~OutstandingCalls() {
+  Require(size() == 0, "a connection to idempotencyd is destroyed with calls in progress");
+}
 
 void OutstandingCalls::Add(std::shared_ptr<Call> call) {
   MutexLock lock(mutex_);
@@ -21,7 +24,7 @@ void OutstandingCalls::End(const Call* call) {
   {
     MutexLock lock(mutex_);
     auto node = calls_.extract(call);
-    assert(!node.empty());
+    Require(!node.empty(), "a call to idempotencyd ended twice");
     ended = std::move(node.mapped().call);
   }
   ended.reset();

@@ -3,8 +3,6 @@
 #include <grpc/grpc.h>
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
+#include "core/fatal.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/client/retried_methods.h"
 
@@ -134,8 +133,7 @@ grpc::ChannelArguments RetryingChannelArguments(const RetryPolicy& policy,
                                                 const std::set<std::string>& guarded) {
   const auto config = ServiceConfigJson(policy, guarded);
   if (!config.ok()) {
-    std::fprintf(stderr, "RetryingChannelArguments: %s\n", config.status().ToString().c_str());
-    std::abort();
+    internal::Fatal(absl::StrCat("RetryingChannelArguments: ", config.status().ToString()));
   }
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 1);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+
+#include "core/fatal.h"
 
 namespace idempotency::internal {
 namespace {
@@ -16,7 +17,8 @@ const EVP_MD* Algorithm() {
 }
 
 void Require(bool done) {
-  if (!done) std::abort();
+  internal::Require(done,
+                    "OpenSSL cannot compute HMAC-SHA256: check its configuration (OPENSSL_CONF)");
 }
 
 }  // namespace

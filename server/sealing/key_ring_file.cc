@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
+#include "core/fatal.h"
 #include "grpc_idempotency/limits.h"
 #include "server/sealing/secret.h"
 
@@ -100,7 +100,8 @@ std::string Utc(absl::Time time) {
 // Adds the text of a key with a new secret. `text` has room for it.
 void AppendKey(std::uint32_t id, absl::Time now, absl::Time seals_from, std::string& text) {
   Secret secret;
-  if (RAND_priv_bytes(secret.data(), static_cast<int>(Secret::kBytes)) != 1) std::abort();
+  const int drawn = RAND_priv_bytes(secret.data(), static_cast<int>(Secret::kBytes));
+  Require(drawn == 1, "OpenSSL has no random numbers for a key");
   std::string encoded =
       absl::Base64Escape(absl::string_view(secret.view().data(), secret.view().size()));
   const WipedAtEnd wiped(encoded);

@@ -8,7 +8,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
+
+#include "core/fatal.h"
 
 namespace idempotency::internal {
 namespace {
@@ -20,7 +21,8 @@ const EVP_CIPHER* Algorithm() {
 }
 
 void Require(bool done) {
-  if (!done) std::abort();
+  internal::Require(done,
+                    "OpenSSL cannot compute AES-256-GCM: check its configuration (OPENSSL_CONF)");
 }
 
 // Counts the forks of this process: a child must not draw the nonces that its parent draws.

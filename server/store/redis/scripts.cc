@@ -3,7 +3,6 @@
 #include <openssl/evp.h>
 
 #include <array>
-#include <cstdlib>
 #include <string_view>
 
 #include "absl/strings/escaping.h"
@@ -11,6 +10,7 @@
 #include "absl/time/time.h"
 
 #include "core/absl_view.h"
+#include "core/fatal.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/state_numbers.h"
 
@@ -22,7 +22,9 @@ std::string Sha1(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
   if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) {
-    std::abort();
+    Fatal(
+        "OpenSSL cannot compute SHA-1, the name of a script in Redis: check its configuration "
+        "(OPENSSL_CONF)");
   }
   return absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
