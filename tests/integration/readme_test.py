@@ -38,7 +38,11 @@ def snippet_faults(root, page):
 
 
 def reason_faults(root):
-    catalogue = dict(re.findall(r"^\s+k\w+,\s+// ([A-Z_]+), ([A-Z_]+)", read(root, CATALOGUE), re.M))
+    header = read(root, CATALOGUE)
+    catalogue = dict(re.findall(r"^  // ([A-Z_]+), ([A-Z_]+).*\n(?:  //.*\n)+  k\w+,", header, re.M))
+    enumerators = re.findall(r"^  k\w+,", header, re.M)
+    if len(enumerators) != len(catalogue):
+        yield f"{CATALOGUE}: {len(enumerators)} reasons, {len(catalogue)} with a name, a code and advice"
     table = dict(re.findall(r"^\| `([A-Z_]+)` \| ([A-Z_]+)", read(root, TABLE), re.M))
     for reason in sorted(set(catalogue) ^ set(table)):
         yield f"{reason} is not in both {CATALOGUE} and {TABLE}"
