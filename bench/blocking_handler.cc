@@ -73,7 +73,7 @@ class Serving {
       GuardOptions options;
       options.name_space = "bench";
       options.scope = SharedScope("everybody");
-      options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+      options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
       guard_ = ServerGuard::Create(std::make_unique<FakeConnection>(), std::move(options)).value();
       OrExit(guard_->Protect<Charges>(builder, &service_));
       OrExit(guard_->Install(builder));

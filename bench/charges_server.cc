@@ -60,7 +60,7 @@ class Serving {
     GuardOptions options;
     options.name_space = "bench";
     options.scope = SharedScope("everybody");
-    options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
     options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
     auto guard = CreateGuard(std::move(options));
     OrExit(guard.status());

@@ -66,12 +66,12 @@ absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
   return absl::InvalidArgumentError("scope needs one of peer, header, metadata and shared");
 }
 
-std::optional<MethodPolicy::OnLeaseExpiry> UnknownOutcomeFrom(v1::LeaseExpiry choice) {
+std::optional<MethodPolicy::OnUnknownOutcome> UnknownOutcomeFrom(v1::LeaseExpiry choice) {
   switch (choice) {
     case v1::LEASE_EXPIRY_TAKE_OVER:
-      return MethodPolicy::OnLeaseExpiry::kTakeOver;
+      return MethodPolicy::OnUnknownOutcome::kTakeOver;
     case v1::LEASE_EXPIRY_REQUIRE_RECOVERY:
-      return MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+      return MethodPolicy::OnUnknownOutcome::kRequireRecovery;
     default:
       return std::nullopt;
   }

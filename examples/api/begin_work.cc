@@ -32,11 +32,11 @@ absl::Status Deliver(idempotency::ServerGuard& guard, const std::string& message
   call.key = message_id;
   call.deadline = idempotency::DeadlineIn(absl::Seconds(30));
   // A second deposit is not acceptable.
-  call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  call.policy.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kRequireRecovery;
 
   auto begun = guard.Begin(call, idempotency::OpaqueRequest{"application/json", json});
   if (!begun.ok()) return begun.status();
-  if (begun->verdict() == idempotency::BegunOperation::Verdict::kReplay) return absl::OkStatus();
+  if (begun->decision() == idempotency::BegunOperation::Decision::kReplay) return absl::OkStatus();
   if (!deposit(json)) return begun->Release("the account is locked");
   return begun->Complete(google::protobuf::Empty());
 }

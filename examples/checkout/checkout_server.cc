@@ -103,7 +103,7 @@ idempotency::GuardOptions OptionsOf(const std::string& role, const std::string& 
   options.scope = idempotency::SharedScope("shop");
   // A second execution is acceptable: each step's effect has the record id as its
   // key, and finished steps replay.
-  options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kTakeOver;
   options.methods[method].adjust = [](idempotency::MethodPolicy& policy) {
     policy.lease = absl::GetFlag(FLAGS_lease);
   };

@@ -77,7 +77,7 @@ void ChargeCall::Begin() {
   call.scope = "everybody";  // or who called, by context_.auth_context()
   call.key = *key;
   // After a crash or a failure that proves nothing: OUTCOME_UNKNOWN, no second charge.
-  call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  call.policy.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   call.deadline = idempotency::SteadyDeadline(context_.raw_deadline());
   awaiting_ = Awaiting::kVerdict;
   server_.guard.Begin(call, request_, [this](absl::StatusOr<idempotency::BegunOperation> begun) {
@@ -93,7 +93,7 @@ void ChargeCall::OnVerdict() {
     return;
   }
   context_.AddTrailingMetadata(std::string(idempotency::kRecordMetadata), begun_->record_id());
-  if (begun_->verdict() == idempotency::BegunOperation::Verdict::kRun) {
+  if (begun_->decision() == idempotency::BegunOperation::Decision::kRun) {
     Run();
     return;
   }

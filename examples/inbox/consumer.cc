@@ -50,11 +50,11 @@ absl::Status Consumer::Consume(const Message& message) {
   call.key = message.id;  // the producer's: the same when it sends again
   call.policy.lease = lease_;
   // A second attempt is acceptable: it finds the first one's deposit.
-  call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
+  call.policy.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kTakeOver;
 
   auto begun = guard_.Begin(call, deposit);
   if (!begun.ok()) return begun.status();  // nothing was done
-  if (begun->verdict() == idempotency::BegunOperation::Verdict::kReplay) return absl::OkStatus();
+  if (begun->decision() == idempotency::BegunOperation::Decision::kReplay) return absl::OkStatus();
 
   const auto balance_cents =
       accounts_.Deposit(begun->record_id(), deposit.account(), deposit.amount_cents());

@@ -20,7 +20,7 @@ absl::Status Serve(grpc::Service* payments, void (*wait_for_stop)()) {
   options.name_space = "payments";
   options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
   // After a crash or an unclear failure nothing runs again before the outcome is known.
-  options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   auto guard = idempotency::ServerGuard::Create((*service)->MakeConnection(), options);
   if (!guard.ok()) return guard.status();
 

@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<idempotency::GuardedServer>> ServePayments(
   options.name_space = "payments";
   options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
   // After a crash the handler does not run again before its outcome is known.
-  options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   auto guard = idempotency::ServerGuard::Create(std::move(idempotencyd), options);
   if (!guard.ok()) return guard.status();
   auto status = (*guard)->Protect<payments::v1::Payments>(builder, payments);

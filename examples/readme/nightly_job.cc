@@ -20,7 +20,7 @@ absl::Status SendStatement(
   call.key = month;  // "2026-11"
   call.policy.lease = absl::Minutes(1);
   // A second attempt is acceptable: the mail service detects it by the record id.
-  call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
+  call.policy.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kTakeOver;
   call.policy.retention = absl::Hours(24 * 60);  // longer than the job could be started again
 
   auto begun = guard.Begin(call, idempotency::OpaqueRequest{"application/json", statement_json});
@@ -28,7 +28,7 @@ absl::Status SendStatement(
     return absl::OkStatus();  // another instance of the job has it
   }
   if (!begun.ok()) return begun.status();
-  if (begun->verdict() == idempotency::BegunOperation::Verdict::kReplay) return absl::OkStatus();
+  if (begun->decision() == idempotency::BegunOperation::Decision::kReplay) return absl::OkStatus();
 
   // The mail service gets the record id too, and so a second attempt sends nothing.
   const absl::StatusOr<std::string> receipt = send(begun->record_id());

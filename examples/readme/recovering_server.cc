@@ -44,7 +44,7 @@ void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> ba
   const std::string method = "/payments.v1.Payments/Charge";
 
   options.methods[method].adjust = [](idempotency::MethodPolicy& policy) {
-    policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+    policy.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   };
   options.background_recovery = true;
   options.methods[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(

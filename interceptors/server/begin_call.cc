@@ -31,7 +31,7 @@ PolicyFaults FaultsWithoutMethod(const MethodPolicy& policy) {
   if (!policy.fingerprint_metadata.empty()) {
     faults.push_back("fingerprint_metadata is for methods of a server");
   }
-  if (policy.stream != MethodPolicy::Stream::kHandThrough) {
+  if (policy.stream != MethodPolicy::Stream::kUnguarded) {
     faults.push_back("stream is for methods of a server");
   }
   if (policy.reply == MethodPolicy::Reply::kReference) {

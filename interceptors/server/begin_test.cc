@@ -32,7 +32,7 @@ using testdata::ChargeRequest;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Operation = FakeConnection::Operation;
-using Verdict = BegunOperation::Verdict;
+using Decision = BegunOperation::Decision;
 
 ChargeRequest Request(std::int64_t amount_cents = 100) {
   ChargeRequest request;
@@ -50,7 +50,7 @@ ChargeReply Reply() {
 
 MethodPolicy Recovery() {
   MethodPolicy policy;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   return policy;
 }
 
@@ -58,7 +58,7 @@ class BeginTest : public testing::Test {
  protected:
   BeginTest() {
     options_.name_space = "tills";
-    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
     options_.replay_cache.capacity_bytes = 0;
     options_.verdict_timeout = absl::Seconds(5);
   }
@@ -113,7 +113,7 @@ TEST_F(BeginTest, RunsOnceAndThenReplaysByteForByte) {
   call_.labels = {{"delivery", "7"}};
   auto first = Begin();
   ASSERT_TRUE(first.ok()) << first.status();
-  ASSERT_EQ(first->verdict(), Verdict::kRun);
+  ASSERT_EQ(first->decision(), Decision::kRun);
   ASSERT_NE(first->execution(), nullptr);
   EXPECT_EQ(first->execution()->attempt(), 1u);
   EXPECT_FALSE(first->execution()->lost());
@@ -128,7 +128,7 @@ TEST_F(BeginTest, RunsOnceAndThenReplaysByteForByte) {
 
   auto again = Begin();
   ASSERT_TRUE(again.ok()) << again.status();
-  ASSERT_EQ(again->verdict(), Verdict::kReplay);
+  ASSERT_EQ(again->decision(), Decision::kReplay);
   EXPECT_EQ(again->execution(), nullptr);
   EXPECT_EQ(again->record_id(), RecordIdFor(FromProto(asked.record_key())).ToString());
   EXPECT_EQ(again->reply().body(), Store().record().reply.body());
@@ -158,7 +158,7 @@ TEST_F(BeginTest, ARecordedFailureIsReplayed) {
   EXPECT_TRUE(begun->Complete(grpc::Status(grpc::StatusCode::NOT_FOUND, "no account", "why")).ok());
   auto again = Begin();
   ASSERT_TRUE(again.ok());
-  ASSERT_EQ(again->verdict(), Verdict::kReplay);
+  ASSERT_EQ(again->decision(), Decision::kReplay);
   ChargeReply reply;
   const grpc::Status status = again->ReadReply(reply);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
@@ -212,7 +212,7 @@ TEST_F(BeginTest, ARecoveryHandlerDecidesBeforeItAnswers) {
   EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).ok());
   auto recovered = Begin();
   ASSERT_TRUE(recovered.ok()) << recovered.status();
-  ASSERT_EQ(recovered->verdict(), Verdict::kReplay);
+  ASSERT_EQ(recovered->decision(), Decision::kReplay);
   ChargeReply reply;
   ASSERT_TRUE(recovered->ReadReply(reply).ok());
   EXPECT_EQ(reply.charge_id(), "found alice");
@@ -488,10 +488,10 @@ TEST_F(BeginTest, WhatAnUnknownOutcomeLeadsToMustBeChosen) {
   }
   EXPECT_EQ(Store().calls(Operation::kReserve), 0);
 
-  call_.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  call_.policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   EXPECT_TRUE(Begin().ok());
   EXPECT_EQ(Store().last_reserve().on_lease_expiry(), v1::LEASE_EXPIRY_TAKE_OVER);
-  call_.policy.on_lease_expiry = std::nullopt;
+  call_.policy.on_unknown_outcome = std::nullopt;
   call_.recovery = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
   call_.key = "order-2";
   EXPECT_TRUE(Begin().ok());
@@ -518,7 +518,7 @@ TEST_F(BeginTest, PoliciesThatCannotWorkAreRefusedUnasked) {
               HasSubstr("key_field"));
   EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.fingerprint_metadata = {"x-tenant"}; }),
               HasSubstr("fingerprint_metadata"));
-  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.stream = MethodPolicy::Stream::kPassOn; }),
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.stream = MethodPolicy::Stream::kForward; }),
               HasSubstr("stream"));
   EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.reply = MethodPolicy::Reply::kReference; }),
               HasSubstr("REFERENCE"));
@@ -543,8 +543,8 @@ TEST_F(BeginTest, BytesAreComparedAsAnAnyOfTheirType) {
   any.set_value(R"({"amount": 1})");
   EXPECT_EQ(Store().record().digest, FingerprintV1({"till.charge", any}).digest);
 
-  EXPECT_EQ(Guard().Begin(call_, json)->verdict(), Verdict::kReplay);
-  EXPECT_EQ(Guard().Begin(call_, any)->verdict(), Verdict::kReplay);
+  EXPECT_EQ(Guard().Begin(call_, json)->decision(), Decision::kReplay);
+  EXPECT_EQ(Guard().Begin(call_, any)->decision(), Decision::kReplay);
   for (const OpaqueRequest& other : {OpaqueRequest{"application/json", R"({"amount":1})"},
                                      OpaqueRequest{"text/plain", R"({"amount": 1})"}}) {
     EXPECT_EQ(ReasonOf(Guard().Begin(call_, other).status()), Reason::kKeyReused);
@@ -594,7 +594,7 @@ TEST_F(BeginWithLedgerTest, WhatIsCommittedIsCompleted) {
   auto begun = Begin();
   ASSERT_TRUE(Commit(*begun));
   EXPECT_TRUE(begun->Complete(reply_).ok());
-  EXPECT_EQ(Begin()->verdict(), Verdict::kReplay);
+  EXPECT_EQ(Begin()->decision(), Decision::kReplay);
 }
 
 TEST_F(BeginWithLedgerTest, WhatIsCommittedCannotBeReleased) {

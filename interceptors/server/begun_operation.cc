@@ -107,8 +107,8 @@ void BegunOperation::Abandon() {
                      [](const Settlement::Outcome&) {});
 }
 
-BegunOperation::Verdict BegunOperation::verdict() const {
-  return run_ == nullptr ? Verdict::kReplay : Verdict::kRun;
+BegunOperation::Decision BegunOperation::decision() const {
+  return run_ == nullptr ? Decision::kReplay : Decision::kRun;
 }
 
 Execution* BegunOperation::execution() const {

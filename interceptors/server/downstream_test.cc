@@ -44,7 +44,7 @@ class DownstreamTest : public testing::Test {
  protected:
   DownstreamTest() {
     options_.name_space = "payments";
-    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
     options_.scope = SharedScope("everybody");
   }
   ~DownstreamTest() override {

@@ -59,7 +59,7 @@ class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind
   GuardChannelTest() {
     options_.name_space = "tills";
     options_.scope = SharedScope("everybody");
-    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+    options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
     options_.verdict_timeout = kPatience;
     options_.connection.kind = GetParam();
   }

@@ -105,7 +105,7 @@ class GuardHooksTest : public testing::Test {
  protected:
   GuardHooksTest() {
     options_.name_space = "tills";
-    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
     options_.scope = SharedScope("everybody");
     options_.verdict_timeout = absl::Milliseconds(300);
     options_.hooks = diary_.Hooks();

@@ -103,13 +103,13 @@ TEST(UnknownOutcomeTest, TheMostSpecificChoiceDecides) {
   EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), std::nullopt);
   options.ledger = std::make_shared<FakeLedger>();
   EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kAskLedger);
-  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kRunAgain);
   recovery = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
   EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kRecover);
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kRunAgain);
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   EXPECT_EQ(ChosenUnknownOutcome(policy, {}, options), kRecover);
 }
 

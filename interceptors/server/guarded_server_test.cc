@@ -63,7 +63,7 @@ class GuardedServerTest : public testing::Test {
     GuardOptions options;
     options.name_space = "tills";
     options.scope = SharedScope("till");
-    options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
     auto guard = ServerGuard::Create(std::move(connection), std::move(options));
     EXPECT_TRUE(guard.ok()) << guard.status();
     return *std::move(guard);

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 GuardOptions Choosing() {
   GuardOptions options;
-  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   return options;
 }
 

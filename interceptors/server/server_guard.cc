@@ -303,7 +303,7 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   InterceptorFactory::Paths stream_paths;
   for (const auto& [operation, method] : methods_) {
     paths.insert(PathOf(operation));
-    if (policies_.at(operation).policy().stream != MethodPolicy::Stream::kHandThrough) {
+    if (policies_.at(operation).policy().stream != MethodPolicy::Stream::kUnguarded) {
       stream_paths.insert(PathOf(operation));
     }
   }

@@ -178,7 +178,7 @@ class ServerGuardTest : public testing::Test {
  protected:
   ServerGuardTest() {
     options_.name_space = "tills";
-    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
     options_.scope = SharedScope("everybody");
     options_.verdict_timeout = absl::Seconds(5);
     book_.handler = [](grpc::ServerContextBase* context, const ChargeRequest& request,
@@ -470,7 +470,7 @@ TYPED_TEST(ServerGuardTest, CancelledIsLeftToTheLease) {
 
 TYPED_TEST(ServerGuardTest, RecoveryPolicyTurnsAnIndefiniteErrorIntoUnknown) {
   MethodPolicy policy;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   this->options_.methods[kCharge].policy = policy;
   this->book_.handler = [](auto*, const auto&, auto*) {
     return grpc::Status(grpc::StatusCode::INTERNAL, "who knows");
@@ -488,7 +488,7 @@ TYPED_TEST(ServerGuardTest, RecoveryPolicyTurnsAnIndefiniteErrorIntoUnknown) {
 
 TYPED_TEST(ServerGuardTest, NothingHappenedMakesAReleaseDefinite) {
   MethodPolicy policy;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   this->options_.methods[kCharge].policy = policy;
   this->book_.handler = [](grpc::ServerContextBase* context, const auto&, auto*) {
     Execution* execution = Execution::FromContext(context);
@@ -624,7 +624,7 @@ TYPED_TEST(ServerGuardTest, LostReplyHasARetryDelayForGrpcsRetries) {
 
 TYPED_TEST(ServerGuardTest, ReleasedCodeMeansNoEffectAlsoUnderRequireRecovery) {
   MethodPolicy policy;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   policy.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
   this->options_.methods[kCharge].policy = policy;
   this->book_.handler = [](auto*, const auto&, auto*) {
@@ -747,7 +747,7 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
 
 TYPED_TEST(ServerGuardTest, RecoveryHandlerDecidesInsteadOfTheHandler) {
   MethodPolicy policy;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   this->options_.methods[kCharge].policy = policy;
   this->options_.methods[kCharge].recovery = TypedRecovery<ChargeRequest, ChargeReply>(
       [](const RecoveryCase& recovery, const ChargeRequest* request) {

@@ -19,13 +19,13 @@
 namespace idempotency::internal::testing {
 namespace {
 
-constexpr auto kTakeOver = MethodPolicy::OnLeaseExpiry::kTakeOver;
-constexpr auto kRequireRecovery = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+constexpr auto kTakeOver = MethodPolicy::OnUnknownOutcome::kTakeOver;
+constexpr auto kRequireRecovery = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
 
 class FailureRunAgain : public AntiPattern {
  protected:
   // A shop whose handler enters the order and then fails, in every attempt.
-  GuardedServer& Shop(MethodPolicy::OnLeaseExpiry choice) {
+  GuardedServer& Shop(MethodPolicy::OnUnknownOutcome choice) {
     return Serve(
         [this](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
           ++orders_;

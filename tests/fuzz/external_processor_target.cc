@@ -33,7 +33,7 @@ const std::shared_ptr<const ProcessorSettings>& Settings() {
     ProcessorConfig config;
     config.name_space = "fuzz";
     config.scope = SharedScopeName{"everyone"};
-    config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
     config.grpc_methods.push_back({"*/*", std::nullopt});
     config.http_routes.push_back({{"POST"}, "/{any}", std::nullopt});
     config.max_request_bytes = kMaxRequestBytes;

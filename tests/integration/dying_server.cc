@@ -22,8 +22,8 @@ int Main(const std::string& idempotencyd, const std::string& api) {
   options.idempotencyd = idempotencyd;
   options.api = api == "sync" ? Api::kSync : Api::kCallback;
   options.guard.methods[kAct].ReplacementPolicy().lease = absl::Milliseconds(300);
-  options.guard.methods[kAct].ReplacementPolicy().on_lease_expiry =
-      MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.guard.methods[kAct].ReplacementPolicy().on_unknown_outcome =
+      MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   options.handler = [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply&) {
     const absl::Status stored =
         Execution::FromContext(&context)->Checkpoint("charged " + request.account());

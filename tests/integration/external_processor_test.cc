@@ -98,7 +98,7 @@ ProcessorConfig ProbeConfig(bool described) {
   // A recording that fails has failed soon.
   config.recording_timeout = absl::Milliseconds(200);
   config.closing_timeout = absl::Milliseconds(200);
-  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   if (described) {
     google::protobuf::FileDescriptorSet set;
     AddWithImports(*ActRequest::descriptor()->file(), set);

@@ -460,7 +460,7 @@ TEST_P(GuardConditions, ReplacedInterceptorsFailTheCallBeforeTheHandler) {
   GuardOptions options;
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
-  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   auto guard = ServerGuard::Create(channel_, options).value();
   grpc::ServerBuilder builder;
   int port = 0;

@@ -144,7 +144,7 @@ TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
       [&](GuardedServer::Options& options) {
         MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
         policy.lease = absl::Milliseconds(1000);
-        policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+        policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
         using Decision = TypedRecoveryDecision<ActReply>;
         options.guard.methods[kAct].recovery = TypedRecovery<ActRequest, ActReply>(
             [&](const RecoveryCase& recovery, const ActRequest* request) -> Decision {
@@ -183,8 +183,8 @@ TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
         return grpc::Status(grpc::StatusCode::INTERNAL, "who knows");
       },
       [&](GuardedServer::Options& options) {
-        options.guard.methods[kAct].ReplacementPolicy().on_lease_expiry =
-            MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+        options.guard.methods[kAct].ReplacementPolicy().on_unknown_outcome =
+            MethodPolicy::OnUnknownOutcome::kRequireRecovery;
         options.guard.background_recovery = true;
         options.guard.methods[kAct].recovery = [](const RecoveryCase& recovery) {
           EXPECT_EQ(recovery.request, nullptr);

@@ -192,7 +192,7 @@ TEST_P(GuardReplies, ReferenceWithoutALoaderIsRefusedAtStartUp) {
   GuardOptions options;
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
-  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   options.methods[kAct].ReplacementPolicy().reply = MethodPolicy::Reply::kReference;
   const auto guard = ServerGuard::Create(
       grpc::CreateChannel(daemon_->address(), grpc::InsecureChannelCredentials()), options);

@@ -606,7 +606,7 @@ TEST(StreamServer, DISABLED_HangsMidway) {
   MethodPolicy& policy = options.guard.methods[kWatch].ReplacementPolicy();
   policy.lease = absl::Milliseconds(500);
   policy.stream =
-      std::string(std::getenv("STREAM_MODE")) == "hold" ? Stream::kHoldBack : Stream::kPassOn;
+      std::string(std::getenv("STREAM_MODE")) == "hold" ? Stream::kHoldBack : Stream::kForward;
   GuardedServer server(std::move(options));
   std::cout << "listening " << server.address() << std::endl;
   Gate().Enter();
@@ -671,7 +671,7 @@ TEST_P(GuardStreams, StormOfClientsThatLeave) {
 
 INSTANTIATE_TEST_SUITE_P(All, GuardStreams,
                          ::testing::Combine(::testing::Values(Api::kSync, Api::kCallback),
-                                            ::testing::Values(Stream::kHoldBack, Stream::kPassOn)),
+                                            ::testing::Values(Stream::kHoldBack, Stream::kForward)),
                          [](const ::testing::TestParamInfo<std::tuple<Api, Stream>>& test) {
                            return std::string(std::get<0>(test.param) == Api::kSync ? "Sync"
                                                                                     : "Callback") +

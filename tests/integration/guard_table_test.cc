@@ -95,8 +95,9 @@ MethodPolicy PolicyOf(const TablePolicy& table) {
     policy.recorded = RecordedBy(table.lists);
     policy.released = ReleasedBy(table.lists);
   }
-  policy.on_lease_expiry = table.require_recovery ? MethodPolicy::OnLeaseExpiry::kRequireRecovery
-                                                  : MethodPolicy::OnLeaseExpiry::kTakeOver;
+  policy.on_unknown_outcome = table.require_recovery
+                                  ? MethodPolicy::OnUnknownOutcome::kRequireRecovery
+                                  : MethodPolicy::OnUnknownOutcome::kTakeOver;
   policy.reply = table.reply;
   policy.fail_open = table.fail_open;
   return policy;

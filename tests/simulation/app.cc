@@ -96,12 +96,12 @@ BeginCall App::BeginCallFor(const Call& call) {
     begin.policy.max_wait = absl::Seconds(2);
   }
   if (call.policy == Call::Policy::kRecover || call.policy == Call::Policy::kUnknown) {
-    begin.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+    begin.policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   } else if (plan.relaxed) {
     // The ledger decides.
     begin.policy.relaxed_reservation = true;
   } else {
-    begin.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    begin.policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   }
   if (call.policy == Call::Policy::kRecover) {
     begin.recovery = [this](const RecoveryCase& recovery) { return Recover(recovery); };
@@ -118,7 +118,7 @@ void App::Serve(const Call& call, const std::function<void(const Answer&)>& resp
   Answer answer;
   if (!begun.ok()) {
     answer.error = begun.status();
-  } else if (begun->verdict() == BegunOperation::Verdict::kReplay) {
+  } else if (begun->decision() == BegunOperation::Decision::kReplay) {
     answer.reply = begun->reply();
     answer.replayed = true;
   } else {

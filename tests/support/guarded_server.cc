@@ -23,7 +23,7 @@ void OrAbort(const absl::Status& status) {
 GuardOptions GuardedServer::StoreAskedEachTime() {
   GuardOptions options;
   options.replay_cache.capacity_bytes = 0;
-  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   // The disk of a busy machine has stalled for longer than the default.
   options.verdict_timeout = absl::Seconds(10);
   return options;

@@ -20,7 +20,7 @@ struct GuardOptions;
 // namespace is the guard's. A value type.
 //
 //   BeginCall call{"inbox.deposit", topic, message.id()};
-//   call.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+//   call.policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
 struct BeginCall {
   // The kind of work: "billing.settle-invoice", "inbox.deposit". 1-512 bytes of UTF-8 without
   // control characters and without '/'. Every guarded gRPC method has a '/' in its name, so the
@@ -35,7 +35,7 @@ struct BeginCall {
   std::string key;
   // The members key, key_field, fingerprint_metadata, stream, fail_open, cancel_when_lost and
   // Reply::kReference are for methods of a server and keep their defaults. The consequence of
-  // an unknown outcome must be chosen: here (on_lease_expiry), with a recovery handler, or by
+  // an unknown outcome must be chosen: here (on_unknown_outcome), with a recovery handler, or by
   // the guard's on_unknown_outcome or ledger.
   MethodPolicy policy = {};
   // Under REQUIRE_RECOVERY, which a recovery handler selects if the policy does not choose:

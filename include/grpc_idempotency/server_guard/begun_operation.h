@@ -49,7 +49,7 @@ class OperationAdmission;
 // expires, or under REQUIRE_RECOVERY the outcome becomes unknown. This is logged.
 class BegunOperation {
  public:
-  enum class Verdict {
+  enum class Decision {
     kRun,     // do the work, and settle it
     kReplay,  // the work was done: reply() has its reply
   };
@@ -59,7 +59,7 @@ class BegunOperation {
   BegunOperation& operator=(BegunOperation&& other) noexcept;
   ~BegunOperation();
 
-  Verdict verdict() const;
+  Decision decision() const;
   // Identifies the record in Get. 1-to-1 with scope, operation and key: the best identity under
   // which to store effects.
   const std::string& record_id() const { return record_id_; }

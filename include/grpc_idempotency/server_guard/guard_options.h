@@ -38,10 +38,10 @@ struct GuardOptions {
   ScopeFunction scope;
 
   // The consequence of an unknown outcome, for every method and every BeginCall whose own
-  // policy does not choose one (MethodPolicy::on_lease_expiry) and that has no recovery
+  // policy does not choose one (MethodPolicy::on_unknown_outcome) and that has no recovery
   // handler. nullopt: each of them chooses, or there is a `ledger`; otherwise Install() and
   // Begin() refuse. See docs/policies.md.
-  std::optional<MethodPolicy::OnLeaseExpiry> on_unknown_outcome;
+  std::optional<MethodPolicy::OnUnknownOutcome> on_unknown_outcome;
 
   // The settings of single methods, by full method name ("/payments.v1.Payments/Charge").
   // Install() refuses the name of a method that no protected service has.

@@ -17,7 +17,8 @@
 namespace idempotency {
 
 // The policy for one method. A value type. Most methods declare it in their proto
-// (docs/policies.md); the members are those of options.proto.
+// (docs/policies.md); the members are those of options.proto;
+// on_unknown_outcome is `on_lease_expiry` there, and Stream::kForward is STREAM_PASS_ON.
 struct MethodPolicy {
   enum class Key {
     kRequired,  // a call without a key is refused; its handler does not run
@@ -30,7 +31,7 @@ struct MethodPolicy {
   };
   // The consequence of an unknown outcome: the handler returned a code that is neither recorded
   // nor released, or threw, or the lease of its attempt expired.
-  enum class OnLeaseExpiry {
+  enum class OnUnknownOutcome {
     kTakeOver,         // a second execution is acceptable
     kRequireRecovery,  // nothing runs again until the outcome is known
   };
@@ -42,9 +43,9 @@ struct MethodPolicy {
   };
   // For a server-streaming method.
   enum class Stream {
-    kHandThrough,  // not guarded
-    kHoldBack,     // sent once the handler has finished and everything is stored
-    kPassOn,       // sent as it is written, stored up to stream_limit_bytes
+    kUnguarded,  // not guarded
+    kHoldBack,   // sent once the handler has finished and everything is stored
+    kForward,    // sent as it is written, stored up to stream_limit_bytes
   };
 
   Key key = Key::kRequired;
@@ -76,7 +77,7 @@ struct MethodPolicy {
   // GuardOptions::on_unknown_outcome, or GuardOptions::ledger; a guard without any of them
   // refuses the method. There is no default: the owner of the method must decide on a second
   // execution, and on a key that stops at OUTCOME_UNKNOWN.
-  std::optional<OnLeaseExpiry> on_lease_expiry;
+  std::optional<OnUnknownOutcome> on_unknown_outcome;
   // Handler codes that are recorded and replayed. Every other code is indefinite. OK is always
   // recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and UNIMPLEMENTED never can
   // be: gRPC generates them itself.
@@ -89,7 +90,7 @@ struct MethodPolicy {
   // The handler may start before its reservation is durable at idempotencyd: one wait for its
   // disk less. A crash or a failover of the store may then lose the reservation; two attempts may
   // run at the same time, both of them as attempt 1, and the ledger's key lets one commit. Refused
-  // unless GuardOptions::ledger decides about unknown outcomes (no on_lease_expiry, no recovery
+  // unless GuardOptions::ledger decides about unknown outcomes (no on_unknown_outcome, no recovery
   // handler). The handler commits every outcome with Execution::Commit, also refusals
   // (Execution::certainly_first); an OK that is not in the ledger is not recorded:
   // OUTCOME_NOT_RECORDED.
@@ -101,7 +102,7 @@ struct MethodPolicy {
   // (ServerGuard::calls_failed_open), and may be a second execution.
   bool fail_open = false;
   Reply reply = Reply::kFull;
-  Stream stream = Stream::kHandThrough;
+  Stream stream = Stream::kUnguarded;
   // The maximum size of a captured stream: 1 byte to 8 MiB. Each message counts 96 bytes more than
   // its size, so that the limit also bounds memory: a held-back stream takes about twice as much,
   // one that is passed on about as much.

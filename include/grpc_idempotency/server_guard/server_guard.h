@@ -41,7 +41,7 @@ namespace idempotency {
 // job) there is Begin, which needs neither Protect nor Install:
 //
 //   BeginCall call{"inbox.deposit", topic, message.id()};
-//   call.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+//   call.policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
 //   auto begun = guard->Begin(call, message);
 //
 // The guard and the protected services must outlive the server. One thread calls Protect and
@@ -100,7 +100,7 @@ class ServerGuard {
   // POST_SEND_MESSAGE.
   //
   // FAILED_PRECONDITION, and the message lists all names, for guarded methods without a choice
-  // for unknown outcomes (MethodPolicy::on_lease_expiry), and for names in GuardOptions that no
+  // for unknown outcomes (MethodPolicy::on_unknown_outcome), and for names in GuardOptions that no
   // protected service has. Then no guarded method of the server runs.
   absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
     return InstallInterceptors(builder, std::move(others));

@@ -40,7 +40,7 @@ struct ProcessorConfig {
   std::string name_space;
   ScopeSource scope = SharedScopeName{};
   std::vector<DescriptorSet> descriptor_sets;
-  std::optional<MethodPolicy::OnLeaseExpiry> on_unknown_outcome;
+  std::optional<MethodPolicy::OnUnknownOutcome> on_unknown_outcome;
   std::vector<GrpcMethods> grpc_methods;
   std::vector<HttpRoute> http_routes;
   std::size_t max_request_bytes = limits::kMaxExchangeRequestBytes;

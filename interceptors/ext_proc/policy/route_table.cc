@@ -49,7 +49,7 @@ void AddFaultsOfProxy(const MethodPolicy& policy, PolicyFaults& faults) {
   if (policy.cancel_when_lost) {
     faults.emplace_back("cancel_when_lost: the processor cannot cancel the upstream");
   }
-  if (policy.stream != MethodPolicy::Stream::kHandThrough) {
+  if (policy.stream != MethodPolicy::Stream::kUnguarded) {
     faults.emplace_back("stream: the processor guards unary methods only");
   }
 }
@@ -123,7 +123,8 @@ class RouteTable::Builder {
     for (std::string& fault : FaultsFor(UnknownMethod(), route.policy)) {
       faults.push_back(std::move(fault));
     }
-    if (!route.policy.on_lease_expiry) route.policy.on_lease_expiry = config_.on_unknown_outcome;
+    if (!route.policy.on_unknown_outcome)
+      route.policy.on_unknown_outcome = config_.on_unknown_outcome;
     const auto chosen = ChosenUnknownOutcome(route.policy, nullptr, options_);
     std::string relaxation = RelaxationFault(route.policy, chosen, options_);
     if (!relaxation.empty()) faults.push_back(std::move(relaxation));

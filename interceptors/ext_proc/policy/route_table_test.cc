@@ -49,7 +49,7 @@ FileDescriptorProto ShopFile() {
 ProcessorConfig Described() {
   ProcessorConfig config;
   config.name_space = "shop";
-  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   FileDescriptorSet set;
   *set.add_file() = ShopFile();
   config.descriptor_sets.push_back({"shop.binpb", set.SerializeAsString()});
@@ -95,7 +95,7 @@ TEST(RouteTableTest, ThePolicyOfAPatternReplacesTheDeclaredOne) {
 TEST(RouteTableTest, HttpIsByMethodAndPath) {
   ProcessorConfig config;
   config.name_space = "shop";
-  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   config.http_routes.push_back({{"POST", "PATCH"}, "/v1/orders/{id}", std::nullopt});
   const auto table = RouteTable::Make(config).value();
   EXPECT_EQ(table->ForHttp("POST", "/v1/orders/4?x=/y").value()->operation, "POST /v1/orders/{}");
@@ -109,7 +109,7 @@ TEST(RouteTableTest, AnEditedEntryOfHttpKeepsItsRecords) {
   const auto operation_with = [](const std::vector<std::string>& methods, const std::string& path) {
     ProcessorConfig config;
     config.name_space = "shop";
-    config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
     config.http_routes.push_back({{methods.begin(), methods.end()}, path, std::nullopt});
     const auto table = RouteTable::Make(config).value();
     return table->ForHttp("POST", "/v1/orders/4/refunds").value()->operation;

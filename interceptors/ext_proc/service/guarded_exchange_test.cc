@@ -64,7 +64,7 @@ std::shared_ptr<const ProcessorSettings> Settings() {
   ProcessorConfig config;
   config.name_space = "shop";
   config.scope = SharedScopeName{"everyone"};
-  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   config.descriptor_sets.push_back({"shop.binpb", ShopDescriptors()});
   config.http_routes.push_back({{"POST"}, "/orders", std::nullopt});
   return ProcessorSettings::Make(std::move(config)).value();

@@ -83,7 +83,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   }
   const grpc::StatusCode code = StatusCodeFrom(reply.reply().code());
   // OK has a message, or for a stream any number of messages.
-  const bool is_stream = operation_->policy.stream != MethodPolicy::Stream::kHandThrough;
+  const bool is_stream = operation_->policy.stream != MethodPolicy::Stream::kUnguarded;
   const bool fits = is_stream ? !reply.reply().has_body()
                               : reply.reply().stream().empty() &&
                                     reply.reply().has_body() == (code == grpc::StatusCode::OK);

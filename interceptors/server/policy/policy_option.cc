@@ -68,7 +68,7 @@ void ReadEnum(absl::string_view member, int number, const Values<Value>& values,
 
 void ReadEnums(const v1::Policy& option, MethodPolicy& policy, PolicyFaults& faults) {
   using InFlight = MethodPolicy::InFlight;
-  using Expiry = MethodPolicy::OnLeaseExpiry;
+  using Expiry = MethodPolicy::OnUnknownOutcome;
   using Reply = MethodPolicy::Reply;
   using Stream = MethodPolicy::Stream;
   ReadEnum("in_flight", option.in_flight(),
@@ -79,7 +79,7 @@ void ReadEnums(const v1::Policy& option, MethodPolicy& policy, PolicyFaults& fau
       "on_lease_expiry", option.on_lease_expiry(),
       Values<std::optional<Expiry>>{{v1::LEASE_EXPIRY_TAKE_OVER, Expiry::kTakeOver},
                                     {v1::LEASE_EXPIRY_REQUIRE_RECOVERY, Expiry::kRequireRecovery}},
-      policy.on_lease_expiry, faults);
+      policy.on_unknown_outcome, faults);
   ReadEnum("reply", option.reply(),
            Values<Reply>{{v1::Policy::REPLY_FULL, Reply::kFull},
                          {v1::Policy::REPLY_STATUS_ONLY, Reply::kStatusOnly},
@@ -87,7 +87,7 @@ void ReadEnums(const v1::Policy& option, MethodPolicy& policy, PolicyFaults& fau
            policy.reply, faults);
   ReadEnum("stream", option.stream(),
            Values<Stream>{{v1::Policy::STREAM_HOLD_BACK, Stream::kHoldBack},
-                          {v1::Policy::STREAM_PASS_ON, Stream::kPassOn}},
+                          {v1::Policy::STREAM_PASS_ON, Stream::kForward}},
            policy.stream, faults);
 }
 

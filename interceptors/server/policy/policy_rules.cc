@@ -102,7 +102,7 @@ void CheckMetadata(const MethodPolicy& policy, PolicyFaults& faults) {
 
 void CheckStream(const MethodDescriptor& method, const MethodPolicy& policy, PolicyFaults& faults) {
   const bool unary = !method.client_streaming() && !method.server_streaming();
-  const bool captured = policy.stream != MethodPolicy::Stream::kHandThrough;
+  const bool captured = policy.stream != MethodPolicy::Stream::kUnguarded;
   if (unary) {
     if (captured) faults.push_back("stream is for server-streaming methods, and this one is unary");
     return;

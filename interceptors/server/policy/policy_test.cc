@@ -90,12 +90,12 @@ TEST(PolicyOptionTest, EveryMemberArrives) {
   EXPECT_EQ(policy.max_lease, absl::Minutes(1));
   EXPECT_EQ(policy.in_flight, MethodPolicy::InFlight::kWait);
   EXPECT_EQ(policy.max_wait, absl::Seconds(2));
-  EXPECT_EQ(policy.on_lease_expiry, MethodPolicy::OnLeaseExpiry::kRequireRecovery);
+  EXPECT_EQ(policy.on_unknown_outcome, MethodPolicy::OnUnknownOutcome::kRequireRecovery);
   EXPECT_TRUE(policy.fail_open);
   EXPECT_EQ(policy.key_field, "header.request_id");
   EXPECT_THAT(policy.fingerprint_metadata, ElementsAre("x-api-version", "x-region"));
   EXPECT_EQ(policy.reply, MethodPolicy::Reply::kReference);
-  EXPECT_EQ(policy.stream, MethodPolicy::Stream::kPassOn);
+  EXPECT_EQ(policy.stream, MethodPolicy::Stream::kForward);
   EXPECT_EQ(policy.stream_limit_bytes, 4096u);
   EXPECT_TRUE(policy.cancel_when_lost);
   EXPECT_TRUE(policy.relaxed_reservation);
@@ -390,12 +390,12 @@ GuardOptions SomeCode() {
     policy.key = MethodPolicy::Key::kNone;
   };
   options.methods[kReplaced].ReplacementPolicy().lease = absl::Seconds(7);
-  options.methods[kReplaced].ReplacementPolicy().on_lease_expiry =
-      MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.methods[kReplaced].ReplacementPolicy().on_unknown_outcome =
+      MethodPolicy::OnUnknownOutcome::kTakeOver;
   options.methods[kRepeating].recovery = [](const RecoveryCase&) {
     return RecoveryDecision::LeaveUnknown();
   };
-  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   return options;
 }
 
@@ -416,7 +416,7 @@ TEST(ResolvedPolicyTest, AdjustmentsChangeWhatTheProtoDeclares) {
 TEST(ResolvedPolicyTest, PoliciesStandInTheProtosPlace) {
   const MethodPolicy policy = Resolve("Replaced", SomeCode());
   EXPECT_EQ(policy.lease, absl::Seconds(7));
-  EXPECT_EQ(policy.on_lease_expiry, MethodPolicy::OnLeaseExpiry::kTakeOver);
+  EXPECT_EQ(policy.on_unknown_outcome, MethodPolicy::OnUnknownOutcome::kTakeOver);
 }
 
 TEST(ResolvedPolicyTest, AdjustmentsComeAfterPolicies) {
@@ -549,7 +549,7 @@ TEST(PoliciesAtStartUpTest, ARelaxedReservationWithoutALedgerThatDecidesIsRefuse
   options.on_unknown_outcome = std::nullopt;
   const std::string plain = "/idempotency.testdata.Declaring/Plain";
   options.methods[plain].adjust = [](MethodPolicy& policy) {
-    policy.on_lease_expiry = std::nullopt;
+    policy.on_unknown_outcome = std::nullopt;
     policy.relaxed_reservation = true;
   };
   Declaring::Service service;

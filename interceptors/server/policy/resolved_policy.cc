@@ -44,19 +44,19 @@ absl::string_view TextOf(MethodPolicy::Reply reply) {
 
 absl::string_view TextOf(MethodPolicy::Stream stream) {
   switch (stream) {
-    case MethodPolicy::Stream::kHandThrough:
+    case MethodPolicy::Stream::kUnguarded:
       return "UNSPECIFIED";
     case MethodPolicy::Stream::kHoldBack:
       return "HOLD_BACK";
-    case MethodPolicy::Stream::kPassOn:
+    case MethodPolicy::Stream::kForward:
       return "PASS_ON";
   }
   return "";
 }
 
-absl::string_view TextOf(std::optional<MethodPolicy::OnLeaseExpiry> choice) {
+absl::string_view TextOf(std::optional<MethodPolicy::OnUnknownOutcome> choice) {
   if (!choice) return "UNSPECIFIED";
-  return *choice == MethodPolicy::OnLeaseExpiry::kTakeOver ? "TAKE_OVER" : "REQUIRE_RECOVERY";
+  return *choice == MethodPolicy::OnUnknownOutcome::kTakeOver ? "TAKE_OVER" : "REQUIRE_RECOVERY";
 }
 
 std::string TextOf(const std::set<grpc::StatusCode>& codes) {
@@ -88,7 +88,7 @@ std::vector<Member> MembersOf(const MethodPolicy& policy) {
        policy.reply_retention ? absl::FormatDuration(*policy.reply_retention) : "as the record",
        false},
       {"tombstone", absl::FormatDuration(policy.tombstone), false},
-      {"on_lease_expiry", std::string(TextOf(policy.on_lease_expiry)), true},
+      {"on_lease_expiry", std::string(TextOf(policy.on_unknown_outcome)), true},
       {"recorded", TextOf(policy.recorded), false},
       {"released", TextOf(policy.released), false},
       {"relaxed_reservation", policy.relaxed_reservation ? "true" : "false", false},
@@ -146,8 +146,8 @@ ResolvedPolicy ResolvedPolicy::Of(const MethodDescriptor& method, const GuardOpt
   policy.unknown_outcome_ = ChosenUnknownOutcome(policy.resolved_, config.recovery, options);
   policy.unknown_outcome_in_words_ =
       DescribeUnknownOutcome(policy.unknown_outcome_, policy.resolved_, config.recovery, options);
-  if (!policy.resolved_.on_lease_expiry && !config.recovery) {
-    policy.resolved_.on_lease_expiry = options.on_unknown_outcome;
+  if (!policy.resolved_.on_unknown_outcome && !config.recovery) {
+    policy.resolved_.on_unknown_outcome = options.on_unknown_outcome;
   }
   std::string relaxation = RelaxationFault(policy.resolved_, policy.unknown_outcome_, options);
   if (!relaxation.empty()) faults.push_back(std::move(relaxation));

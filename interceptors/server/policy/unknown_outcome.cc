@@ -6,9 +6,9 @@
 namespace idempotency::internal {
 namespace {
 
-UnknownOutcome ChosenBy(MethodPolicy::OnLeaseExpiry choice) {
-  return choice == MethodPolicy::OnLeaseExpiry::kTakeOver ? UnknownOutcome::kRunAgain
-                                                          : UnknownOutcome::kRecover;
+UnknownOutcome ChosenBy(MethodPolicy::OnUnknownOutcome choice) {
+  return choice == MethodPolicy::OnUnknownOutcome::kTakeOver ? UnknownOutcome::kRunAgain
+                                                             : UnknownOutcome::kRecover;
 }
 
 std::string DescribeRunningAgain(const MethodPolicy& policy, const std::string& what) {
@@ -24,7 +24,7 @@ std::string DescribeRunningAgain(const MethodPolicy& policy, const std::string& 
 std::optional<UnknownOutcome> ChosenUnknownOutcome(const MethodPolicy& policy,
                                                    const RecoveryHandler& recovery,
                                                    const GuardOptions& options) {
-  if (policy.on_lease_expiry) return ChosenBy(*policy.on_lease_expiry);
+  if (policy.on_unknown_outcome) return ChosenBy(*policy.on_unknown_outcome);
   if (recovery) return UnknownOutcome::kRecover;
   if (options.on_unknown_outcome) return ChosenBy(*options.on_unknown_outcome);
   if (options.ledger != nullptr) return UnknownOutcome::kAskLedger;

@@ -52,11 +52,11 @@ TEST_F(RelaxationTest, IsRefusedWhereAnotherChoiceDecides) {
   const auto is_refused = [this] {
     return Fault().find("remove that choice") != std::string::npos;
   };
-  for (const auto choice :
-       {MethodPolicy::OnLeaseExpiry::kTakeOver, MethodPolicy::OnLeaseExpiry::kRequireRecovery}) {
-    policy_.on_lease_expiry = choice;
+  for (const auto choice : {MethodPolicy::OnUnknownOutcome::kTakeOver,
+                            MethodPolicy::OnUnknownOutcome::kRequireRecovery}) {
+    policy_.on_unknown_outcome = choice;
     EXPECT_TRUE(is_refused());
-    policy_.on_lease_expiry.reset();
+    policy_.on_unknown_outcome.reset();
     options_.on_unknown_outcome = choice;
     EXPECT_TRUE(is_refused());
     options_.on_unknown_outcome.reset();

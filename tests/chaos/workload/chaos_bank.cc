@@ -244,13 +244,13 @@ GuardOptions Options() {
   policy.relaxed_reservation = absl::GetFlag(FLAGS_relaxed);
   // The ledger decides.
   if (!policy.relaxed_reservation) {
-    policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+    policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   }
   options.methods[kAct].policy = policy;
   policy.relaxed_reservation = false;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   options.methods[kLook].policy = policy;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   policy.in_flight = MethodPolicy::InFlight::kWait;
   // Longer than a standby is unreachable before a failover: a waiter would then be answered from
   // data that only the primary has, unless every answer waits for the standby.
