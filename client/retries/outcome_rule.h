@@ -19,11 +19,13 @@ using Trailers = std::multimap<grpc::string_ref, grpc::string_ref>;
 //   an interceptor or gRPC itself may have made it after a lost answer: of an earlier try, of
 //   gRPC's own retries, or of an earlier run. A guard leaves idempotency-expires out where it
 //   has not recorded the handler's status.
-// - KEY_INVALID and REQUEST_INVALID, if no earlier try of this run may have run (`tries` is at
-//   most 1): the same key and request were refused before.
 //
-// `status` is that of the last of `tries` tries, with `trailers`, and is not retryable.
-bool IsOutcome(const grpc::Status& status, const Trailers& trailers, int tries);
+// No reason of the catalogue is one. KEY_INVALID and REQUEST_INVALID refuse this try only: the
+// bounds of a namespace, the routes of a processor or the headers that a gateway adds may have
+// been others when an earlier run sent the same key.
+//
+// `status` is that of the last try, with `trailers`, and is not retryable.
+bool IsOutcome(const grpc::Status& status, const Trailers& trailers);
 
 }  // namespace idempotency::internal
 

@@ -56,23 +56,21 @@ Ended Try(std::string_view key, SteadyTime deadline,
                     "the deadline passed before the first attempt");
   DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
   if (retries.budget != nullptr) retries.budget->AddCall();
-  int tries = 0;
   while (!cancellable.cancelled()) {
     const absl::Duration remaining = Remaining(deadline, time.clock);
     if (remaining <= absl::ZeroDuration()) return {last};
     grpc::ClientContext context;
     context.set_deadline(TryDeadline(remaining, retries));
     if (const auto pinned = WithKey(context, key); !pinned.ok()) {
-      const grpc::Status refused = ToGrpcStatus(pinned);
-      return {refused, IsOutcome(refused, {}, tries)};
+      // No try and no run has sent this key.
+      return {ToGrpcStatus(pinned), /*outcome=*/true};
     }
     {
       const CancellableTries::Running running(cancellable, context);
-      ++tries;
       last = call(context);
     }
     if (!IsRetryable(last, retries.also_retried)) {
-      return {last, IsOutcome(last, context.GetServerTrailingMetadata(), tries)};
+      return {last, IsOutcome(last, context.GetServerTrailingMetadata())};
     }
     const RetryPushback requested = RetryPushbackOf(last, context);
     if (requested.forbidden || cancellable.cancelled()) return {last};

@@ -64,7 +64,8 @@ struct CallRetries {
 // RESOURCE_EXHAUSTED may be a proxy's, after an earlier try whose answer was lost; gRPC itself
 // returns RESOURCE_EXHAUSTED for a reply over the channel's receive limit (IsOverReceiveLimit(),
 // the same key gets it over a channel with a higher limit). After KEY_EXPIRED, KEY_REUSED,
-// OUTCOME_UNKNOWN and REPLY_NOT_KEPT the caller has to find out. Keep the key until then: a new
+// OUTCOME_UNKNOWN, REPLY_NOT_KEPT, and a KEY_INVALID or REQUEST_INVALID of a key that an earlier
+// call has sent, the caller has to find out. Keep the key until then: a new
 // key is a second operation. The overload with a KeyStore does.
 //
 // Without a try:
@@ -92,8 +93,8 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
 //   a status without a reason of the catalogue that a guard has recorded (by its trailers
 //                            idempotency-replayed, or idempotency-record with
 //                            idempotency-expires): the method's own failure
-//   KEY_INVALID, REQUEST_INVALID  the only try of this run was refused, or none was made because
-//                            no guard would accept the key: it did not happen
+//   KEY_INVALID              no guard would accept the key, so no run has sent it: it did not
+//                            happen
 //
 // It is not called while the outcome is open, and the key is kept:
 //   a status that IsRetryable(), or no status because `keys` failed: a later run finds out.
@@ -102,6 +103,9 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
 //     receive limit), or that the guard has not recorded: an earlier try or run may have had its
 //     effect. A later run finds out, once the fault is corrected.
 //   OUTCOME_UNKNOWN: a later run gets the outcome once the record is settled.
+//   KEY_INVALID, REQUEST_INVALID as the answer of a try: an earlier run may have had its effect
+//     before a limit, a route or a header changed. A later run finds out once the request or the
+//     configuration is corrected; otherwise as follows.
 //   KEY_EXPIRED, KEY_REUSED, REPLY_NOT_KEPT and every other reason: no later run finds out. Find
 //     out with a read of the called service, record the result, and only then call
 //     keys.Forget(work, key) with the key of keys.KeyFor(work).
