@@ -108,17 +108,19 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   waiters_.Start(call, group);
 }
 
-absl::Status Operations::WithQuota(const absl::Status& error,
+absl::Status Operations::WithLimit(const absl::Status& error,
                                    const PendingResponse<v1::ReserveResponse>& pending) const {
+  if (ReasonOf(error) != Reason::kQuotaExceeded) return error;
+  if (!pending.place_.out_of_bounds().ok()) return pending.place_.out_of_bounds();
   const std::optional<QuotaLimit> reached = pending.place_.reached();
-  if (ReasonOf(error) != Reason::kQuotaExceeded || !reached.has_value()) return error;
+  if (!reached.has_value()) return error;
   return options_.tenants->RefuseRecord(InFlightWaiters::OpOf(pending.waiting_).key.name_space,
                                         *reached);
 }
 
 absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
                                PendingResponse<v1::ReserveResponse>& pending) {
-  if (!answer.ok()) return WithQuota(answer.status(), pending);
+  if (!answer.ok()) return WithLimit(answer.status(), pending);
   const auto* const reserved = std::get_if<Reserved>(&*answer);
   if (reserved != nullptr && reserved->attempt == 1 && !reserved->repeated) {
     pending.place_.CountRecord();

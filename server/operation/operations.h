@@ -82,8 +82,8 @@ class Operations {
   static bool ReadsEverywhere(const PendingOperation& pending, v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
   void EndSpan(const absl::Status& status, PendingOperation& pending);
-  // The quota in place of the store's refusal of a new record.
-  absl::Status WithQuota(const absl::Status& error,
+  // The limit of the namespace in place of the store's refusal of a new record.
+  absl::Status WithLimit(const absl::Status& error,
                          const PendingResponse<v1::ReserveResponse>& pending) const;
   absl::Status Write(const absl::StatusOr<Verdict>& answer,
                      PendingResponse<v1::ReserveResponse>& pending);

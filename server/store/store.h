@@ -58,8 +58,8 @@ struct ReserveOp {
   // The grant of a new record need not be durable when it is answered (docs/ledger.md): only a
   // store on Postgres makes use of it.
   bool relaxed = false;
-  // The namespace has as many records as it may: a key without a record is refused, and every
-  // other one is answered as ever.
+  // A limit of the namespace is reached: a key without a record is refused, and every other one is
+  // answered as ever.
   bool only_existing = false;
 };
 
@@ -325,7 +325,7 @@ class Store {
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 
-// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: the key has no record, and the namespace has no room.
+// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: the key has no record, and only_existing.
 absl::Status NoRoomForARecord();
 
 // NOT_FOUND / RECORD_NOT_FOUND: the record does not exist, or the caller may not read it. One

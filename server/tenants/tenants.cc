@@ -37,10 +37,13 @@ void SetRetention(const NamespaceSettings& settings, const Tenants::StatedTerms&
   if (op.reply_retention > op.retention) op.reply_retention = op.retention;
 }
 
-absl::Status CheckRetention(const NamespaceSettings& settings, absl::Duration retention) {
-  if (retention >= settings.min_retention && retention <= settings.max_retention) {
-    return absl::OkStatus();
-  }
+// The refusal of a new record, if the retention was out of bounds. A recovery of an existing one
+// keeps it for the retention, so that must be within them.
+absl::Status BoundRetention(const NamespaceSettings& settings, ReserveOp& op) {
+  const absl::Duration wanted = op.retention;
+  op.retention = std::clamp(wanted, settings.min_retention, settings.max_retention);
+  if (op.retention == wanted) return absl::OkStatus();
+  if (op.reply_retention > op.retention) op.reply_retention = op.retention;
   return InvalidField(
       "retention",
       absl::StrCat("must be ", absl::FormatDuration(settings.min_retention), " to ",
@@ -55,6 +58,7 @@ Tenants::Place& Tenants::Place::operator=(Place&& other) noexcept {
   tenant_ = std::move(other.tenant_);
   waiting_ = other.waiting_;
   reached_ = other.reached_;
+  out_of_bounds_ = std::move(other.out_of_bounds_);
   return *this;
 }
 
@@ -128,7 +132,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
     const std::shared_ptr<const NamespaceSettings> settings = tenant->settings;
     if (absl::Status taken = Take(*tenant, *settings, name_space); !taken.ok()) return taken;
   }
-  return Place(std::move(tenant), /*waiting=*/false, std::nullopt);
+  return Place(std::move(tenant), /*waiting=*/false, std::nullopt, absl::OkStatus());
 }
 
 absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const StatedTerms& stated,
@@ -137,12 +141,13 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
   if (tenant == nullptr) return Place();
   bool waits = max_wait > absl::ZeroDuration();
   std::optional<QuotaLimit> reached;
+  absl::Status out_of_bounds;
   {
     MutexLock lock(tenant->mutex);
     const std::shared_ptr<const NamespaceSettings> snapshot = tenant->settings;
     const NamespaceSettings& settings = *snapshot;
     SetRetention(settings, stated, op);
-    if (absl::Status valid = CheckRetention(settings, op.retention); !valid.ok()) return valid;
+    out_of_bounds = BoundRetention(settings, op);
     op.window = settings.window;
     const std::optional<absl::Time> made = KeyTime(op.key);
     // No window: if it is unknown, it is expired.
@@ -158,8 +163,8 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
     if (waits) ++tenant->waiting;
     reached = ReachedQuota(*tenant, settings);
   }
-  op.only_existing = reached.has_value();
-  return Place(std::move(tenant), waits, reached);
+  op.only_existing = reached.has_value() || !out_of_bounds.ok();
+  return Place(std::move(tenant), waits, reached, std::move(out_of_bounds));
 }
 
 std::optional<QuotaLimit> Tenants::ReachedQuota(const Tenant& tenant,

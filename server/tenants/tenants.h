@@ -53,17 +53,25 @@ class Tenants {
 
     // The quota that its namespace had reached, if the reservation is for existing records only.
     const std::optional<QuotaLimit>& reached() const { return reached_; }
+    // REQUEST_INVALID if the reservation is for existing records only because its retention is out
+    // of its namespace's bounds; otherwise OK.
+    const absl::Status& out_of_bounds() const { return out_of_bounds_; }
     // Its reservation made a record. Before Release().
     void CountRecord();
 
    private:
     friend class Tenants;
-    Place(std::shared_ptr<Tenant> tenant, bool waiting, std::optional<QuotaLimit> reached)
-        : tenant_(std::move(tenant)), waiting_(waiting), reached_(reached) {}
+    Place(std::shared_ptr<Tenant> tenant, bool waiting, std::optional<QuotaLimit> reached,
+          absl::Status out_of_bounds)
+        : tenant_(std::move(tenant)),
+          waiting_(waiting),
+          reached_(reached),
+          out_of_bounds_(std::move(out_of_bounds)) {}
 
     std::shared_ptr<Tenant> tenant_;
     bool waiting_ = false;
     std::optional<QuotaLimit> reached_;
+    absl::Status out_of_bounds_;
   };
 
   // Both outlive this.
@@ -79,9 +87,10 @@ class Tenants {
   // over its rate or its number of operations.
   absl::StatusOr<Place> AdmitRead(absl::string_view name_space) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same for a reservation, whose window and default retention are set. A caller that is over
-  // the number of waiting ones does not wait: `max_wait` becomes zero. INVALID_ARGUMENT /
-  // REQUEST_INVALID if its retention is out of the namespace's bounds. Of a namespace that has
-  // reached a quota only existing records may be reserved (ReserveOp::only_existing).
+  // the number of waiting ones does not wait: `max_wait` becomes zero. Only
+  // existing records may be reserved (ReserveOp::only_existing) if the namespace has reached a
+  // quota, or if the retention is out of its bounds, which the reservation then gets in its place:
+  // an operation that was recorded under other bounds is still replayed.
   absl::StatusOr<Place> AdmitReservation(ReserveOp& op, const StatedTerms& stated,
                                          absl::Duration& max_wait) ABSL_LOCKS_EXCLUDED(mutex_);
   // The namespaces of the configuration, by name.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -169,7 +170,10 @@ TEST_F(TenantsTest, RetentionHasBoundsAndADefault) {
                             bool stated_lease = true) {
     if (retention.has_value()) op.retention = *retention;
     absl::Duration wait;
-    return tenants_.AdmitReservation(op, {stated_lease, retention.has_value()}, wait).status();
+    auto place = tenants_.AdmitReservation(op, {stated_lease, retention.has_value()}, wait);
+    EXPECT_TRUE(place.ok()) << place.status();
+    EXPECT_EQ(op.only_existing, !place->out_of_bounds().ok());
+    return place->out_of_bounds();
   };
   ReserveOp op = OpIn("n");
   EXPECT_TRUE(admit(std::nullopt, op).ok());
@@ -178,8 +182,13 @@ TEST_F(TenantsTest, RetentionHasBoundsAndADefault) {
     EXPECT_TRUE(admit(within, op).ok());
     EXPECT_EQ(op.retention, within);
   }
-  for (const absl::Duration outside : {absl::Seconds(59), absl::Minutes(61)}) {
+  // Existing records are answered, and recovered within the bounds.
+  for (const auto& [outside, nearest] :
+       {std::pair{absl::Minutes(61), absl::Hours(1)}, {absl::Seconds(59), absl::Minutes(1)}}) {
+    op.reply_retention = outside;
     EXPECT_EQ(ReasonOf(admit(outside, op)), Reason::kRequestInvalid);
+    EXPECT_EQ(op.retention, nearest);
+    EXPECT_EQ(op.reply_retention, std::min(outside, nearest));
   }
   // The record outlives its lease, and the reply's content does not outlive the record.
   op.lease = absl::Minutes(20);

@@ -290,6 +290,33 @@ TEST_P(TenantsOverTheWire, RetentionHasBounds) {
   EXPECT_EQ(record->record().expires_at().seconds() - record->record().created_at().seconds(), 20);
 }
 
+// The operation was recorded under other bounds: its retry gets the reply.
+TEST_P(TenantsOverTheWire, TighterBoundsRefuseNoReplay) {
+  Serve("namespaces { name: \"short\" retention { max { seconds: 3600 } } }");
+  const auto request = [](const std::string& key) {
+    v1::ReserveRequest asked = RequestIn("short", key);
+    asked.mutable_retention()->set_seconds(600);
+    return asked;
+  };
+  const auto done = Send(*connection_, request("done")).get();
+  ASSERT_TRUE(done.ok()) << done.status();
+  ASSERT_TRUE(Send(*connection_, request("runs")).get().ok());
+  ASSERT_TRUE(Call(&Connection::Complete,
+                   testing::SomeComplete("done", done->reserved().reservation_token(), "reply"),
+                   "short")
+                  .ok());
+  WriteConfig(
+      "namespaces { name: \"short\" retention { max { seconds: 60 } default { seconds: 20 } } }");
+  ASSERT_TRUE(AwaitReload());
+  const auto replay = Send(*connection_, request("done")).get();
+  ASSERT_TRUE(replay.ok()) << replay.status();
+  EXPECT_TRUE(replay->has_replay());
+  const auto runs = Send(*connection_, request("runs")).get();
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_TRUE(runs->has_in_flight());
+  EXPECT_EQ(ReasonOf(Send(*connection_, request("new")).get().status()), Reason::kRequestInvalid);
+}
+
 // Three records; a fourth is refused, and what exists is answered and completed as ever.
 TEST_P(TenantsOverTheWire, OverTheQuotaOnlyExistingRecordsAreAnswered) {
   Serve("namespaces { name: \"limited\" limits { max_records: 3 } }");
