@@ -14,6 +14,8 @@
 #include "core/sha256.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/reply.h"
 #include "server/access/access_control.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
@@ -157,6 +159,29 @@ TEST_F(OperationsTest, ARecordWithItsReplyWeighsUntilItIsRead) {
   EXPECT_LT(Held(), 3 * kReplyBytes);
   record.Read();
   EXPECT_EQ(Held(), 0u);
+}
+
+// A read without the content reserves no memory for a reply, so its message must not be one.
+TEST_F(OperationsTest, ARecordWithoutItsContentIsSmallHoweverLongItsMessageIs) {
+  const Uuid token = std::get<Reserved>(*store_.Reserve({ReserveNamed("order")})[0]).token;
+  v1::Reply reply;
+  reply.set_code(9);
+  reply.set_content(v1::REPLY_CONTENT_FULL);
+  reply.set_message(std::string(limits::kMaxReplyBytes / 2, 'x'));
+  CompleteOp complete = CompleteNamed("order", token);
+  complete.reply = EncodeReply(reply);
+  ASSERT_TRUE(store_.Complete({complete})[0].ok());
+  for (const v1::RecordView view : {v1::RECORD_VIEW_UNSPECIFIED, v1::RECORD_VIEW_BASIC}) {
+    v1::GetRequest request;
+    *request.mutable_record_key() = ToProto(KeyNamed("order"));
+    request.set_view(view);
+    Unread<v1::GetResponse> record(OperationKind::kGet);
+    operations_.Get(request, record);
+    ASSERT_TRUE(record.Await().ok());
+    EXPECT_EQ(record.answer().record().reply().code(), reply.code());
+    EXPECT_EQ(record.answer().record().reply().message(), reply.message().substr(0, 1024));
+    EXPECT_EQ(record.answer().record().reply().content(), reply.content());
+  }
 }
 
 // The namespace of a record that cannot be read is not known.

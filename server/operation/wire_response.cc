@@ -99,8 +99,8 @@ absl::Status WriteReply(const EncodedReply& stored, v1::RecordView view, v1::Rep
   if (view == v1::RECORD_VIEW_FULL) {
     proto = *std::move(reply);
   } else {
-    proto.set_code(reply->code());
-    proto.set_message(reply->message());
+    // The answer holds no memory of a reply, so it must not be as large as one.
+    proto = WithoutContent(*reply);
     proto.set_content(reply->content());
   }
   return absl::OkStatus();
