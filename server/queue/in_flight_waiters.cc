@@ -212,9 +212,10 @@ void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record
 // The handling of the answers.
 
 std::optional<InFlightWaiters::Proof> InFlightWaiters::ProofFrom(const Record& record,
-                                                                 const ReserveOp& op) const {
+                                                                 const ReserveOp& op,
+                                                                 RequestMatches& matches) {
   if (record.key != op.key) return std::nullopt;
-  switch (batcher_.MatchRequest(record, op)) {
+  switch (matches.Of(op)) {
     case FingerprintMatch::kNothingInCommon:
       return std::nullopt;
     case FingerprintMatch::kDifferent:
@@ -270,25 +271,33 @@ void InFlightWaiters::LearnWhetherToConfirm(const RecordId& id, RecordWaiters& e
   if (!found.ok() && ReasonOf(found.status()) != Reason::kRecordDamaged) {
     return LearnFromError(entry, found.status(), todo);
   }
-  const bool proves =
-      found.ok() &&
-      std::any_of(entry.waiters.begin(), entry.waiters.end(), [this, &found](const auto& waiter) {
-        return ProofFrom(*found, waiter.second->op).has_value();
-      });
-  if (!found.ok() || proves) {
+  if (found.ok() && StillRuns(entry, *found) && entry.compared == found->token) {
+    return ReadLater(entry);
+  }
+  if (!found.ok() || ProvesAny(entry, *found)) {
     ReadNow(id, entry, /*confirming=*/true, todo);
   } else {
     // A reservation is confirmed by itself.
+    entry.compared = found->token;
     WaitOrTry(entry, *found, todo);
   }
 }
 
+bool InFlightWaiters::ProvesAny(const RecordWaiters& entry, const Record& record) const {
+  RequestMatches matches(batcher_, record);
+  return std::any_of(entry.waiters.begin(), entry.waiters.end(),
+                     [&record, &matches](const auto& waiter) {
+                       return ProofFrom(record, waiter.second->op, matches).has_value();
+                     });
+}
+
 void InFlightWaiters::LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record,
                                       Todo& todo) {
+  RequestMatches matches(batcher_, *record);
   std::vector<Proved> proved;
   for (const auto& [waiter_id, waiter] : entry.waiters) {
     if (waiter_id >= entry.read_before) break;
-    if (const auto proof = ProofFrom(*record, waiter->op)) {
+    if (const auto proof = ProofFrom(*record, waiter->op, matches)) {
       proved.push_back({waiter, record, *proof});
     }
   }
@@ -299,9 +308,13 @@ void InFlightWaiters::LearnFromRecord(RecordWaiters& entry, std::shared_ptr<cons
   WaitOrTry(entry, *record, todo);
 }
 
-void InFlightWaiters::WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo) {
+bool InFlightWaiters::StillRuns(const RecordWaiters& entry, const Record& record) {
   const RecordState running = entry.paused ? RecordState::kReleased : RecordState::kReserved;
-  if (record.state == running && record.attempt == entry.attempt) {
+  return record.state == running && record.attempt == entry.attempt;
+}
+
+void InFlightWaiters::WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo) {
+  if (StillRuns(entry, record)) {
     ReadLater(entry);
   } else {
     TryFirst(entry, todo);

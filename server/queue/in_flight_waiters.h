@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "server/observability/observer.h"
 #include "server/queue/batcher.h"
 #include "server/queue/namespace_shares.h"
+#include "server/queue/request_matches.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {
@@ -131,6 +133,9 @@ class InFlightWaiters {
     std::uint32_t attempt = 0;
     bool paused = false;
     Deadline lease_end;
+    // The grant that a read found, and which proved nothing for any of the waiters. One that came
+    // later was compared by the store.
+    std::optional<Uuid> compared;
     // The pause before the next periodic read, without its jitter.
     absl::Duration pause;
     Deadline next_read;
@@ -160,7 +165,8 @@ class InFlightWaiters {
   };
 
   // nullopt where only Reserve can decide.
-  std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op) const;
+  static std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op,
+                                        RequestMatches& matches);
   static Verdict VerdictOf(Proof proof, const Record& record);
 
   // The batcher's answers.
@@ -191,8 +197,12 @@ class InFlightWaiters {
   void LearnWhetherToConfirm(const RecordId& id, RecordWaiters& entry,
                              const absl::StatusOr<Record>& found, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ProvesAny(const RecordWaiters& entry, const Record& record) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the record has the known attempt, or its pause.
+  static bool StillRuns(const RecordWaiters& entry, const Record& record);
   // If the record proves nothing: the known attempt still runs, or a waiter may run.
   void WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -93,6 +93,15 @@ class InFlightWaitersTest : public ::testing::Test {
     EXPECT_FALSE(store_.AwaitCalls(calls + 1, std::chrono::milliseconds(100)));
   }
 
+  // The periodic read of that number, until it is handled, with one worker: it answers a
+  // reservation of a free record behind it.
+  void ReadPeriodically(std::size_t number) {
+    clock_.Advance(absl::Milliseconds(300));
+    ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, number));
+    Start(ReserveNamed("free " + std::to_string(number)));
+    ASSERT_THAT(answers_.Await(number), SizeIs(number));
+  }
+
   template <typename T>
   std::size_t Count(std::size_t await) {
     std::size_t count = 0;
@@ -456,6 +465,34 @@ TEST_F(InFlightWaitersTest, AnswersAnotherRequestWithAMismatch) {
   const Uuid other = Hold(ReserveNamed("held", 'b'));
   CompleteHere("held", other);
   EXPECT_EQ(Count<Mismatch>(8), 8u);
+}
+
+// A comparison may take an HMAC (server/sealing), and the waiters of all records share one lock.
+TEST_F(InFlightWaitersTest, ARunningAttemptIsComparedWithItsWaitersOnce) {
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 64);
+  for (std::size_t reads = 1; reads <= 4; ++reads) ReadPeriodically(reads);
+  EXPECT_LE(store_.comparisons(), 1u);
+  CompleteHere("held", token);
+  EXPECT_EQ(Count<Replay>(64 + 4), 64u);
+  EXPECT_LE(store_.comparisons(), 2u);
+}
+
+// Its first attempt has the number of the earlier record's.
+TEST_F(InFlightWaitersTest, ARecordThatFollowsAForgottenOneIsComparedWithItsWaitersToo) {
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(30);
+  op.retention = absl::Seconds(30);
+  Hold(op);
+  StartWaiters(op, 8);
+  ReadPeriodically(1);
+  store_clock_.Advance(absl::Seconds(30));
+  Hold(ReserveNamed("held", 'b'));
+  EXPECT_EQ(Stored("held").attempt, 1u);
+  clock_.Advance(absl::Milliseconds(300));
+  EXPECT_EQ(Count<Mismatch>(1 + 8), 8u) << "the other request still runs";
 }
 
 TEST_F(InFlightWaitersTest, AnswersAnUnknownOutcomeToThoseWhoCannotRecover) {

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_TESTING_GATED_STORE_H_
 #define IDEMPOTENCY_SERVER_TESTING_GATED_STORE_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -132,6 +133,13 @@ class GatedStore final : public StoreDecorator<GatedStore> {
     return count;
   }
 
+  // Comparisons of a record with a request.
+  std::size_t comparisons() const { return comparisons_.load(); }
+
+  FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override {
+    ++comparisons_;
+    return store().MatchRequest(record, op);
+  }
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override {
     std::function<absl::StatusOr<SweepProgress>(const SweepOp&)> scripted;
     {
@@ -227,6 +235,8 @@ class GatedStore final : public StoreDecorator<GatedStore> {
     if (failing_ != kind || !reason_.has_value()) return std::nullopt;
     return MakeError(*reason_, "the test made it fail", {kRetryDelay, {}, {}});
   }
+
+  mutable std::atomic<std::size_t> comparisons_{0};
 
   Mutex mutex_;
   CondVar changed_;
