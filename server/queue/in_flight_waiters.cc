@@ -173,7 +173,7 @@ void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> 
   {
     MutexLock lock(mutex_);
     const bool waits = in_flight != nullptr && Add(waiter, *in_flight);
-    if (std::exchange(waiter->trying, false)) Learn(waiter->id, answer, todo);
+    if (std::exchange(waiter->trying, false)) Learn(*waiter, answer, todo);
     if (!waits) {
       const bool gone = waiter->HasLeft();
       if (gone && reserved != nullptr && !waiter->op.request_token) unwanted = *reserved;
@@ -244,7 +244,9 @@ Verdict InFlightWaiters::VerdictOf(Proof proof, const Record& record) {
   return ToOutcomeUnknown(record);
 }
 
-void InFlightWaiters::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo) {
+void InFlightWaiters::Learn(const Waiter& tried, const absl::StatusOr<Verdict>& answer,
+                            Todo& todo) {
+  const RecordId& id = tried.id;
   RecordWaiters& entry = records_.at(id);
   entry.trying = false;
   const bool moved = std::exchange(entry.moved, false);
@@ -258,7 +260,12 @@ void InFlightWaiters::Learn(const RecordId& id, const absl::StatusOr<Verdict>& a
     entry.lease_end = std::max(entry.lease_end, entry.next_read);
   } else if (const auto* const reserved = std::get_if<Reserved>(&*answer)) {
     LeaseRuns(entry, InFlight{reserved->lease_remaining, reserved->attempt});
-    if (moved) ReadNow(id, entry, /*confirming=*/true, todo);
+    if (const WaiterPtr repetition = RepetitionOf(entry, tried.op); repetition != nullptr) {
+      entry.moved = moved;
+      Try(entry, repetition, todo);
+    } else if (moved) {
+      ReadNow(id, entry, /*confirming=*/true, todo);
+    }
   } else if (!std::holds_alternative<InFlight>(*answer) || moved) {
     // It is settled, so the record answers the others.
     ReadNow(id, entry, /*confirming=*/true, todo);
@@ -369,6 +376,7 @@ bool InFlightWaiters::Add(const WaiterPtr& waiter, const InFlight& in_flight) {
   RecordWaiters& entry = records_[waiter->id];
   open_records_ = records_.size();
   entry.waiters.emplace(waiter_id, waiter);
+  if (waiter->op.request_token) entry.by_token.emplace(*waiter->op.request_token, waiter_id);
   limits_.emplace(std::make_pair(waiter->limit, waiter_id), waiter);
   LeaseRuns(entry, in_flight);
   Settle(waiter->id, entry);
@@ -384,6 +392,7 @@ void InFlightWaiters::Remove(RecordWaiters& entry, const WaiterPtr& waiter) {
   waiter->held.Release();
   observer_.WaitersChanged(limits_.size());
   entry.waiters.erase(waiter_id);
+  if (waiter->op.request_token) entry.by_token.erase({*waiter->op.request_token, waiter_id});
 }
 
 Verdict InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
@@ -395,11 +404,22 @@ Verdict InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
 
 void InFlightWaiters::TryFirst(RecordWaiters& entry, Todo& todo) {
   if (entry.waiters.empty()) return;
-  const WaiterPtr waiter = entry.waiters.begin()->second;
+  Try(entry, entry.waiters.begin()->second, todo);
+}
+
+void InFlightWaiters::Try(RecordWaiters& entry, WaiterPtr waiter, Todo& todo) {
   Remove(entry, waiter);
   waiter->trying = true;
   entry.trying = true;
-  todo.tries.push_back(waiter);
+  todo.tries.push_back(std::move(waiter));
+}
+
+InFlightWaiters::WaiterPtr InFlightWaiters::RepetitionOf(const RecordWaiters& entry,
+                                                         const ReserveOp& op) {
+  if (!op.request_token) return nullptr;
+  const auto found = entry.by_token.lower_bound({*op.request_token, 0});
+  if (found == entry.by_token.end() || found->first != *op.request_token) return nullptr;
+  return entry.waiters.at(found->second);
 }
 
 void InFlightWaiters::ReadNow(const RecordId& id, RecordWaiters& entry, bool confirming,

@@ -54,7 +54,8 @@ struct InFlightWaitersOptions {
 // confirmed one (GetOp), so that no waiter gets an answer that a failover
 // reverts; the periodic reads, which cost the store no commit, only detect
 // whether there is something to confirm. To run, the calls go to the store again,
-// one per record at a time: the first one wins and the others wait for it.
+// one per record at a time: the first one wins and the others wait for it. Others with its request
+// token get the same grant: their caller may have lost the connection of the first one.
 //
 // Thread-safe.
 class InFlightWaiters {
@@ -119,6 +120,8 @@ class InFlightWaiters {
   struct RecordWaiters {
     // In their order of arrival.
     absl::btree_map<WaiterId, WaiterPtr> waiters;
+    // Those with a request token, by it.
+    absl::btree_set<std::pair<Uuid, WaiterId>> by_token;
     // A read is under way. It answers the waiters that arrived before it was sent,
     // if it is confirmed.
     bool reading = false;
@@ -191,7 +194,7 @@ class InFlightWaiters {
   // Takes a waiter out of its entry.
   void Remove(RecordWaiters& entry, const WaiterPtr& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Handles the result of a try for the remaining waiters.
-  void Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo)
+  void Learn(const Waiter& tried, const absl::StatusOr<Verdict>& answer, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Handles an unconfirmed read: whether a confirmed one is needed.
   void LearnWhetherToConfirm(const RecordId& id, RecordWaiters& entry,
@@ -211,6 +214,11 @@ class InFlightWaiters {
   void LeaseRuns(RecordWaiters& entry, const InFlight& in_flight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TryFirst(RecordWaiters& entry, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Try(RecordWaiters& entry, WaiterPtr waiter, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A waiter with the token of a reservation that was granted: the store repeats the grant to it.
+  // nullptr if there is none.
+  static WaiterPtr RepetitionOf(const RecordWaiters& entry, const ReserveOp& op);
   // `confirming`: waiters may be answered from its result.
   void ReadNow(const RecordId& id, RecordWaiters& entry, bool confirming, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -355,6 +355,57 @@ TEST_F(InFlightWaitersTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
 }
 
 // Another caller released the record, with a pause.
+// A client that lost its connection repeats the call with its token, and the daemon may not have
+// noticed the loss: the first of the two is granted to nobody.
+TEST_F(InFlightWaitersTest, AGrantGoesToEveryWaiterThatHasItsToken) {
+  ReadNothingPeriodically();
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  ReserveOp op = ReserveNamed("held");
+  op.request_token = Uuid::Random();
+  ReserveOp other = ReserveNamed("held");
+  other.request_token = Uuid::Random();
+  StartWaiters(op, 1);
+  Start(other);
+  Start(op);
+  Start(op);
+  Start(ReserveNamed("held"));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 5));
+
+  ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
+  room_->Moved(IdNamed("held"));
+  ASSERT_EQ(Count<Reserved>(3), 3u);
+  for (const auto& answer : answers_.Await(3)) {
+    EXPECT_EQ(As<Reserved>(answer)->token, Stored("held").token);
+  }
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 2));
+  EXPECT_EQ(Stored("held").attempt, 2u);
+}
+
+// The record changes while the repetition is on its way.
+TEST_F(InFlightWaitersTest, AMoveIsNotLostWhileAGrantIsRepeated) {
+  ReadNothingPeriodically();
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  const Uuid token = Hold(ReserveNamed("held"));
+  ReserveOp op = ReserveNamed("held");
+  op.request_token = Uuid::Random();
+  Start(op);
+  Start(op);
+  Start(ReserveNamed("held"));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 3));
+
+  ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
+  store_.ShutAnswers(OperationKind::kReserve);
+  const std::size_t before = store_.CallsOf(OperationKind::kReserve);
+  room_->Moved(IdNamed("held"));
+  ASSERT_TRUE(store_.AwaitDone(OperationKind::kReserve, before + 1));
+  // The first copy is granted, and its holder completes before its answer is here.
+  CompleteHere("held", Stored("held").token);
+  store_.OpenAnswers();
+  EXPECT_EQ(Count<Reserved>(3), 1u);
+  EXPECT_EQ(Count<Replay>(3), 2u);
+}
+
 TEST_F(InFlightWaitersTest, APauseIsWaitedForAndThenOneRuns) {
   Make();
   const Uuid first = Hold(ReserveNamed("held"));
