@@ -97,6 +97,11 @@ Metrics::Metrics()
                                 "UNKNOWN records that reached the end of their unknown_life; their "
                                 "keys stay refused.")),
       sweep_errors_(NewCounter("idempotency_sweep_errors_total", "Sweeps that failed.")),
+      sweeps_elsewhere_(NewCounter("idempotency_sweeps_elsewhere_total",
+                                   "Sweeps that ended because another session holds the lock of "
+                                   "the sweep.")),
+      sweep_interval_(NewGauge("idempotency_sweep_interval_seconds",
+                               "Time between the sweeps of this process; 0 if it does not sweep.")),
       sweep_latency_(Histograms(*registry_, "idempotency_sweep_step_duration_seconds",
                                 "Duration of one step of a sweep.")
                          .Add({}, kLatencySeconds)),
@@ -301,11 +306,24 @@ void Metrics::GrantRelaxed() { relaxed_grants_.Increment(); }
 void Metrics::MemoryHeldChanged(std::size_t bytes) { held_bytes_.Set(static_cast<double>(bytes)); }
 void Metrics::WaitersChanged(std::size_t waiters) { waiters_.Set(static_cast<double>(waiters)); }
 
-void Metrics::UnknownEnded(std::int64_t records) {
-  unknown_ended_.Increment(static_cast<double>(records));
+void Metrics::SweeperStarted(absl::Duration interval) {
+  sweep_interval_.Set(absl::ToDoubleSeconds(interval));
+}
+
+void Metrics::UnknownEnded(const absl::StatusOr<EndUnknownStep>& step) {
+  if (step.ok()) {
+    unknown_ended_.Increment(static_cast<double>(step->ended));
+  } else {
+    sweep_errors_.Increment();
+  }
 }
 
 void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) {
+  if (step.ok() && step->elsewhere) {
+    // Not a step: nothing was done.
+    sweeps_elsewhere_.Increment();
+    return;
+  }
   sweep_latency_.Observe(absl::ToDoubleSeconds(took));
   if (!step.ok()) {
     sweep_errors_.Increment();

@@ -53,7 +53,8 @@ class Metrics : public Observer {
   void GrantRelaxed() override;
   void MemoryHeldChanged(std::size_t bytes) override;
   void WaitersChanged(std::size_t waiters) override;
-  void UnknownEnded(std::int64_t records) override;
+  void SweeperStarted(absl::Duration interval) override;
+  void UnknownEnded(const absl::StatusOr<EndUnknownStep>& step) override;
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
   void KeyRingRead(const absl::Status& status) override;
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
@@ -122,6 +123,8 @@ class Metrics : public Observer {
   prometheus::Counter& marked_unknown_;
   prometheus::Counter& unknown_ended_;
   prometheus::Counter& sweep_errors_;
+  prometheus::Counter& sweeps_elsewhere_;
+  prometheus::Gauge& sweep_interval_;
   prometheus::Histogram& sweep_latency_;
 
   prometheus::Gauge& key_ring_up_;

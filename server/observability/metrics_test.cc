@@ -199,10 +199,31 @@ TEST(MetricsTest, CountsTheSweeper) {
   progress.marked_unknown = 2;
   metrics.SweepStepDone(progress, absl::Milliseconds(5));
   metrics.SweepStepDone(absl::UnavailableError(""), absl::Milliseconds(5));
+  SweepProgress nothing;
+  nothing.elsewhere = true;
+  metrics.SweepStepDone(nothing, absl::Milliseconds(5));
   EXPECT_EQ(ValueOf(metrics, "idempotency_swept_records_total"), 40);
   EXPECT_EQ(ValueOf(metrics, "idempotency_marked_unknown_total"), 2);
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 1);
-  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_step_duration_seconds"), 2);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_step_duration_seconds"), 2) << "steps of work";
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweeps_elsewhere_total"), 1);
+}
+
+TEST(MetricsTest, CountsUnknownRecordsThatEndAndFailuresToEndThem) {
+  Metrics metrics;
+  EndUnknownStep step;
+  step.ended = 3;
+  metrics.UnknownEnded(step);
+  metrics.UnknownEnded(absl::UnavailableError(""));
+  EXPECT_EQ(ValueOf(metrics, "idempotency_unknown_ended_total"), 3);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 1);
+}
+
+TEST(MetricsTest, OnlyAProcessThatSweepsHasAnInterval) {
+  Metrics metrics;
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_interval_seconds"), 0);
+  metrics.SweeperStarted(absl::Minutes(1));
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_interval_seconds"), 60);
 }
 
 TEST(MetricsTest, CertificatesHaveTheirValidity) {

@@ -273,8 +273,10 @@ class Observer {
 
   // The sweeper.
 
-  // Records that had been UNKNOWN for longer than their namespace permits were ended.
-  virtual void UnknownEnded(std::int64_t /*records*/) {}
+  // A sweeper has started; others do not sweep.
+  virtual void SweeperStarted(absl::Duration /*interval*/) {}
+  // One step of ending records that had been UNKNOWN for longer than their namespace permits.
+  virtual void UnknownEnded(const absl::StatusOr<EndUnknownStep>&) {}
   // One step of a sweep.
   virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
 };

@@ -27,6 +27,7 @@ Sweeper::Sweeper(Store& store, Observer& observer, const Options& options)
 Sweeper::~Sweeper() { Stop(); }
 
 void Sweeper::Start() {
+  observer_.SweeperStarted(options_.interval);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "sweeper");
     Run();
@@ -68,9 +69,9 @@ absl::Status Sweeper::EndUnknown(Pass& pass) {
     do {
       const TimePoint began = std::chrono::steady_clock::now();
       const absl::StatusOr<EndUnknownStep> step = store_.EndUnknown(op);
+      observer_.UnknownEnded(step);
       if (step.ok()) {
         pass.unknown_ended += step->ended;
-        observer_.UnknownEnded(step->ended);
         op.after = step->next;
       } else {
         first.Update(step.status());

@@ -38,6 +38,14 @@ class Steps final : public Observer {
     steps_.push_back(step.ok() ? step->removed : -1);
     changed_.NotifyAll();
   }
+  void UnknownEnded(const absl::StatusOr<EndUnknownStep>& step) override {
+    MutexLock lock(mutex_);
+    if (!step.ok()) ++failed_ends_;
+  }
+  void SweeperStarted(absl::Duration interval) override {
+    MutexLock lock(mutex_);
+    interval_ = interval;
+  }
   // True once there are `count`.
   bool WaitForCount(std::size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -51,11 +59,21 @@ class Steps final : public Observer {
     MutexLock lock(mutex_);
     return steps_;
   }
+  int failed_ends() {
+    MutexLock lock(mutex_);
+    return failed_ends_;
+  }
+  absl::Duration interval() {
+    MutexLock lock(mutex_);
+    return interval_;
+  }
 
  private:
   Mutex mutex_;
   CondVar changed_;
   std::vector<std::int64_t> steps_ ABSL_GUARDED_BY(mutex_);
+  int failed_ends_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration interval_ ABSL_GUARDED_BY(mutex_);
 };
 
 Sweeper::Options Unpaced(int batch) {
@@ -332,6 +350,7 @@ TEST_F(SweeperTest, AnErrorOfANamespacesUnknownRecordsEndsNothing) {
   Sweeper sweeper(failing, steps_, options);
   EXPECT_EQ(sweeper.RunOnce().status().message(), "first");
   EXPECT_EQ(steps_.removed(), std::vector<std::int64_t>{1}) << "the sweep took place";
+  EXPECT_EQ(steps_.failed_ends(), 2);
   EXPECT_EQ(store_.Inspect()->unknown_records, 1);
   clock_.Advance(absl::Hours(1));
   EXPECT_FALSE(sweeper.RunOnce().ok());
@@ -344,6 +363,7 @@ TEST_F(SweeperTest, ContinuesAfterAFailedPass) {
   options.interval = absl::Milliseconds(1);
   Sweeper sweeper(scripted_, steps_, options);
   sweeper.Start();
+  EXPECT_EQ(steps_.interval(), absl::Milliseconds(1));
   EXPECT_TRUE(steps_.WaitForCount(3));
 }
 
