@@ -79,6 +79,17 @@ ROWS = [
         ("Bytes of replies", "bytes", "Of namespaces that have a quota.",
          [(f"max by (namespace) (idempotency_namespace_reply_bytes{OF})", "{{namespace}}")]),
     ]),
+    ("How is the external processor? (--ext_proc)", [
+        ("Exchanges per second", "ops", "By their result.",
+         [(rate("idempotency_ext_proc_exchanges_total", "result"), "{{result}}")]),
+        ("Not configured for", "ops", "Refused, or not recorded, until somebody corrects a proxy or "
+         "the configuration. The log has the remedy.",
+         [(rate("idempotency_ext_proc_misconfigured_total", "instance"), "{{instance}}")]),
+        ("Exchanges in progress", "short", "Bounded by max_exchanges.",
+         [(f"idempotency_ext_proc_exchanges{OF}", "{{instance}}")]),
+        ("Memory for exchanges", "bytes", "Requests and replies. Bounded by max_held_bytes.",
+         [(f"idempotency_ext_proc_held_bytes{OF}", "{{instance}}")]),
+    ]),
     ("What is it holding?", [
         ("Memory for callers", "bytes", "Bounded by --queue_mib.",
          [(f"idempotency_held_bytes{OF}", "{{instance}}")]),

@@ -27,24 +27,31 @@ CONFIG = """
 identities { name: "all" local: true }
 rules { identity: "all" namespaces: "*" permissions: [READ, WRITE] }
 namespaces { name: "payments" limits { max_records: 1000 max_reply_bytes: 1000000 } }
+external_processor {
+  namespace: "payments"
+  scope { shared: "all" }
+  on_unknown_outcome: LEASE_EXPIRY_REQUIRE_RECOVERY
+  grpc_methods { name: "shop.v1.Orders/Place" }
+}
 """
 
 
 def scrape():
-    """The metrics of a daemon with a configured namespace, the labels of each name; and its log."""
+    """The metrics of a daemon with a configured namespace and an external processor; and its log."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "config.textproto")
         config.write_text(CONFIG)
         log_file = open(pathlib.Path(folder, "log"), "w", encoding="utf-8")
         daemon = subprocess.Popen(
             [BIN / "idempotencyd", "serve", f"--store=sqlite:{folder}/records.db",
-             "--listen=127.0.0.1:0", "--metrics=127.0.0.1:0", f"--config={config}",
+             "--listen=127.0.0.1:0", "--metrics=127.0.0.1:0", "--ext_proc=127.0.0.1:0",
+             f"--config={config}",
              "--log_format=json", "--log_level=debug"],
             env={**os.environ, "GRPC_VERBOSITY": "DEBUG"}, stdout=subprocess.PIPE, stderr=log_file,
             text=True)
         try:
             ready = daemon.stdout.readline()
-            address = re.search(r"metrics on (\S+)", ready)[1]
+            address = re.search(r"metrics on ([^\s,]+)", ready)[1]
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
                 page = answer.read().decode()
         finally:
@@ -170,6 +177,12 @@ class MonitoringTest(unittest.TestCase):
         self.assertEqual(headings, list(alerts()))
         for name, rule in alerts().items():
             self.assertEqual(rule["annotations"]["runbook_url"], f"docs/runbook.md#{name.lower()}")
+
+    def test_the_table_of_severities_has_the_critical_ones(self):
+        row, = re.findall(r"(?m)^\| critical \|.*$", (ROOT / "docs/observability.md").read_text())
+        self.assertEqual(re.findall(r"`(\w+)`", row),
+                         [name for name, rule in alerts().items()
+                          if rule["labels"]["severity"] == "critical"])
 
     def test_the_queries_of_the_dashboard_are_valid(self):
         rules = [{"record": f"panel:{i}:query",
