@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_SERVER_QUEUE_BATCHER_H_
 #define IDEMPOTENCY_SERVER_QUEUE_BATCHER_H_
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -9,7 +8,6 @@
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,12 +17,15 @@
 
 #include "core/clock.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/limits.h"
 #include "server/observability/observer.h"
-#include "server/queue/fair_queue.h"
+#include "server/queue/batch_runner.h"
+#include "server/queue/held_call.h"
 #include "server/queue/memory_budget.h"
+#include "server/queue/operation_queues.h"
+#include "server/queue/queued_operation.h"
 #include "server/queue/session_wait.h"
-#include "server/queue/store_span.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {
@@ -46,10 +47,11 @@ struct BatcherOptions {
   std::size_t max_batch = limits::kMaxBatch;
   // While another worker is busy, a free one takes no fewer than these, for
   // `max_linger` from when the other began: operations that arrive meanwhile then
-  // share one statement and one commit. In that time a healthy store answers, and
-  // the worker that called it takes the gathered operations; a longer call waits
-  // for a lock or a disk, and no worker waits for it.
+  // share one statement and one commit (docs/adr/0015). Without it, with 8 and 16 calls in flight,
+  // each took 5 to 14 % more processor time (docs/adr/0048).
   std::size_t min_batch_size = 20;
+  // In that time a healthy store answers, and the worker that called it takes the gathered
+  // operations. A longer call waits for a lock or a disk, and no worker waits for it.
   std::chrono::steady_clock::duration max_linger = std::chrono::milliseconds(5);
   const Clock* clock = &Clock::System();
   // Gets a span for each store call with a sampled operation; outlives the batcher. nullptr: none.
@@ -58,26 +60,23 @@ struct BatcherOptions {
   std::string_view store_system = "other_sql";
 };
 
-// Gathers single operations into the store's batches. While every worker is busy, operations
-// queue; a free worker takes the queued operations, completions first, then releases, extensions,
-// reservations and reads. Reads, and the operations of the wait room (ReserveForWaiter(),
-// GetForWaiter()), have a share of every batch each (kShare), so that no number of reservations
-// delays them. The store gets one call per kind of queue, with at most one operation per record.
-// Within a kind, namespaces take turns. Completions and reservations go in one call, so that the
-// store may have them share a commit. A lone operation goes to the store at once; a few that
-// arrive while another batch is at the store wait for its end (BatcherOptions::min_batch_size).
-// Relaxed reservations go in a call of their own, and wait for no call but their like.
-// A few operations of one kind that find the store idle are begun by the thread that brings them
-// (server/store/held_session.h): it sends the statement, and a worker, which waits for the store's
-// answer already, gives the answers.
-// Operations that the store leaves for its next call, because their replies are too large
-// together, return to the queue.
+// Gathers single operations into the store's batches. Its parts:
 //
-// Reservations that queue behind one of the same record, for the same request, go with it: if the
-// store answers it with a replay, which was read after they arrived, they get the same. Otherwise
-// they return to the queue, to their places.
+//   OperationQueues   which operations are admitted, and which leave next
+//   the workers       threads, one for each connection of the store: when a batch leaves
+//   BatchRunner       the store call of a batch, and the delivery of its answers
+//   HeldCall          the same for a few operations that the thread which brings them begins
 //
-// Every operation is answered exactly once: on a worker's thread or, if it is
+// Linger. A lone operation goes to the store at once. While other batches are at the store, a few
+// operations wait for the end of a call (BatcherOptions::min_batch_size). Relaxed reservations wait
+// for no call but their like.
+//
+// Held sessions. An idle worker holds a session of the store (server/store/held_session.h), and
+// waits for its socket. If a thread brings a few operations of one kind while the store is idle, it
+// sends their statement through that session. The worker then waits for the store's answer already,
+// so no thread is woken only to send.
+//
+// Answers. Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
 // and must not call Close(); one may leave work that blocks to AfterAnswers. Beside the store's
 // answers:
@@ -89,35 +88,21 @@ struct BatcherOptions {
 //                                        it was queued. Nothing happened.
 //   CANCELLED                            The caller of a reservation left while it was
 //                                        queued (ReserveCaller). Nothing happened.
-// The answers of one call of the store are given within one ResponseBatchScope.
 //
 // Thread-safe.
 class Batcher {
  public:
-  using Deadline = std::chrono::steady_clock::time_point;
+  using Deadline = SteadyTime;
   template <typename Answer>
   using Done = std::function<void(Answer)>;
-
-  // A reservation is returned with its answer, since a waiter for a running
-  // attempt sends it again.
-  using ReserveDone = std::function<void(absl::StatusOr<Verdict>, ReserveOp)>;
+  using ReserveDone = StoreMethod<ReserveOp>::Done;
+  using ReserveCaller = internal::ReserveCaller;
+  // Of a sampled operation, its span.
+  using Trace = std::optional<TraceContext>;
 
   static constexpr Deadline kNoDeadline = Deadline::max();
 
   class Group;
-
-  // The caller of a reservation. Must exist until the reservation is answered.
-  class ReserveCaller {
-   public:
-    // Whether it left, for good: a queued reservation of it does not go to the store, where it
-    // would take the record for nobody. A caller that repeats the call elsewhere may have its
-    // answer already, and a grant that follows the answer holds the record until its lease ends.
-    // Called on any thread; must not block.
-    virtual bool HasLeft() const = 0;
-
-   protected:
-    ~ReserveCaller() = default;
-  };
 
   // `store` and `observer` must outlive this.
   Batcher(Store& store, Observer& observer, const BatcherOptions& options = {});
@@ -125,9 +110,6 @@ class Batcher {
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
-
-  // Of a sampled operation, its span.
-  using Trace = std::optional<TraceContext>;
 
   // With a group, the operation waits in it for Submit(). Without a `caller`, it never leaves.
   void Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group = nullptr,
@@ -146,7 +128,7 @@ class Batcher {
     return store_.MatchRequest(record, op);
   }
 
-  // Like Reserve() and Get(), for callers that waited in the wait room.
+  // Like Reserve() and Get(), for in-flight waiters.
   void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done,
                         const Trace& trace = std::nullopt, const ReserveCaller* caller = nullptr);
   void GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done);
@@ -158,96 +140,71 @@ class Batcher {
   // The budget of everything held for the callers of this batcher's service.
   MemoryBudget& budget() { return budget_; }
   // The size of a reservation, here or where it waits.
-  static std::size_t BytesOf(const ReserveOp& op);
+  static std::size_t BytesOf(const ReserveOp& op) { return WeightOf(op); }
 
   // Refuses new operations, has the queued ones answered and joins the workers.
   // Returns when the last callback has returned. May be called again.
   void Close();
 
  private:
-  // Where operations queue, and which of them go to the store in one call: in the
-  // order in which they leave.
-  enum class QueueKind {
-    kComplete,
-    kRelease,
-    kExtend,
-    kReserve,
-    // Those that wait for no commit (ReserveOp::relaxed): apart, so that no commit delays them.
-    kReserveRelaxed,
-    kReserveForWaiter,
-    kGetForWaiter,
-    kGet,
-  };
-  static constexpr std::size_t kQueueKinds = 8;
   // Operations that the thread which brings them begins: more are a worker's, since that thread has
   // others to take from the network.
   static constexpr std::size_t kMaxBegun = 4;
-  // Of a batch, as 1 / kShare: the part that reservations leave to each kind behind them,
-  // as far as operations wait there.
-  static constexpr std::size_t kShare = 8;
 
-  // An operation in the batcher, of any kind.
-  struct Queued {
-    Queued(QueueKind its_queue_kind, const RecordId& record, std::size_t weight, Deadline until)
-        : queue_kind(its_queue_kind), id(record), bytes(weight), deadline(until) {}
-    virtual ~Queued() = default;
-    virtual std::string_view name_space() const = 0;
-    virtual bool CallerHasLeft() const { return false; }
-    // The answer without the store.
-    virtual void Refuse(const absl::Status& status) = 0;
+  // Of one thread. The wait is used by that thread, and by another one as the hand-over permits.
+  struct Worker {
+    explicit Worker(std::size_t its_number) : number(its_number) {}
 
-    OperationKind kind() const { return KindOf(queue_kind); }
-    // Whether it must not go to the store any more.
-    bool IsUnwanted(Deadline now) const { return deadline <= now || CallerHasLeft(); }
-
-    const QueueKind queue_kind;
-    const RecordId id;
-    const std::size_t bytes;
-    const Deadline deadline;
-    Trace trace;
+    const std::size_t number;
+    SessionWait wait;
   };
-  using QueuedPtr = std::unique_ptr<Queued>;
+
+  // When a worker took operations of each lane; SteadyTime::min() while it has none.
+  struct Began {
+    SteadyTime durable = SteadyTime::min();
+    SteadyTime relaxed = SteadyTime::min();
+  };
+
+  // Of one worker: what other threads read and write.
+  //
+  // The hand-over of a call. A worker in idle_ waits for the session that it holds. The thread that
+  // takes it out of idle_ and sets `is_being_handed_a_call` owns the session until it resets that,
+  // under the lock and in the same step as it puts the call into `handed_over`. Meanwhile the
+  // worker stays in SessionWait::Await(), or behind it in StopIdling(), which waits for the reset
+  // and takes the call out. From then on call and session are the worker's. So at any time
+  // one thread owns each of them, and they change hands under the lock only.
+  struct WorkerState {
+    Began began;
+    bool is_being_handed_a_call = false;
+    std::optional<HeldCall> handed_over;
+  };
+
+  // A call that the current thread is to begin for an idle worker.
+  struct CallToBegin {
+    Worker* worker;
+    HeldCall call;
+  };
+
+  static std::vector<std::unique_ptr<Worker>> MakeWorkers(int threads);
 
   template <typename Op>
-  struct QueuedOp;
-  struct QueuedReserve;
-  class Join;
-  template <typename Op, typename Answer>
-  struct QueuedWith;
-  using QueuedComplete = QueuedWith<CompleteOp, absl::StatusOr<Completion>>;
-  using QueuedRelease = QueuedWith<ReleaseOp, absl::Status>;
-  using QueuedExtend = QueuedWith<ExtendOp, absl::StatusOr<Extension>>;
-  using QueuedGet = QueuedWith<GetOp, absl::StatusOr<Record>>;
-
-  // Real time, for any clock: it bounds how long a thread waits.
-  using SteadyTime = std::chrono::steady_clock::time_point;
-
-  // The operations that a worker takes at once, by kind.
-  using Batch = std::array<std::vector<QueuedPtr>, kQueueKinds>;
-
-  static OperationKind KindOf(QueueKind queue_kind);
-  // The part of a batch that reservations and other kinds in front leave to the kinds
-  // behind `queue_kind`.
-  std::size_t PromisedBehind(std::size_t queue_kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enqueue(QueuedPtr queued, Group* group, const Trace& trace = std::nullopt);
+  void Enqueue(QueueKind queue, Op op, Deadline deadline, typename StoreMethod<Op>::Done done,
+               Group* group, const Trace& trace, const ReserveCaller* caller = nullptr);
   // Those that are refused stay in `operations`.
   void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
-  // OK if this one may be queued as well.
-  absl::Status Admit(const Queued& queued) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasItsShare(std::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  FairQueue<QueuedPtr>& QueueOf(const Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return queues_[static_cast<std::size_t>(queued.queue_kind)];
-  }
-  // Whether no operation of another kind is queued.
-  bool AllAre(QueueKind queue_kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return queues_[static_cast<std::size_t>(queue_kind)].size() == queued_;
-  }
-  void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Operations of one kind while the store has them.
-  template <typename QueuedType>
-  struct AtStore;
-  struct Worker;
-  static std::vector<std::unique_ptr<Worker>> MakeWorkers(int threads);
+  // For the runner.
+  void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // When a free worker may take queued operations of a lane: in the past for at once,
+  // SteadyTime::max() if none is queued. Real time, for any clock: it bounds how long a thread
+  // waits.
+  SteadyTime MayTakeAt(Lane lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The earlier one.
+  SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The next batch, of the lanes that may be taken from now; notes them in `began`.
+  OperationBatch Take(Began& began, std::vector<QueuedPtr>& unwanted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // How many workers to wake for operations that have just been queued.
   std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes so many workers from idle_, as far as there are; the others are those that wait for
@@ -255,91 +212,51 @@ class Batcher {
   std::vector<const Worker*> TakeIdle(std::size_t workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake(std::size_t workers, const std::vector<const Worker*>& idle);
 
-  // An idle worker, with what is queued for a call that it is to finish; nullptr if the call is not
-  // one to begin. Begin() must follow.
-  Worker* TakeToBegin(std::vector<QueuedPtr>& unwanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Begin(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  static bool BeginAtStore(Worker& worker);
-  // Whether there is a call for the worker to finish.
-  bool StopIdling(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  void FinishBegun(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  template <typename QueuedType, typename Op, typename Answer>
-  void FinishBegun(Worker& worker, AtStore<QueuedType> operations,
-                   std::vector<Answer> (Store::*call)(absl::Span<const Op>),
-                   std::vector<Answer> (HeldSession::*finish)()) ABSL_LOCKS_EXCLUDED(mutex_);
+  // If what is queued is a call that this thread begins, takes it out of the queue. BeginCall()
+  // must follow.
+  std::optional<CallToBegin> TakeToBegin(std::vector<QueuedPtr>& unwanted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginCall(CallToBegin to_begin) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The call that was handed to the worker, if there is one.
+  std::optional<HeldCall> StopIdling(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void FinishCall(Worker& worker, HeldCall call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Work(Worker& worker);
   enum class Next { kTaken, kIdle, kClosed };
   // Returns with operations for the store, or with a session to wait for, in idle_.
-  Next TakeOrIdle(Worker& worker, Batch& batch, std::vector<QueuedPtr>& unwanted)
+  Next TakeOrIdle(Worker& worker, OperationBatch& batch, std::vector<QueuedPtr>& unwanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Relaxed reservations are gathered among themselves, the others among themselves.
-  enum class Lane { kDurable, kRelaxed };
-  // When a worker took operations of each lane; SteadyTime::min() while it has none.
-  struct Began {
-    SteadyTime durable = SteadyTime::min();
-    SteadyTime relaxed = SteadyTime::min();
-  };
-  // When a free worker may take queued operations of a lane: in the past for at once,
-  // SteadyTime::max() if none is queued.
-  SteadyTime MayTakeAt(Lane lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The earlier one.
-  SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Operations whose deadline has passed, or whose caller has left, go into `unwanted` instead, and
-  // take no place of a record or a namespace. The worker takes the remaining operations later: more
-  // than a batch may hold, and second operations of a record, which in another
-  // worker's batch would wait for the first one's row, and delay all of that batch. Notes in
-  // `began` which lanes it takes from.
-  Batch Take(Began& began, std::vector<QueuedPtr>& unwanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Run(Batch batch);
-  // Those that may go to the store when their turn comes, since calls for other kinds of the same
-  // batch may take long. The others are answered.
-  std::vector<QueuedPtr> StillWanted(std::vector<QueuedPtr> taken) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether work that follows its answers may hold this worker (core/after_answers.h): it delays
   // no other answer of the batch, and other workers are there for the next one.
-  bool MayBeHeld(const Batch& batch) const;
-  template <typename QueuedType>
-  AtStore<QueuedType> ToStore(std::vector<QueuedPtr> taken);
-  void RunTogether(AtStore<QueuedComplete> completions, AtStore<QueuedReserve> reservations);
-  template <typename QueuedType, typename Op, typename Answer>
-  void RunKind(AtStore<QueuedType> operations,
-               std::vector<Answer> (Store::*call)(absl::Span<const Op>));
-  // With the answers of a call of the store that began at `start`.
-  template <typename QueuedType, typename Answer>
-  void End(AtStore<QueuedType> operations, std::vector<Answer> answers, Deadline start);
-  // With the operations that the store has.
-  static void AddToSpan(const std::vector<QueuedPtr>& operations, StoreSpan& span);
-  template <typename QueuedType, typename Answer>
-  void Respond(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
-  // Reservations that went with one that was answered.
-  void RespondToFollowers(std::vector<QueuedPtr> followers, const absl::StatusOr<Verdict>& answer);
-  // In front of later ones of their records, or those could overtake them each time while the
-  // store fails. Also if there is no room: they were admitted before.
-  void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
-  void AnswerUnwanted(const std::vector<QueuedPtr>& unwanted);
+  bool MayBeHeld(const OperationBatch& batch) const {
+    return options_.threads > 1 && batch.queues() == 1;
+  }
 
   Store& store_;
   Observer& observer_;
   const BatcherOptions options_;
 
   MemoryBudget budget_;
+  BatchRunner runner_;
+
+  // Never changes.
+  const std::vector<std::unique_ptr<Worker>> workers_;
 
   Mutex mutex_;
   CondVar work_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::array<FairQueue<QueuedPtr>, kQueueKinds> queues_ ABSL_GUARDED_BY(mutex_);
+  OperationQueues queues_ ABSL_GUARDED_BY(mutex_);
+  // By the workers' numbers.
+  std::vector<WorkerState> states_ ABSL_GUARDED_BY(mutex_);
   // Workers that wait for their sessions; the last one to come is the first to go, so that under a
   // light load it is one thread that works, and one connection.
   std::vector<Worker*> idle_ ABSL_GUARDED_BY(mutex_);
-  // A call that was being begun for a worker has begun, or could not.
-  CondVar begun_;
+  // A call was handed over.
+  CondVar handed_over_;
   // A free worker waits until the queue may be taken; the others wait for a
   // notification, or for their sessions.
   bool one_lingers_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // Never changes.
-  const std::vector<std::unique_ptr<Worker>> workers_;
   // Held while joining, so that two calls of Close() both wait.
   Mutex join_mutex_;
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(join_mutex_);

@@ -1,0 +1,88 @@
+#ifndef IDEMPOTENCY_SERVER_QUEUE_OPERATION_QUEUES_H_
+#define IDEMPOTENCY_SERVER_QUEUE_OPERATION_QUEUES_H_
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "grpc_idempotency/deadline.h"
+#include "server/queue/fair_queue.h"
+#include "server/queue/memory_budget.h"
+#include "server/queue/queued_operation.h"
+
+namespace idempotency::internal {
+
+// Relaxed reservations wait for no commit, so they are gathered among themselves, and the others
+// among themselves.
+enum class Lane { kDurable, kRelaxed };
+
+// The queued operations: which of them are admitted, and which leave next.
+//
+// Order. Completions leave first, then releases, extensions, reservations and reads. Within a
+// kind, namespaces take turns, and a batch has at most one operation of a record (FairQueue).
+//
+// Shares. Reads, relaxed reservations, and the operations of in-flight waiters have a part of every
+// batch each (kShare), so that no number of other operations delays them.
+//
+// Followers. A reservation that queues behind one of the same record, for the same request, leaves
+// with it (QueuedOperation::followers).
+//
+// Not thread-safe.
+class OperationQueues {
+ public:
+  // Each part of a batch, as 1 / kShare, that operations in front leave to a kind behind them, as
+  // far as operations wait there. Four kinds have one: together half of a batch.
+  static constexpr std::size_t kShare = 8;
+
+  // `max_queued` as BatcherOptions has it; `max_batch` operations leave at once. `budget` must
+  // outlive this.
+  OperationQueues(std::size_t max_queued, std::size_t max_batch, MemoryBudget& budget)
+      : max_queued_(max_queued), max_batch_(max_batch), budget_(budget) {}
+
+  // OK if this one may be queued as well; otherwise OVERLOADED.
+  absl::Status Admit(const QueuedOperation& queued) const;
+  // Queues an admitted operation. It holds its bytes of the budget until it is answered.
+  void Push(QueuedPtr queued);
+  // Operations that have left return to their places: in front of later ones of their records, or
+  // those could overtake them each time while the store fails. Also if there is no room: they were
+  // admitted before.
+  void PutBack(std::vector<QueuedPtr> operations);
+
+  struct Lanes {
+    bool durable = true;
+    bool relaxed = true;
+  };
+  // The next batch, of these lanes.
+  //
+  // Operations whose deadline has passed by `now`, or whose caller has left, go into `unwanted`
+  // instead, and take no place of a record or a namespace. The others remain: more than a batch
+  // may hold, and second operations of a record, which in another worker's batch would wait for
+  // the first one's row, and delay all of that batch.
+  OperationBatch Take(const Lanes& lanes, SteadyTime now, std::vector<QueuedPtr>& unwanted);
+
+  std::size_t size() const { return size_; }
+  std::size_t SizeOf(Lane lane) const;
+  // If all operations are of one kind; otherwise, or if there is none, nullopt.
+  std::optional<QueueKind> OnlyKind() const;
+
+ private:
+  FairQueue<QueuedPtr>& QueueOf(QueueKind kind) { return queues_[static_cast<std::size_t>(kind)]; }
+  // Whether the namespace has as many operations here as an equal share would give it.
+  bool HasItsShare(std::string_view name_space) const;
+  // The part of a batch that the kinds behind `queue` have.
+  std::size_t PromisedBehind(std::size_t queue) const;
+
+  const std::size_t max_queued_;
+  const std::size_t max_batch_;
+  MemoryBudget& budget_;
+  std::array<FairQueue<QueuedPtr>, kQueueKinds> queues_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_QUEUE_OPERATION_QUEUES_H_

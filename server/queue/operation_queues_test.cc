@@ -1,0 +1,227 @@
+#include "server/queue/operation_queues.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
+#include "server/observability/observer.h"
+#include "server/queue/memory_budget.h"
+#include "server/store/testing/operations.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr SteadyTime kNow = SteadyTime(std::chrono::hours(1));
+
+template <typename Op>
+QueuedPtr Queue(QueueKind queue, Op op, SteadyTime deadline = kNever) {
+  return std::make_unique<QueuedFor<Op>>(queue, std::move(op), deadline,
+                                         typename StoreMethod<Op>::Done());
+}
+
+QueuedPtr Reservation(std::string_view name, char request = 'a') {
+  return Queue(QueueKind::kReserve, ReserveNamed(name, request));
+}
+
+QueuedPtr ReservationIn(std::string_view name_space, std::string_view name) {
+  ReserveOp op = ReserveNamed(name);
+  op.key.name_space = std::string(name_space);
+  op.id = RecordIdFor(op.key);
+  return Queue(QueueKind::kReserve, std::move(op));
+}
+
+QueuedPtr Completion(std::string_view name) {
+  return Queue(QueueKind::kComplete, CompleteNamed(name, Uuid()));
+}
+
+std::vector<RecordId> Ids(const std::vector<QueuedPtr>& operations) {
+  std::vector<RecordId> ids;
+  for (const QueuedPtr& queued : operations) ids.push_back(queued->id);
+  return ids;
+}
+
+class LeftCaller final : public ReserveCaller {
+ public:
+  bool HasLeft() const override { return true; }
+};
+
+class OperationQueuesTest : public ::testing::Test {
+ protected:
+  OperationQueues Make(std::size_t max_queued, std::size_t max_batch) {
+    return OperationQueues(max_queued, max_batch, budget_);
+  }
+
+  bool TryPush(OperationQueues& queues, QueuedPtr queued) {
+    const absl::Status admitted = queues.Admit(*queued);
+    if (admitted.ok()) {
+      queues.Push(std::move(queued));
+    } else {
+      EXPECT_EQ(ReasonOf(admitted), Reason::kOverloaded);
+    }
+    return admitted.ok();
+  }
+
+  OperationBatch TakeAll(OperationQueues& queues) {
+    OperationBatch batch = queues.Take({}, kNow, unwanted_);
+    EXPECT_THAT(unwanted_, IsEmpty());
+    return batch;
+  }
+
+  Observer observer_;
+  MemoryBudget budget_{1024 * 1024, observer_};
+  std::vector<QueuedPtr> unwanted_;
+};
+
+TEST_F(OperationQueuesTest, OperationsThatEndWorkHaveAQuarterMoreRoom) {
+  OperationQueues queues = Make(/*max_queued=*/4, /*max_batch=*/10);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(TryPush(queues, Reservation(absl::StrCat("record-", i))));
+  }
+  EXPECT_FALSE(TryPush(queues, Reservation("fifth")));
+  EXPECT_FALSE(TryPush(queues, Queue(QueueKind::kGet, GetNamed("fifth"))));
+  EXPECT_TRUE(TryPush(queues, Completion("fifth")));
+  EXPECT_FALSE(TryPush(queues, Completion("sixth")));
+  EXPECT_EQ(queues.size(), 5u);
+}
+
+TEST_F(OperationQueuesTest, ANamespaceWithLessThanItsShareIsAdmittedToAFullQueue) {
+  OperationQueues queues = Make(/*max_queued=*/8, /*max_batch=*/10);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(TryPush(queues, ReservationIn("many", absl::StrCat("record-", i))));
+  }
+  EXPECT_FALSE(TryPush(queues, ReservationIn("many", "ninth")));
+  EXPECT_TRUE(TryPush(queues, ReservationIn("few", "first")));
+  EXPECT_TRUE(TryPush(queues, ReservationIn("few", "second")));
+  EXPECT_FALSE(TryPush(queues, ReservationIn("few", "third"))) << "the reserve is used up";
+}
+
+TEST_F(OperationQueuesTest, OperationsHoldTheirBytesOfTheBudget) {
+  OperationQueues queues = Make(/*max_queued=*/4, /*max_batch=*/10);
+  QueuedPtr first = Reservation("first");
+  const std::size_t bytes = first->bytes;
+  queues.Push(std::move(first));
+  EXPECT_EQ(budget_.held(), bytes);
+  OperationBatch batch = TakeAll(queues);
+  queues.PutBack(std::move(batch.of(QueueKind::kReserve)));
+  EXPECT_EQ(budget_.held(), bytes) << "it was counted before";
+}
+
+TEST_F(OperationQueuesTest, ABatchHasRoomForCompletionsFirst) {
+  OperationQueues queues = Make(/*max_queued=*/10, /*max_batch=*/2);
+  queues.Push(Reservation("reserved"));
+  queues.Push(Completion("completed"));
+  queues.Push(Queue(QueueKind::kRelease, ReleaseNamed("released", Uuid())));
+  OperationBatch batch = TakeAll(queues);
+  EXPECT_THAT(Ids(batch.of(QueueKind::kComplete)), ElementsAre(IdNamed("completed")));
+  EXPECT_THAT(Ids(batch.of(QueueKind::kRelease)), ElementsAre(IdNamed("released")));
+  EXPECT_THAT(batch.of(QueueKind::kReserve), IsEmpty());
+  EXPECT_EQ(batch.queues(), 2u);
+  EXPECT_EQ(queues.size(), 1u);
+}
+
+TEST_F(OperationQueuesTest, KindsBehindReservationsHaveAnEighthEach) {
+  OperationQueues queues = Make(/*max_queued=*/1000, /*max_batch=*/16);
+  for (int i = 0; i < 100; ++i) {
+    queues.Push(Reservation(absl::StrCat("record-", i)));
+    queues.Push(Queue(QueueKind::kGet, GetNamed(absl::StrCat("record-", i))));
+    queues.Push(Queue(QueueKind::kReserveForWaiter, ReserveNamed(absl::StrCat("waits-", i))));
+  }
+  OperationBatch batch = TakeAll(queues);
+  EXPECT_THAT(batch.of(QueueKind::kReserve), SizeIs(12));
+  EXPECT_THAT(batch.of(QueueKind::kReserveForWaiter), SizeIs(2));
+  EXPECT_THAT(batch.of(QueueKind::kGet), SizeIs(2));
+}
+
+TEST_F(OperationQueuesTest, ALaneLeavesAlone) {
+  OperationQueues queues = Make(/*max_queued=*/10, /*max_batch=*/10);
+  queues.Push(Reservation("durable"));
+  queues.Push(Queue(QueueKind::kReserveRelaxed, ReserveNamed("relaxed")));
+  EXPECT_EQ(queues.SizeOf(Lane::kDurable), 1u);
+  EXPECT_EQ(queues.SizeOf(Lane::kRelaxed), 1u);
+  OperationBatch relaxed = queues.Take({/*durable=*/false, /*relaxed=*/true}, kNow, unwanted_);
+  EXPECT_THAT(Ids(relaxed.of(QueueKind::kReserveRelaxed)), ElementsAre(IdNamed("relaxed")));
+  EXPECT_EQ(relaxed.queues(), 1u);
+  OperationBatch durable = queues.Take({/*durable=*/true, /*relaxed=*/false}, kNow, unwanted_);
+  EXPECT_THAT(Ids(durable.of(QueueKind::kReserve)), ElementsAre(IdNamed("durable")));
+  EXPECT_EQ(queues.size(), 0u);
+}
+
+TEST_F(OperationQueuesTest, ReservationsFollowOneOfTheSameRequest) {
+  OperationQueues queues = Make(/*max_queued=*/10, /*max_batch=*/10);
+  for (const char request : {'a', 'a', 'b', 'a'}) queues.Push(Reservation("hot", request));
+  OperationBatch batch = TakeAll(queues);
+  ASSERT_THAT(batch.of(QueueKind::kReserve), SizeIs(1));
+  EXPECT_THAT(batch.of(QueueKind::kReserve)[0]->followers, SizeIs(1));
+  EXPECT_EQ(queues.size(), 2u) << "another request ends the line of followers";
+}
+
+TEST_F(OperationQueuesTest, FollowersAreBoundedByABatch) {
+  OperationQueues queues = Make(/*max_queued=*/10, /*max_batch=*/2);
+  for (int i = 0; i < 5; ++i) queues.Push(Reservation("hot"));
+  OperationBatch batch = TakeAll(queues);
+  ASSERT_THAT(batch.of(QueueKind::kReserve), SizeIs(1));
+  EXPECT_THAT(batch.of(QueueKind::kReserve)[0]->followers, SizeIs(2));
+  EXPECT_EQ(queues.size(), 2u);
+}
+
+TEST_F(OperationQueuesTest, UnwantedOperationsTakeNoPlace) {
+  OperationQueues queues = Make(/*max_queued=*/10, /*max_batch=*/1);
+  const LeftCaller left;
+  QueuedPtr of_left = Reservation("left");
+  of_left->caller = &left;
+  queues.Push(Queue(QueueKind::kReserve, ReserveNamed("hot"), kNow));
+  queues.Push(std::move(of_left));
+  queues.Push(Reservation("hot"));
+  OperationBatch batch = queues.Take({}, kNow, unwanted_);
+  EXPECT_THAT(Ids(batch.of(QueueKind::kReserve)), ElementsAre(IdNamed("hot")));
+  EXPECT_EQ(Ids(unwanted_), std::vector<RecordId>{IdNamed("hot")});
+  batch = queues.Take({}, kNow, unwanted_);
+  EXPECT_EQ(batch.queues(), 0u);
+  EXPECT_THAT(Ids(unwanted_), ElementsAre(IdNamed("hot"), IdNamed("left")));
+  EXPECT_EQ(queues.size(), 0u);
+}
+
+TEST_F(OperationQueuesTest, OperationsReturnToTheirPlaces) {
+  OperationQueues queues = Make(/*max_queued=*/4, /*max_batch=*/1);
+  const QueuedOperation* first = nullptr;
+  {
+    QueuedPtr queued = Reservation("hot", 'a');
+    first = queued.get();
+    queues.Push(std::move(queued));
+  }
+  queues.Push(Reservation("hot", 'b'));
+  OperationBatch batch = TakeAll(queues);
+  for (int i = 0; i < 4; ++i) queues.Push(Reservation(absl::StrCat("record-", i)));
+  queues.PutBack(std::move(batch.of(QueueKind::kReserve)));
+  EXPECT_EQ(queues.size(), 6u) << "also if there is no room";
+  batch = TakeAll(queues);
+  ASSERT_THAT(batch.of(QueueKind::kReserve), SizeIs(1));
+  EXPECT_EQ(batch.of(QueueKind::kReserve)[0].get(), first);
+}
+
+TEST_F(OperationQueuesTest, TheOnlyKind) {
+  OperationQueues queues = Make(/*max_queued=*/10, /*max_batch=*/10);
+  EXPECT_EQ(queues.OnlyKind(), std::nullopt);
+  queues.Push(Reservation("first"));
+  queues.Push(Reservation("second"));
+  EXPECT_EQ(queues.OnlyKind(), QueueKind::kReserve);
+  queues.Push(Completion("first"));
+  EXPECT_EQ(queues.OnlyKind(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace idempotency::internal
