@@ -25,9 +25,8 @@ bool IsLost(const absl::Status& status) {
   return reason == Reason::kReservationLost || reason == Reason::kRecordNotFound;
 }
 
-// How often a reply is refused without a reason of the service's before its content is dropped,
-// which cannot be undone: about 10 s, so that a proxy which is busy or misconfigured for a moment
-// costs no content.
+// How often in a row a reply is refused without a reason of the service's, while small requests
+// are answered, before its content is dropped, which cannot be undone: about 10 s.
 constexpr int kRefusalsBeforeDrop = 30;
 // RESOURCE_EXHAUSTED refuses a message for its size, or every message of a caller over its rate.
 // No usual limit of a message is lower: a smaller reply is refused for its rate.
@@ -304,12 +303,15 @@ void Reservation::TryComplete() {
 }
 
 void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
+  if (MayRejectContent(answer.status())) return ProbeRefusal(answer.status());
   const bool is_lost = IsLost(answer.status());
   const bool acknowledged = answer.ok();
   if (is_lost) NoteRefused();
   {
     MutexLock lock(mutex_);
-    const bool without_content = RejectsContent(answer.status());
+    content_refusals_ = 0;
+    const bool without_content =
+        !content_dropped_ && ReasonOf(answer.status()) == Reason::kRequestInvalid;
     // A refusal of the guard itself is temporary: the lease is extended until it is corrected.
     const bool repeats = IsTemporary(answer.status()) || without_content;
     if (!is_lost && repeats) {
@@ -318,8 +320,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
       } else if (RefusesCaller(answer.status())) {
         LogRefusal("Complete", answer.status());
       }
-      context_.scheduler.RunAt(After(context_.scheduler.Now(), backoff_.Next()),
-                               [self = shared_from_this()] { self->TryComplete(); });
+      RepeatComplete();
       return;
     }
     if (!answer.ok() && !is_lost) {
@@ -340,14 +341,40 @@ void Reservation::LogRefusal(const char* request, const absl::Status& refusal) c
                       "; it is repeated");
 }
 
-bool Reservation::RejectsContent(const absl::Status& refusal) {
+void Reservation::RepeatComplete() {
+  context_.scheduler.RunAt(After(context_.scheduler.Now(), backoff_.Next()),
+                           [self = shared_from_this()] { self->TryComplete(); });
+}
+
+bool Reservation::MayRejectContent(const absl::Status& refusal) const {
+  MutexLock lock(mutex_);
   if (content_dropped_) return false;
-  if (ReasonOf(refusal) == Reason::kRequestInvalid) return true;
   const std::optional<absl::StatusCode> code = CodeWithoutReason(refusal);
-  const bool may_reject = code == absl::StatusCode::kInvalidArgument ||
-                          (code == absl::StatusCode::kResourceExhausted &&
-                           ReplyBytes(complete_->reply()) >= kLargeReplyBytes);
-  return may_reject && ++content_refusals_ >= kRefusalsBeforeDrop;
+  return code == absl::StatusCode::kInvalidArgument ||
+         (code == absl::StatusCode::kResourceExhausted &&
+          ReplyBytes(complete_->reply()) >= kLargeReplyBytes);
+}
+
+void Reservation::ProbeRefusal(const absl::Status& refusal) {
+  const Time sent = context_.scheduler.Now();
+  context_.connection.Extend(MakeExtend(grant_.lease), After(sent, kTryTimeout),
+                             [self = shared_from_this(), sent, refusal](const auto& answer) {
+                               self->OnRefusalProbed(sent, refusal, answer);
+                             });
+}
+
+void Reservation::OnRefusalProbed(Time sent, const absl::Status& refusal,
+                                  const absl::StatusOr<v1::ExtendResponse>& answer) {
+  NoteExtended(sent, answer);
+  const bool small_requests_pass = answer.ok() || IsLost(answer.status());
+  MutexLock lock(mutex_);
+  content_refusals_ = small_requests_pass ? content_refusals_ + 1 : 0;
+  if (content_refusals_ >= kRefusalsBeforeDrop) {
+    DropContent(refusal);
+  } else if (RefusesCaller(refusal)) {
+    LogRefusal("Complete", refusal);
+  }
+  RepeatComplete();
 }
 
 void Reservation::DropContent(const absl::Status& refusal) {

@@ -100,7 +100,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // If the reply itself is rejected, it is completed without its content: a record that is done
   // is better than an operation that runs again. REQUEST_INVALID rejects it at once. A status
   // without a reason may come from something between guard and store: INVALID_ARGUMENT, and for
-  // a large reply RESOURCE_EXHAUSTED, reject it once they have been repeated for some seconds.
+  // a large reply RESOURCE_EXHAUSTED, reject it once they have been repeated for some seconds, and
+  // an extension of the lease was answered after each: a proxy that is busy refuses both.
   void Complete(v1::Reply reply, Completed done);
 
   // Releases the reservation; repeated as Complete, until the lease has expired. `done` is
@@ -148,8 +149,14 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void TryComplete();
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
   void LogRefusal(const char* request, const absl::Status& refusal) const;
-  // True if the reply will never be accepted with its content. Counts the refusals.
-  bool RejectsContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RepeatComplete() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True if the content of the reply may be the cause.
+  bool MayRejectContent(const absl::Status& refusal) const;
+  // Shows by a small request whether every request is refused, or the reply. At once, after the
+  // reply: it takes no place from that under a limited rate.
+  void ProbeRefusal(const absl::Status& refusal);
+  void OnRefusalProbed(Time sent, const absl::Status& refusal,
+                       const absl::StatusOr<v1::ExtendResponse>& answer);
   void DropContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome);
 
@@ -184,6 +191,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<const v1::CompleteRequest> complete_ ABSL_GUARDED_BY(mutex_);
+  // In a row, while small requests are answered.
   int content_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
   bool content_dropped_ ABSL_GUARDED_BY(mutex_) = false;
   Completed completed_ ABSL_GUARDED_BY(mutex_);

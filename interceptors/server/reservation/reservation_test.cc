@@ -311,10 +311,31 @@ TEST_P(RejectedContentTest, IsDroppedOnce) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, AProxyThatIsBusyForAWhileCostsNoContent) {
+TEST_F(ReservationTest, AProxyThatRefusesLargeRepliesForAWhileCostsNoContent) {
   store_.Fail(Operation::kComplete, Replaced(absl::StatusCode::kResourceExhausted), 29);
   Complete(kLargeBody);
   scheduler_.Advance(absl::Seconds(20));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(IsComplete(store_.record().reply));
+}
+
+// It refuses small requests too: the size of the reply is not the reason.
+TEST_P(RejectedContentTest, IsKeptHoweverLongEveryRequestIsRefused) {
+  store_.Fail(Operation::kExtend, GetParam(), 500);
+  store_.Fail(Operation::kComplete, GetParam(), 100);
+  Complete(kLargeBody);
+  scheduler_.Advance(absl::Minutes(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(IsComplete(store_.record().reply));
+}
+
+// Only refusals in a row show that it is the reply.
+TEST_P(RejectedContentTest, AnotherAnswerBeginsTheCountAgain) {
+  store_.Fail(Operation::kComplete, GetParam(), 20);
+  store_.Fail(Operation::kComplete, Away(), 1);
+  store_.Fail(Operation::kComplete, GetParam(), 20);
+  Complete(kLargeBody);
+  scheduler_.Advance(absl::Minutes(2));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_TRUE(IsComplete(store_.record().reply));
 }
