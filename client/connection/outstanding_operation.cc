@@ -10,6 +10,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 
+#include "client/connection/not_connected.h"
 #include "core/answer_kind.h"
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
@@ -122,10 +123,26 @@ absl::Status OfRepeat(const absl::Status& refusal) {
                    std::move(details));
 }
 
+// The status for the caller of an operation that a stream may have delivered before its repetition
+// found no connection.
+absl::Status RepeatNotSent() {
+  ErrorDetails details;
+  details.retry_delay = kRetryDelay;
+  return MakeError(
+      Reason::kStoreUnavailable,
+      "idempotencyd may have received the operation on a stream that ended, and cannot "
+      "be reached now: repeat the call with the same tokens",
+      std::move(details));
+}
+
 template <typename Response>
-Connection::Callback<Response> ForRepeat(Connection::Callback<Response> done) {
-  return [done = std::move(done)](absl::StatusOr<Response> response) {
-    if (!response.ok()) response = OfRepeat(response.status());
+Connection::Callback<Response> ForRepeat(Connection::Callback<Response> done, bool may_be_granted) {
+  return [done = std::move(done), may_be_granted](absl::StatusOr<Response> response) {
+    if (IsNotConnected(response.status())) {
+      response = RepeatNotSent();
+    } else if (!response.ok() && may_be_granted) {
+      response = OfRepeat(response.status());
+    }
     done(std::move(response));
   };
 }
@@ -149,7 +166,7 @@ class TypedOperation final : public OutstandingOperation {
   }
   void SendBy(Connection& other) override {
     const Request request = Decode<Request>(body);
-    if (may_be_granted()) done_ = ForRepeat(std::move(done_));
+    if (maybe_sent) done_ = ForRepeat(std::move(done_), may_be_granted());
     other.Send(ConnectionCall<Request, Response>{request, std::move(done_)}, deadline);
   }
 

@@ -34,7 +34,8 @@ class OutstandingOperation {
   // the response out of `answer`, for which IsAnswer() holds and which is not a
   // failure. A temporary refusal of a reservation that an earlier stream may have delivered is no
   // answer to that delivery, which may have been granted: whatever refuses it, an answer, the end
-  // of a stream or `other`, its caller gets STORE_UNAVAILABLE.
+  // of a stream or `other`, its caller gets STORE_UNAVAILABLE. NotConnected() of `other` is for no
+  // operation that an earlier stream may have delivered.
   virtual void Answer(v1::SessionAnswer& answer) = 0;
   virtual void Fail(const absl::Status& status) = 0;
   virtual void SendBy(Connection& other) = 0;

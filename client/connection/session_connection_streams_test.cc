@@ -135,6 +135,27 @@ TEST_P(RefusedRepeatedReserve, HasNoAnswerFromAUnaryCallThatIsRefused) {
   EXPECT_EQ(KindOfAnswer(answers[0].status()), AnswerKind::kNone) << answers[0].status();
 }
 
+// The unary call was never sent; the stream before may have been read.
+TEST_F(RefusedRepetitionTest, WithoutAConnectionForTheUnaryCallItMayHaveBeenDone) {
+  unary_refusal_ = NotConnected();
+  Open();
+  Reserve("1");
+  Complete();
+  Settle();
+  stream().End(kBroken);
+  Settle();
+  stream(1).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  const auto answers = answers_.Wait(2);
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(unary_calls_, 2);
+  for (const Reserved& answer : answers) {
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << answer.status();
+    EXPECT_EQ(KindOfAnswer(answer.status()), AnswerKind::kNone) << answer.status();
+    EXPECT_FALSE(IsNotConnected(answer.status())) << answer.status();
+    EXPECT_TRUE(DetailsOf(answer.status()).retry_delay.has_value());
+  }
+}
+
 // What ended it may be gRPC or a proxy, after a daemon had read the frame: no status of a stream
 // means that nothing was done.
 TEST_P(RefusedRepeatedReserve, HasNoAnswerFromTheOnlyStreamThatItWasSentOn) {
