@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 from .service_unit import ServiceUnit
@@ -13,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 DEBIAN = DEPLOY / "debian"
 BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
+SCRIPTS = DEBIAN / "idempotencyd"
 UNITS = [DEPLOY / name for name in ("idempotencyd.service", "idempotencyd@.service",
                                     "idempotencyd-migrate.service")]
 # Of 10. What remains is the network, which the service needs.
@@ -23,6 +25,27 @@ def run(*command):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           check=False, timeout=60)
     return done.returncode, done.stdout + done.stderr
+
+
+def upgraded(store, enabled=True):
+    """What postinst starts in an upgrade, by systemd's helpers, and what it prints."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "default").write_text(f"#IDEMPOTENCYD_STORE=sqlite:commented\n{store}\n")
+        script = (SCRIPTS / "postinst").read_text().replace(
+            "/etc/default/idempotencyd", str(folder / "default")).replace(
+            "/run/systemd/system", name)
+        for program in ("adduser", "install", "systemctl", "deb-systemd-helper",
+                        "deb-systemd-invoke"):
+            fails = program == "systemctl" and not enabled
+            file = folder / program
+            file.write_text(f'#!/bin/sh\necho "{program} $*" >> {folder}/calls\n'
+                            + ('case "$*" in *is-enabled*) exit 1 ;; esac\n' if fails else ""))
+            file.chmod(0o755)
+        done = subprocess.run(["sh", "-s", "configure", "0.1.0"], input=script, text=True, check=True,
+                              capture_output=True, env={"PATH": f"{folder}:/usr/bin:/bin"})
+        calls = (folder / "calls").read_text()
+    return re.findall(r"(?m)^deb-systemd-invoke (\w+) idempotencyd.service$", calls), done.stdout
 
 
 def expanded(unit):
@@ -62,6 +85,26 @@ class UnitTest(unittest.TestCase):
                          {"Description", "EnvironmentFile"})
         self.assertEqual(replica["EnvironmentFile"],
                          [*one["EnvironmentFile"], "/etc/default/idempotencyd-%i"])
+
+    def test_a_service_that_fails_is_started_again_without_a_limit(self):
+        for unit in UNITS[:2]:
+            service = ServiceUnit(unit)
+            self.assertEqual((service.one("Restart"), service.one("RestartSec"),
+                              service.one("StartLimitIntervalSec")), ("always", "2", "0"), unit)
+
+    def test_an_upgrade_restarts_the_service_unless_its_schema_is_migrated_first(self):
+        for store in ("sqlite:/var/lib/idempotency/records.db", "'sqlite:/records.db'",
+                      "rediss+cluster://app@redis-0:6379,redis-1:6379?tls_ca=/ca.crt"):
+            self.assertEqual(upgraded(f"IDEMPOTENCYD_STORE={store}"), (["restart"], ""), store)
+        for store in ("postgresql://u@db/x?sslmode=verify-full&sslrootcert=/ca.crt",
+                      '"postgres://u@db/x"'):
+            started, printed = upgraded(f"IDEMPOTENCYD_STORE={store}")
+            self.assertEqual(started, [], store)
+            self.assertEqual(re.findall(r"(?m)^  (systemctl .*)$", printed),
+                             ["systemctl start idempotencyd-migrate",
+                              "systemctl restart idempotencyd"])
+            # Replicas, idempotencyd@a and so on, are restarted one after the other.
+            self.assertEqual(upgraded(f"IDEMPOTENCYD_STORE={store}", enabled=False), ([], ""))
 
     def test_every_argument_is_a_flag(self):
         for unit in UNITS:
