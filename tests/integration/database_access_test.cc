@@ -333,6 +333,24 @@ class LeastPrivilegeTest : public ::testing::Test {
   std::unique_ptr<testing::PostgresCluster> cluster_;
 };
 
+// As docs/operations.md describes it for daemons that read a password only when they start.
+TEST_F(LeastPrivilegeTest, ALoginIsReplacedByAnotherWhileReplicasServe) {
+  PasteTheManual();
+  auto former = Serve();
+  const std::vector<std::string> blocks = CommandsOf("Passwords");
+  ASSERT_EQ(blocks.size(), 3u);
+  Paste(blocks[0]);
+  testing::DaemonProcess next(Url("payments_calls_2"),
+                              {"--maintenance_store=" + Url("payments_maintenance")});
+  EXPECT_TRUE(testing::ServiceClient(former->address()).Call(testing::SomeReserve("one")).ok());
+  const testing::ServiceClient client(next.address());
+  EXPECT_TRUE(client.Call(testing::SomeGet("one")).ok());
+  former.reset();
+  Paste(blocks[1]);
+  EXPECT_FALSE(RunSql("DROP ROLE payments_calls")) << "it is gone";
+  EXPECT_TRUE(client.Call(testing::SomeReserve("two")).ok());
+}
+
 constexpr char kLongAgo[] =
     "UPDATE idempotency.records SET created_at = created_at - interval '40 days',"
     " lease_until = lease_until - interval '40 days',"
