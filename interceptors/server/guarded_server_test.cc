@@ -4,6 +4,8 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -146,10 +148,23 @@ TEST_F(GuardedServerTest, DestroyingItEndsTheServerFirst) {
 
 TEST_F(GuardedServerTest, ShutdownMayBeCalledTwiceAndEndsWait) {
   Start();
-  std::thread waiter([this] { server_->Wait(); });
+  std::promise<void> waits;
+  std::atomic<bool> waited{false};
+  std::thread waiter([&] {
+    waits.set_value();
+    server_->Wait();
+    waited = true;
+  });
+  waits.get_future().wait();
+  // The server serves meanwhile, so the waiter has the time of a call to begin to wait.
+  till_.Release();
+  EXPECT_TRUE(Charge().ok());
+  EXPECT_FALSE(waited);
   server_->Shutdown(absl::Seconds(1));
   server_->Shutdown(absl::Seconds(1));
   waiter.join();
+  EXPECT_TRUE(waited);
+  EXPECT_EQ(Charge().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(GuardedServerTest, AMethodWithoutAChoiceIsRefusedAsInstallRefusesIt) {

@@ -43,9 +43,7 @@ void UsageMeter::Run() {
 absl::Status UsageMeter::RunOnce() {
   absl::Status first;
   for (const Tenants::Quota& quota : tenants_.Quotas()) {
-    const absl::Status measured = Measure(quota);
-    if (measured.ok()) continue;
-    first.Update(measured);
+    first.Update(Measure(quota));
     // Each failure may have taken the store's timeout.
     if (!stop_.WaitFor(absl::ZeroDuration())) break;
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <future>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,6 +34,8 @@ class CountedStore final : public StoreDecorator<CountedStore> {
     return (store().*method)(ops);
   }
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
+    steps.push_back(op.name_space);
+    if (on_step) on_step();
     if (fails || op.name_space == fails_in) {
       return MakeError(Reason::kStoreUnavailable, op.name_space);
     }
@@ -43,20 +47,26 @@ class CountedStore final : public StoreDecorator<CountedStore> {
   bool fails = false;
   std::string fails_in;
   std::int64_t visited = 0;
+  // The namespace of each step, of one thread.
+  std::vector<std::string> steps;
+  std::function<void()> on_step;
 };
 
 class UsageMeterTest : public ::testing::Test {
  protected:
   UsageMeterTest() {
+    Fill("n");
+    options_.batch = 3;
+    options_.rest = 0;
+  }
+  void Fill(const std::string& name_space) {
     for (int i = 0; i < 10; ++i) {
       ReserveOp op;
-      op.key = {"n", "scope", "operation", "key-" + std::to_string(i)};
+      op.key = {name_space, "scope", "operation", "key-" + std::to_string(i)};
       op.id = RecordIdFor(op.key);
       op.fingerprints = {Fingerprint{1, {}}};
       EXPECT_TRUE(memory_.Reserve({&op, 1}).at(0).ok());
     }
-    options_.batch = 3;
-    options_.rest = 0;
   }
   void Limit(std::int64_t records) {
     NamespaceSettings settings;
@@ -123,11 +133,24 @@ TEST_F(UsageMeterTest, TheFirstErrorIsReturned) {
   EXPECT_EQ(Measure().message(), tenants_.Quotas().front().name_space);
 }
 
-TEST_F(UsageMeterTest, StopsAtOnce) {
-  Limit(100);
+// Neither the rest of a namespace nor the next namespace is measured.
+TEST_F(UsageMeterTest, StopEndsAPassAfterTheStep) {
+  Fill("other");
+  NamespaceSettings settings;
+  settings.max_records = 100;
+  tenants_.Configure({{"n", settings}, {"other", settings}});
+  // A pause of minutes at least, which Stop() ends.
+  options_.rest = 1e9;
+  std::promise<void> stepped;
+  store_.on_step = [&] {
+    if (store_.steps.size() == 1) stepped.set_value();
+  };
   UsageMeter meter(store_, tenants_, options_);
   meter.Start();
+  stepped.get_future().wait();
   meter.Stop();
+  EXPECT_EQ(store_.steps.size(), 1U);
+  EXPECT_TRUE(observer_.records.empty()) << "a part of a namespace is no measurement";
   meter.Stop();
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/mutex.h"
 #include "grpc_idempotency/error_reflection.h"
 #include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/guard_fixture.h"
@@ -179,19 +181,62 @@ TEST_P(GuardConditions, ShutdownIsBoundedWithAPendingCompletion) {
   gate_->OpenAll();
 }
 
+// How often the handler ran for each account. Thread-safe.
+class RunsOfAccounts {
+ public:
+  ProbeHandler Handler() {
+    return [this](grpc::ServerContextBase&, const ActRequest& request, ActReply& reply) {
+      const MutexLock lock(mutex_);
+      reply.set_total(++runs_[request.account()]);
+      return grpc::Status::OK;
+    };
+  }
+  int Of(const std::string& account) {
+    const MutexLock lock(mutex_);
+    return runs_[account];
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, int> runs_ ABSL_GUARDED_BY(mutex_);
+};
+
 TEST_P(GuardConditions, ServersComeAndGoUnderCancelledCalls) {
+  RunsOfAccounts runs;
   for (int round = 0; round < 10; ++round) {
-    GuardedServer& server = Serve(Counting());
+    GuardedServer& server = Serve(runs.Handler(), [](GuardedServer::Options& options) {
+      MethodPolicy policy;
+      policy.in_flight = MethodPolicy::InFlight::kWait;
+      policy.max_wait = absl::FromChrono(kLong);
+      options.guard.methods[kAct].policy = policy;
+    });
     const ProbeClient client(server.address());
+    // Four calls of each key, of which two are cancelled.
     std::vector<Call> calls;
+    std::vector<Outcome> outcomes(8);
     std::vector<std::thread> callers;
-    for (int i = 0; i < 8; ++i) calls.push_back(With(absl::StrCat(round, "-", i)));
-    callers.reserve(calls.size());
-    for (const Call& call : calls) callers.emplace_back([&client, call] { client.Send(call); });
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      calls.push_back(With(absl::StrCat(round, "-", i / 4)));
+      calls.back().account = calls.back().keys.front();
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      callers.emplace_back([&, i] { outcomes[i] = client.Send(calls[i]); });
+    }
     for (std::size_t i = 0; i < calls.size(); i += 2) calls[i].context->TryCancel();
     server.Stop(In(std::chrono::milliseconds(round * 3)));
     for (std::thread& caller : callers) caller.join();
     server_.reset();
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const grpc::Status& status = outcomes[i].status;
+      EXPECT_THAT(status.error_code(), AnyOf(grpc::StatusCode::OK, grpc::StatusCode::CANCELLED,
+                                             grpc::StatusCode::UNAVAILABLE))
+          << calls[i].account << ": " << status.error_message();
+      const int ran = runs.Of(calls[i].account);
+      EXPECT_LE(ran, 1) << calls[i].account;
+      if (status.ok()) {
+        EXPECT_EQ(ran, 1) << calls[i].account;
+      }
+    }
   }
 }
 
