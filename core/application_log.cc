@@ -16,15 +16,7 @@ constexpr std::size_t kMaxLineBytes = 2 * 1024;
 // Parts of it come from callers and from the application: they must not begin a
 // new line, nor move the cursor.
 std::string Printable(std::string_view text) {
-  std::string line = ToUtf8(text);
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(line[i]);
-    if (byte < 0x20 || byte == 0x7f) line[i] = ' ';
-    // U+0080 to U+009F.
-    if (byte == 0xc2 && i + 1 < line.size() && static_cast<unsigned char>(line[i + 1]) < 0xa0) {
-      line[i] = line[i + 1] = ' ';
-    }
-  }
+  const std::string line = WithoutControls(ToUtf8(text));
   return std::string(Utf8Prefix(line, kMaxLineBytes));
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/util/time_util.h"
 
 #include "core/absl_view.h"
 #include "core/status_payload.h"
@@ -28,7 +29,8 @@ constexpr std::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.Retry
 constexpr std::string_view kBadRequestUrl = "type.googleapis.com/google.rpc.BadRequest";
 
 // The maximum of google.protobuf.Duration: 10,000 years.
-constexpr absl::Duration kMaxProtoDuration = absl::Seconds(315'576'000'000);
+constexpr absl::Duration kMaxProtoDuration =
+    absl::Seconds(google::protobuf::util::TimeUtil::kDurationMaxSeconds);
 
 struct Entry {
   Reason reason;

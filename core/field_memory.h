@@ -13,7 +13,7 @@ namespace idempotency::internal {
 // pointer to it. Two bytes on the wire can be a field.
 inline constexpr std::size_t kFieldBytes = 48;
 
-// What the fields of an encoded message take once parsed, beside their bytes.
+// The memory that the fields of an encoded message take once parsed, beside their bytes.
 struct FieldMemory {
   enum class Look {
     kWhole,

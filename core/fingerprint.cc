@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/field_faults.h"
-#include "core/sha256.h"
+#include "core/length_prefix.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 

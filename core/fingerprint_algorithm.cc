@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/canonical_form.h"
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 

@@ -18,6 +18,7 @@
 #include "google/protobuf/util/json_util.h"
 
 #include "core/canonical_form.h"
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/legacy_rules.pb.h"

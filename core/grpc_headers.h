@@ -1,9 +1,9 @@
 #ifndef IDEMPOTENCY_CORE_GRPC_HEADERS_H_
 #define IDEMPOTENCY_CORE_GRPC_HEADERS_H_
 
-// What depends on gRPC's version in more than one file. The place of some headers: 1.51 (Debian
-// 12) has two of them only below codegen/, which later versions keep as forwards that are to be
-// removed.
+// The differences between gRPC's versions that concern more than one file. The place of some
+// headers: 1.51 (Debian 12) has two of them only below codegen/, which later versions keep as
+// forwards that are to be removed.
 #include <grpcpp/impl/call.h>
 #include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>

@@ -15,7 +15,7 @@
 #define IDEMPOTENCY_PROTOBUF_LOGS_ITSELF 0
 #endif
 
-// What differs between protobuf 3.21 (Debian 12) and later versions. Nothing else here depends
+// The differences between protobuf 3.21 (Debian 12) and later versions. Nothing else here depends
 // on the version.
 
 namespace idempotency::internal {

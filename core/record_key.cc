@@ -9,6 +9,7 @@
 
 #include "core/absl_view.h"
 #include "core/field_faults.h"
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/errors.h"

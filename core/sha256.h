@@ -17,13 +17,6 @@ Sha256Digest Sha256(std::string_view bytes);
 // HMAC-SHA256 (RFC 2104) of the bytes; the same otherwise.
 Sha256Digest HmacSha256(std::string_view key, std::string_view bytes);
 
-// Adds `value` as 4 bytes, big-endian: the encoding of lengths in hashed data.
-void AppendBigEndian32(std::uint32_t value, std::string& out);
-// The first 4 bytes as such a number; `bytes` has them.
-std::uint32_t ReadBigEndian32(std::string_view bytes);
-// Adds `part` after its length, so that no two lists of parts look alike.
-void AppendPart(std::string_view part, std::string& out);
-
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_SHA256_H_

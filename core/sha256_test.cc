@@ -23,11 +23,5 @@ TEST(HmacSha256Test, KnownValue) {
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
-TEST(AppendBigEndian32Test, HighestByteFirst) {
-  std::string out = "x";
-  AppendBigEndian32(0x01020380, out);
-  EXPECT_EQ(out, "x\x01\x02\x03\x80");
-}
-
 }  // namespace
 }  // namespace idempotency::internal

@@ -1,5 +1,6 @@
 #include "core/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -104,6 +105,16 @@ std::string ToUtf8(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string WithoutControls(std::string text) {
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < text.size(); i += std::max<std::size_t>(length, 1)) {
+    const std::string_view rest = std::string_view(text).substr(i);
+    length = CharacterLength(rest);
+    if (length > 0 && IsControl(rest.substr(0, length))) text.replace(i, length, length, ' ');
+  }
+  return text;
 }
 
 std::string_view Utf8Prefix(std::string_view text, std::size_t max_bytes) {

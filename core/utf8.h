@@ -17,6 +17,9 @@ bool IsUtf8WithoutControls(std::string_view text);
 // unknown origin passes through this function before it is put into a message.
 std::string ToUtf8(std::string_view text);
 
+// `text`, which is UTF-8, with spaces in place of control characters, one for each byte.
+std::string WithoutControls(std::string text);
+
 // The longest prefix of at most `max_bytes` that does not cut a character.
 std::string_view Utf8Prefix(std::string_view text, std::size_t max_bytes);
 

@@ -58,6 +58,12 @@ TEST(Utf8Test, ToUtf8ReplacesOnlyWhatIsBroken) {
   EXPECT_EQ(ToUtf8("a\xFFz\xE2\x82"), "a?z??");
 }
 
+TEST(Utf8Test, ASpaceReplacesEachByteOfAControlCharacter) {
+  EXPECT_EQ(WithoutControls("a\nb\x7F\xC2\x85z"), "a b   z");
+  EXPECT_EQ(WithoutControls("Z\xC3\xBCrich \xC2\xA0"), "Z\xC3\xBCrich \xC2\xA0");
+  EXPECT_EQ(WithoutControls("a\xC2"), "a\xC2");
+}
+
 TEST(Utf8Test, PrefixNeverCutsACharacter) {
   EXPECT_EQ(Utf8Prefix("abc", 3), "abc");
   EXPECT_EQ(Utf8Prefix("abc", 2), "ab");

@@ -6,14 +6,15 @@
 #include "absl/time/time.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
+#include "google/protobuf/util/time_util.h"
 
 namespace idempotency::internal {
 
 // absl's times on the wire, and back. Parts of a nanosecond are cut off towards zero.
 
-// True for a value that duration.proto permits: +-315,576,000,000 s, with nanos of the same sign.
+// True for a value that duration.proto permits: about +-10,000 years, with nanos of the same sign.
 inline bool IsValid(const google::protobuf::Duration& wire) {
-  constexpr std::int64_t kMaxSeconds = 315'576'000'000;
+  constexpr std::int64_t kMaxSeconds = google::protobuf::util::TimeUtil::kDurationMaxSeconds;
   constexpr std::int32_t kMaxNanos = 999'999'999;
   const bool in_range = wire.seconds() >= -kMaxSeconds && wire.seconds() <= kMaxSeconds &&
                         wire.nanos() >= -kMaxNanos && wire.nanos() <= kMaxNanos;

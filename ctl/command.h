@@ -23,7 +23,7 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   virtual absl::string_view name() const = 0;
-  // What may stand before the flags, such as "[RECORD_ID]"; empty: nothing.
+  // The operand that may stand before the flags, such as "[RECORD_ID]"; empty: none.
   virtual absl::string_view operand() const { return ""; }
   // A line.
   virtual absl::string_view summary() const = 0;

@@ -13,9 +13,9 @@ class ExplainCommand final : public Command {
  public:
   absl::string_view name() const override { return "explain"; }
   absl::string_view operand() const override { return "[RECORD_ID]"; }
-  absl::string_view summary() const override { return "tell the story of a record"; }
+  absl::string_view summary() const override { return "explain a record's state and history"; }
   absl::string_view description() const override {
-    return "Tells what happened to a record, which verdict a call with its key gets now and why,\n"
+    return "Prints what happened to a record, which verdict a call with its key gets now and why,\n"
            "and what to do about it. Needs the permission READ; with ADMIN it includes what\n"
            "administrators did.";
   }

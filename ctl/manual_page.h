@@ -5,7 +5,7 @@
 
 namespace idempotency::internal {
 
-// What `idempotencyctl --help` prints.
+// The text of `idempotencyctl --help`.
 std::string Overview();
 // idempotencyctl(1), as man(7) source: the overview, and every command with its flags. The same on
 // every machine.

@@ -9,14 +9,14 @@
 
 namespace idempotency::internal {
 
-// What the state of a record means at a time, by the decisions of `Reserve`, as printable text of
+// The meaning of a record's state at a time, by the decisions of `Reserve`, as printable text of
 // whole sentences. Thread-safe.
 
-// What happened so far, as far as the record tells.
+// The record's history, as far as the record contains it.
 std::string StoryOf(const v1::Record& record, absl::Time now);
 // The verdict that a call with its key and its request gets now, and why.
 std::string NextVerdict(const v1::Record& record, absl::Time now);
-// What an operator does about it; empty: nothing.
+// The operator's next step; empty: none.
 std::string Remedy(const v1::Record& record, absl::Time now);
 
 }  // namespace idempotency::internal

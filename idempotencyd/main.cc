@@ -80,7 +80,7 @@ int Run(const ServeOptions& options) {
   StopRequest stop;
   const SignalThread signals([&stop](int number) {
     Log(LogLevel::kInfo, "signal", {{"number", number}});
-    stop.Ask(absl::OkStatus());
+    stop.Request(absl::OkStatus());
   });
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(options, &stop, MakeExternalProcessor);
@@ -98,9 +98,9 @@ int Run(const ServeTestingOptions& options) {
   StartLog(options.log_level);
   DescriptorLimit::Raise();
   StopRequest stop;
-  const SignalThread signals([&stop](int /*number*/) { stop.Ask(absl::OkStatus()); });
+  const SignalThread signals([&stop](int /*number*/) { stop.Request(absl::OkStatus()); });
   const ParentWatch parent({options.exit_with_parent, options.exit_with_stdin},
-                           [&stop] { stop.Ask(absl::OkStatus()); });
+                           [&stop] { stop.Request(absl::OkStatus()); });
   absl::StatusOr<std::unique_ptr<TestingDaemon>> daemon = TestingDaemon::Start(options, &stop);
   if (!daemon.ok()) return Refuse(daemon.status());
   Print(stdout, absl::StrCat("idempotencyd: serving tests on ",

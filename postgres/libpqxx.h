@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// What differs between libpqxx 6.4 (Debian 12), 7.10 (Debian 13) and 8, which needs C++20.
+// The differences between libpqxx 6.4 (Debian 12), 7.10 (Debian 13) and 8, which needs C++20.
 // Nothing else here depends on the version.
 #define IDEMPOTENCY_LIBPQXX_6 (PQXX_VERSION_MAJOR < 7)
 

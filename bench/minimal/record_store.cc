@@ -14,6 +14,8 @@
 
 #include "absl/container/inlined_vector.h"
 
+#include "core/length_prefix.h"
+
 namespace idempotency::internal::bench {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 
 namespace idempotency::internal {

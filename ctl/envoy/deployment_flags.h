@@ -14,7 +14,7 @@ class DeploymentFlags {
  public:
   void AddTo(FlagSet& flags);
 
-  // What the deployment is written as.
+  // The form in which the deployment is written.
   enum class Format { kEnvoy, kIstio, kEnvoyGateway };
 
   // Reads the descriptors. INVALID_ARGUMENT: what to write instead. A TLS flag that the format has

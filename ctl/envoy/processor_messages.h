@@ -7,7 +7,7 @@
 
 namespace idempotency::internal {
 
-// What a proxy has to send to the processor, in every format.
+// The messages that a proxy has to send to the processor, in every format.
 
 // The filter's name in the chain, which routes use to enable it.
 inline constexpr absl::string_view kProcessorFilterName = "envoy.filters.http.ext_proc";

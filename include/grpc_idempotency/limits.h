@@ -180,7 +180,7 @@ inline constexpr std::size_t kMaxConsoleBodyBytes = 64 * 1024;
 
 // The external processor. Exchanges in progress: each is a stream of a proxy.
 inline constexpr std::size_t kMaxExchanges = 16 * 1024;
-// What all of them hold together, requests and replies. Full duplex has no flow control.
+// The requests and replies that all of them hold together. Full duplex has no flow control.
 inline constexpr std::size_t kMaxExchangeBytes = 256 * 1024 * 1024;
 // A request's headers and body, unless the configuration says more: as much as gRPC receives by
 // default.

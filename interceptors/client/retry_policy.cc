@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/util/time_util.h"
 
 #include "core/fatal.h"
 #include "grpc_idempotency/errors.h"
@@ -23,8 +24,9 @@ using internal::RetriedName;
 
 namespace {
 
-// gRPC's own bound on a duration in a service config, about 10,000 years.
-constexpr absl::Duration kMaxJsonDuration = absl::Seconds(315'576'000'000);
+// gRPC's own bound on a duration in a service config: that of duration.proto, about 10,000 years.
+constexpr absl::Duration kMaxJsonDuration =
+    absl::Seconds(google::protobuf::util::TimeUtil::kDurationMaxSeconds);
 
 // The names that a service config uses; empty for OK and unknown codes.
 absl::string_view CodeName(grpc::StatusCode code) {

@@ -9,7 +9,7 @@
 
 namespace idempotency::internal {
 
-// What a caller may do in a namespace.
+// The rights of a caller in a namespace.
 enum class Permission {
   // Reserve, Complete, Release, Extend. A replay contains the reply of the caller's own key.
   kWrite,

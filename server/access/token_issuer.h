@@ -12,7 +12,7 @@
 
 namespace idempotency::internal {
 
-// What a verified token states.
+// The claims of a verified token.
 struct VerifiedToken {
   // `iss` and `sub`.
   std::string issuer;

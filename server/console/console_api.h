@@ -22,8 +22,8 @@
 
 namespace idempotency::internal {
 
-// What the console's page requests: the calls of IdempotencyAdminService, with their rules, and two
-// of its own, all in protobuf's JSON mapping with the protos' field names. Thread-safe.
+// The calls of the console's page: those of IdempotencyAdminService, with their rules, and two of
+// its own, all in protobuf's JSON mapping with the protos' field names. Thread-safe.
 class ConsoleApi {
  public:
   // All of them outlive this, and every call.

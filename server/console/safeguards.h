@@ -8,7 +8,7 @@
 
 namespace idempotency::internal {
 
-// What protects the console from pages of others, in the browser of an operator. Thread-safe.
+// The console's protection from pages of others, in the browser of an operator. Thread-safe.
 
 // Adds the headers that every response has, also a refusal.
 void AddSafeguards(HttpResponse& response);

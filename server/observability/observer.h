@@ -148,7 +148,7 @@ struct CertificateValidity {
   absl::Time not_after;
 };
 
-// What an administrator did, in one transaction. Only loggable values; never a key or a scope.
+// An action of an administrator, in one transaction. Only loggable values; never a key or a scope.
 struct AdminAct {
   AuditAction action = AuditAction::kPurged;
   AdminNote note;
@@ -256,7 +256,7 @@ class Observer {
   virtual void TenantAdmitted(absl::string_view /*name_space*/) {}
   virtual void QuotaExceeded(absl::string_view /*name_space*/, QuotaLimit) {}
 
-  // What the records of a namespace with a quota use.
+  // The usage of a namespace with a quota.
   virtual void UsageMeasured(absl::string_view /*name_space*/, const NamespaceUsage&) {}
 
   // The configuration file was read.

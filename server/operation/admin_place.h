@@ -44,7 +44,7 @@ AdminPlace PlaceOfCall(const Request& request, Caller& caller, Permission permis
   AdminPlace place;
   if (permission == Permission::kAdmin) place.kind = AdminPlace::Kind::kAct;
   const std::string& name_space = NamedNamespace(request);
-  // What is no namespace is refused later.
+  // A name that is no namespace is refused later.
   if (!name_space.empty() && name_space.size() <= limits::kMaxNamespaceBytes &&
       caller.CheckNamespace(name_space, permission).ok()) {
     place.owner = name_space;

@@ -19,7 +19,7 @@
 
 namespace idempotency::internal {
 
-// What Administration needs to know of one call.
+// The parts of one call that Administration needs.
 struct AdminCaller {
   // The caller's name if it may make this call in the namespace, or the refusal.
   std::function<absl::StatusOr<std::string>(std::string_view name_space)> authorize;

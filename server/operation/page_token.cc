@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 
 #include "core/absl_view.h"
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/errors.h"

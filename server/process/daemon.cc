@@ -103,7 +103,7 @@ absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
       [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
         stack_->Register(builder, methods);
       },
-      metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
+      metrics_, [this](const absl::Status& why) { stop_->Request(why); });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   if (absl::Status listening = ListenForExtProc(); !listening.ok()) return listening;
@@ -212,7 +212,7 @@ absl::Status Daemon::ListenForExtProc() {
       [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
         ext_proc_->Register(builder, methods);
       },
-      metrics_, [this](const absl::Status& why) { stop_->Ask(why); }, listener_.get());
+      metrics_, [this](const absl::Status& why) { stop_->Request(why); }, listener_.get());
   if (!listener.ok()) return listener.status();
   ext_proc_listener_ = *std::move(listener);
   return absl::OkStatus();
@@ -228,7 +228,7 @@ void Daemon::WatchConfig() {
 
 void Daemon::Inspected(const absl::Status& store) {
   health_->ReportStore(store);
-  if (!store.ok() && !MayRecover(store)) stop_->Ask(store);
+  if (!store.ok() && !MayRecover(store)) stop_->Request(store);
 }
 
 Daemon::~Daemon() {

@@ -33,7 +33,7 @@ class FurtherService {
   virtual void Close() = 0;
 };
 
-// What a further service stands on. All of it outlives the service.
+// The parts of the process that a further service uses. They outlive the service.
 struct FurtherServiceParts {
   const LoadedConfig& config;
   // Other machines reach its address.

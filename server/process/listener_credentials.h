@@ -48,7 +48,7 @@ class ListenerCredentials {
   ListenerCredentials& operator=(const ListenerCredentials&) = delete;
 
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
-  // What new connections get, for another listener of this process; null without TLS. Thread-safe.
+  // That of new connections, for another listener of this process; null without TLS. Thread-safe.
   std::shared_ptr<const TlsContent> content() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -2,15 +2,15 @@
 
 namespace idempotency::internal {
 
-void StopRequest::Ask(const absl::Status& reason) {
+void StopRequest::Request(const absl::Status& reason) {
   MutexLock lock(mutex_);
   if (!reason_.has_value()) reason_ = reason;
-  asked_.NotifyAll();
+  requested_.NotifyAll();
 }
 
 absl::Status StopRequest::Wait() {
   MutexLock lock(mutex_);
-  while (!reason_.has_value()) asked_.Wait(lock);
+  while (!reason_.has_value()) requested_.Wait(lock);
   return *reason_;
 }
 

@@ -14,15 +14,15 @@ namespace idempotency::internal {
 // Thread-safe.
 class StopRequest {
  public:
-  // OK: a stop was requested. Otherwise: why the daemon cannot continue. The
-  // first call counts.
-  void Ask(const absl::Status& reason);
+  // OK: an ordinary stop. Otherwise: the failure that ends the daemon. The first
+  // call counts.
+  void Request(const absl::Status& reason);
   // Returns the first reason once there is one.
   absl::Status Wait();
 
  private:
   Mutex mutex_;
-  CondVar asked_;
+  CondVar requested_;
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mutex_);
 };
 

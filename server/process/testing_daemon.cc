@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<TestingDaemon>> TestingDaemon::Start(
   address.port = options.port;
   auto listener = GrpcListener::Start(address, grpc::InsecureServerCredentials(), ListenerOptions(),
                                       add_services, daemon->metrics_,
-                                      [stop](const absl::Status& why) { stop->Ask(why); });
+                                      [stop](const absl::Status& why) { stop->Request(why); });
   if (!listener.ok()) return listener.status();
   daemon->listener_ = *std::move(listener);
   daemon->listener_->health().SetServingStatus("idempotency.v1.IdempotencyService", true);

@@ -30,7 +30,7 @@ class ContentResealer final : public ContentSealer {
   void AddTo(ResealStep& step) const;
 
  private:
-  // What is found of one record.
+  // The findings about one record.
   struct Found {
     // As in key_uses.
     std::set<std::uint32_t> keys;

@@ -19,7 +19,7 @@ namespace idempotency::internal {
 // written by a group, or is no key ring. A group may read it, as Kubernetes mounts secrets.
 absl::StatusOr<std::shared_ptr<const KeyRing>> ReadKeyRingFile(const std::string& path);
 
-// What `idempotencyctl keyring generate` makes.
+// A key that `idempotencyctl keyring generate` makes.
 struct NewKey {
   // Nullopt: at once for the first key of a file, kDefaultSealsIn for others, by when every replica
   // must have the file.
@@ -33,8 +33,9 @@ inline constexpr absl::Duration kDefaultSealsIn = absl::Hours(1);
 absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey& key,
                                           absl::Time now);
 
-// What is in a file, one line for each key and no secret: its id, since when it seals or from when
-// on it will, and its check value, which is the same on every machine that has the same secret.
+// The content of a file, one line for each key and no secret: its id, since when it seals or from
+// when on it will, and its check value, which is the same on every machine that has the same
+// secret.
 absl::StatusOr<std::string> DescribeKeyRingFile(const std::string& path, absl::Time now);
 
 }  // namespace idempotency::internal

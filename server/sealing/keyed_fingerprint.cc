@@ -1,5 +1,6 @@
 #include "server/sealing/keyed_fingerprint.h"
 
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 #include "server/sealing/record_identity.h"
 

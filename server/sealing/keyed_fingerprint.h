@@ -10,7 +10,7 @@
 
 namespace idempotency::internal {
 
-// A small request can be guessed: whoever reads its SHA-256 tries all amounts of money. So the
+// A small request can be guessed: a reader of its SHA-256 tries all amounts of money. So the
 // store keeps an HMAC of the digest, under a key of its namespace. It is over the record's identity
 // too: that of another record, copied into this one, is no request's.
 //

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/sha256.h"
+#include "core/length_prefix.h"
 
 namespace idempotency::internal {
 

@@ -16,7 +16,7 @@ namespace idempotency::internal {
 // AES-256-GCM: a random nonce of 12 bytes, the ciphertext, a tag of 16 bytes. What is here aborts
 // the process if OpenSSL cannot encrypt or has no random bytes.
 
-// What a box adds to its plaintext.
+// The bytes that a box adds to its plaintext.
 inline constexpr std::size_t kBoxNonceBytes = 12;
 inline constexpr std::size_t kBoxTagBytes = 16;
 inline constexpr std::size_t kBoxBytes = kBoxNonceBytes + kBoxTagBytes;

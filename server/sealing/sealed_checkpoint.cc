@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/sha256.h"
+#include "core/length_prefix.h"
 #include "grpc_idempotency/errors.h"
 #include "server/sealing/record_identity.h"
 #include "server/sealing/sealed_box.h"

@@ -17,7 +17,7 @@ namespace idempotency::internal {
 // and a box. Bound to the record, not to an attempt: the next attempt, whose token differs,
 // receives it.
 
-// What sealing adds to a checkpoint.
+// The bytes that sealing adds to a checkpoint.
 inline constexpr std::size_t kSealedCheckpointBytes = 36;
 
 std::string SealCheckpoint(const SealingKey& key, const RecordKey& record, const RecordId& id,

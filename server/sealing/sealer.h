@@ -18,8 +18,8 @@ namespace idempotency::internal {
 
 // Seals the operations of one call of a store, and opens its answers, with one ring.
 //
-// What cannot be opened is DATA_LOSS / RECORD_DAMAGED: damaged, of another record, sealed under a
-// key that the ring does not have, or not sealed where that is not accepted.
+// A value that cannot be opened is DATA_LOSS / RECORD_DAMAGED: damaged, of another record, sealed
+// under a key that the ring does not have, or not sealed where that is not accepted.
 //
 // Not thread-safe, as it keeps what it derived.
 class Sealer {

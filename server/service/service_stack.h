@@ -72,7 +72,7 @@ class ServiceStack {
   // Serves administrators too, by Sharing::access, which is set. Before Register(), once.
   void ServeAdmin();
 
-  // What administrators are served by, for another entry point. After ServeAdmin().
+  // The parts that serve administrators, for another entry point. After ServeAdmin().
   struct Admin {
     Administration& administration;
     AdminWorker& worker;

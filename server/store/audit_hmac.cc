@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "core/length_prefix.h"
+
 namespace idempotency::internal {
 namespace {
 

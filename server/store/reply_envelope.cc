@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/length_prefix.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {

@@ -142,10 +142,10 @@ class Execution {
     }
   }
 
-  // RecordInTransaction, and the commit of `transaction`. Prefer it: the guard then knows that
-  // the commit succeeded. It does not query the ledger for the row, which saves a read for each
-  // execution, and the reply leaves without waiting for the store: the guard records it in the
-  // background. Returns the errors of RecordInTransaction, and
+  // RecordInTransaction, and the commit of `transaction`. Prefer it: the guard then has
+  // proof that the commit succeeded. It does not query the ledger for the row, which saves a read
+  // for each execution, and the reply leaves without waiting for the store: the guard records it in
+  // the background. Returns the errors of RecordInTransaction, and
   //   OK                    committed: answer with `reply`
   //   STORE_UNAVAILABLE     nothing was committed (a deferred constraint, a serialisation
   //                         failure, a busy database): give up, or repeat the whole transaction

@@ -66,7 +66,7 @@ struct GuardHooks {
   // Once for every execution, when its outcome is settled and before its caller gets the
   // answer; after an acknowledged Execution::Commit, whose reply leaves at once, perhaps later.
   std::function<void(const RecordedEvent&)> on_recorded;
-  // At most once for an execution, when the guard knows that its reservation is lost: its
+  // At most once for an execution, when the guard finds that its reservation is lost: its
   // handler may still run, and so may the handler of another attempt.
   std::function<void(const LostEvent&)> on_lost;
 };

@@ -106,7 +106,7 @@ class Exchange {
 
   // The next message for Envoy, in order; nullopt: none for now.
   std::optional<Response> TakeResponse();
-  // What is held is the request, or the request on its way to Envoy.
+  // The held messages are the request, or the request on its way to Envoy.
   bool holds_request() const { return phase_ <= Phase::kForwarded; }
   // Messages that are held, with what the proxy states about them, and those for Envoy.
   std::size_t held_bytes() const;

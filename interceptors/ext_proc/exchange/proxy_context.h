@@ -13,7 +13,7 @@
 
 namespace idempotency::internal {
 
-// What Envoy itself states about an exchange, which callers cannot forge: the attributes that its
+// Envoy's own statements about an exchange, which callers cannot forge: the attributes that its
 // configuration requests, and the metadata of its filters. A value type.
 class ProxyContext {
  public:

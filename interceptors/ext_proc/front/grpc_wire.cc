@@ -11,7 +11,7 @@
 
 #include "core/absl_view.h"
 #include "core/hex.h"
-#include "core/sha256.h"
+#include "core/length_prefix.h"
 
 namespace idempotency::internal {
 namespace {

@@ -39,7 +39,7 @@ class PathPattern {
 
   // `path` without a query.
   bool Matches(std::string_view path) const;
-  // What all spellings of it have in common: lower case, "{}" for each segment in braces.
+  // The form that all its spellings have in common: lower case, "{}" for each segment in braces.
   std::string Canonical() const;
 
  private:

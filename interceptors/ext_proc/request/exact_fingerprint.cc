@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 
 namespace idempotency::internal {

@@ -31,11 +31,11 @@ class ExchangeBounds {
 
   // Threads that read large messages.
   static constexpr int kMaxWorkers = 16;
-  // What the fields of one parsed request take, for each byte of the largest request. A large
+  // The memory of the fields of one parsed request, for each byte of the largest request. A large
   // request of small fields takes so much; its scope's share has room for one.
   static constexpr std::size_t kMaxFieldBytesPerByte = 12;
 
-  // What one exchange holds. A value type.
+  // The bytes that one exchange holds. A value type.
   struct Held {
     enum class Kind { kRequest, kReply };
 
@@ -45,7 +45,7 @@ class ExchangeBounds {
     std::size_t bytes = 0;
   };
 
-  // What is held for a while beside an exchange's own bytes. Returns it at its end; movable.
+  // Bytes that are held for a while beside an exchange's own; returned at its end. Movable.
   class Share {
    public:
     Share(Share&& other) noexcept

@@ -66,7 +66,7 @@ class GuardedExchange {
   // There is no room for what is held: refuses the request, or stops holding the reply.
   void OnNoRoom();
 
-  // What to do next; each is returned once.
+  // The next task, and the next response; each is returned once.
   std::optional<Task> TakeTask();
   std::optional<Exchange::Response> TakeResponse();
   // How the stream ends, once every response is sent. nullopt: it goes on.
@@ -75,7 +75,7 @@ class GuardedExchange {
   std::size_t response_bytes() const { return exchange_.response_bytes(); }
   const ProcessorSettings& settings() const { return *settings_; }
   const std::shared_ptr<const ProcessorSettings>& shared_settings() const { return settings_; }
-  // What arrives is held until it is decided on.
+  // Messages that arrive are held until they are decided on.
   bool holds_messages() const { return !exchange_.passes_on() && !exchange_.over(); }
   // The proxy's configuration lacks something without which nothing can be recorded.
   bool proxy_misconfigured() const { return proxy_misconfigured_; }

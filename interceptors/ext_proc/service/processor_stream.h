@@ -48,7 +48,7 @@ class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   void OnDone() override;
 
  private:
-  // What gRPC is doing.
+  // The transfers that gRPC has in progress.
   struct Transfers {
     bool reading = false;
     bool writing = false;

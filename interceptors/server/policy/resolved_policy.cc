@@ -168,8 +168,9 @@ std::string ResolvedPolicy::Description() const {
   for (const Origin origin : {Origin::kProto, Origin::kCode, Origin::kDefault}) {
     std::vector<std::string> members;
     for (std::size_t i = 0; i < resolved.size(); ++i) {
-      const bool told = origin != Origin::kDefault || resolved[i].always;
-      if (!told || OriginOf(by_default[i].value, declared[i].value, resolved[i].value) != origin) {
+      const bool is_shown = origin != Origin::kDefault || resolved[i].always;
+      if (!is_shown ||
+          OriginOf(by_default[i].value, declared[i].value, resolved[i].value) != origin) {
         continue;
       }
       members.push_back(absl::StrCat(resolved[i].name, " ", resolved[i].value));

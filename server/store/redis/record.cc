@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/sha256.h"
+#include "core/length_prefix.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "server/store/state_numbers.h"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/length_prefix.h"
 #include "core/sha256.h"
 
 namespace idempotency::internal::testing {
