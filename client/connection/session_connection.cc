@@ -34,7 +34,7 @@ constexpr int kMaxFailedOpenings = 3;
 // How often one operation is sent: it may be the one that breaks the streams.
 constexpr int kMaxTimesSent = 8;
 constexpr Clock::duration kPauseBetweenStreams = std::chrono::seconds(1);
-constexpr Clock::duration kPauseBetweenComplaints = std::chrono::seconds(10);
+constexpr Clock::duration kPauseBetweenWarnings = std::chrono::seconds(10);
 // Deadlines are kept to this.
 constexpr Clock::duration kAlarmGrain = std::chrono::milliseconds(1);
 constexpr absl::Duration kOverloadedDelay = absl::Milliseconds(100);
@@ -347,8 +347,8 @@ void SessionConnection::CloseStream(StreamState& state, std::string_view rule, T
   state.Break();
   state.EndReading();
   actions.Cancel(state.stream());
-  if (now < next_complaint_at_) return;
-  next_complaint_at_ = now + kPauseBetweenComplaints;
+  if (now < next_warning_at_) return;
+  next_warning_at_ = now + kPauseBetweenWarnings;
   log_.Write(LogSeverity::kError,
              absl::StrCat("idempotencyd violated the session protocol: ", AbslView(rule),
                           "; outstanding operations are sent again"));

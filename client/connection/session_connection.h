@@ -151,7 +151,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   int failed_openings_ ABSL_GUARDED_BY(mutex_) = 0;
   // While one state works, others are not tried before this.
   Time next_stream_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
-  Time next_complaint_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
+  Time next_warning_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   // Waiting and sent.
   absl::flat_hash_map<std::uint64_t, Operation> operations_ ABSL_GUARDED_BY(mutex_);

@@ -25,8 +25,8 @@ class SessionWait {
   bool holds() const { return session_ != nullptr; }
   HeldSession& session() { return *session_; }
 
-  // Returns at an event of the session, which must be held, after Wake(), and when the store wants
-  // the session; without a cause, too.
+  // Returns at an event of the session, which must be held, after Wake(), and when the store
+  // requests the session; without a cause, too.
   void Await();
   // Also before Await().
   void Wake() const;

@@ -78,7 +78,7 @@ std::vector<std::string> RedisDurabilityWarnings(const RedisServer& server,
         "appendonly to yes and appendfsync to always");
   } else if (appendfsync.empty()) {
     warnings.emplace_back(
-        "Redis does not tell its appendfsync (CONFIG GET is not permitted). Unless it is always, "
+        "Redis does not report its appendfsync (CONFIG GET is not permitted). Unless it is always, "
         "completions are acknowledged before they are durable: a crash of the machine loses those "
         "of the last second or more");
   } else if (appendfsync != "always") {

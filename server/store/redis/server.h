@@ -11,7 +11,7 @@
 
 namespace idempotency::internal {
 
-// What a server says about itself (INFO). A value type.
+// A server's description of itself (INFO). A value type.
 struct RedisServer {
   // Of Redis, or the one that Valkey is compatible with: 7.2 is {7, 2}.
   int major = 0;
@@ -32,8 +32,8 @@ RedisServer ParseRedisInfo(std::string_view info);
 //                        is no node of a Cluster, or is one, unlike the URL.
 absl::Status CheckRedisServer(const RedisServer& server, const RedisOptions& options);
 
-// What a crash of the server loses although it was acknowledged, for the log at the start; empty
-// if nothing. `appendfsync` is empty if the server does not tell.
+// The acknowledged data that a crash of the server loses, for the log at the start; empty if none.
+// `appendfsync` is empty if the server does not report it.
 std::vector<std::string> RedisDurabilityWarnings(const RedisServer& server,
                                                  std::string_view appendfsync);
 

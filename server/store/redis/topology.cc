@@ -16,8 +16,8 @@ namespace {
 // More servers than a Cluster is meant to have; what a server says beyond them is ignored.
 constexpr std::size_t kMaxServers = 1024;
 
-absl::StatusOr<RedisReply> AskOne(RedisConnection& connection, const std::string& wire,
-                                  const RedisOptions& options) {
+absl::StatusOr<RedisReply> QueryServer(RedisConnection& connection, const std::string& wire,
+                                       const RedisOptions& options) {
   connection.Send(wire);
   RedisConnection* const one = &connection;
   RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
@@ -41,7 +41,7 @@ RedisTopology::Map RedisTopology::OfOne(const RedisAddress& server) {
   return map;
 }
 
-absl::StatusOr<RedisTopology::Map> RedisTopology::AskSentinels() const {
+absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels() const {
   absl::Status failure = absl::UnavailableError("no Sentinel knows the master");
   for (const RedisAddress& sentinel : options_.addresses) {
     auto connection = RedisConnection::OpenSentinel(sentinel, options_);
@@ -50,8 +50,8 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::AskSentinels() const {
       continue;
     }
     const absl::StatusOr<RedisReply> reply =
-        AskOne(**connection, RedisWire({"SENTINEL", "get-master-addr-by-name", options_.master}),
-               options_);
+        QueryServer(**connection,
+                    RedisWire({"SENTINEL", "get-master-addr-by-name", options_.master}), options_);
     if (!reply.ok()) {
       failure = reply.status();
       continue;
@@ -65,12 +65,12 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::AskSentinels() const {
   return failure;
 }
 
-absl::StatusOr<RedisTopology::Map> RedisTopology::AskNode(const RedisAddress& node) const {
+absl::StatusOr<RedisTopology::Map> RedisTopology::QueryNode(const RedisAddress& node) const {
   // Any node knows the slots, also a replica.
   auto connection = RedisConnection::OpenNode(node, options_);
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<RedisReply> reply =
-      AskOne(**connection, RedisWire({"CLUSTER", "SLOTS"}), options_);
+      QueryServer(**connection, RedisWire({"CLUSTER", "SLOTS"}), options_);
   if (!reply.ok()) return reply.status();
   Map map;
   map.owners.fill(kNobody);
@@ -97,13 +97,13 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::AskNode(const RedisAddress& no
   return map;
 }
 
-absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Ask(
+absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Query(
     const std::vector<RedisAddress>& known) const {
   if (options_.mode == RedisOptions::Mode::kSingle) {
     return std::make_shared<const Map>(OfOne(options_.addresses.front()));
   }
   if (options_.mode == RedisOptions::Mode::kSentinel) {
-    absl::StatusOr<Map> map = AskSentinels();
+    absl::StatusOr<Map> map = QuerySentinels();
     if (!map.ok()) return map.status();
     return std::make_shared<const Map>(*std::move(map));
   }
@@ -111,7 +111,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Ask(
   nodes.insert(nodes.end(), options_.addresses.begin(), options_.addresses.end());
   absl::Status failure = absl::UnavailableError("the Cluster has no nodes");
   for (const RedisAddress& node : nodes) {
-    absl::StatusOr<Map> map = AskNode(node);
+    absl::StatusOr<Map> map = QueryNode(node);
     if (map.ok()) return std::make_shared<const Map>(*std::move(map));
     failure = map.status();
   }
@@ -121,14 +121,15 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Ask(
 absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current() {
   const auto fresh = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto now = std::chrono::steady_clock::now();
-    const bool just_asked = asked_at_ && now < *asked_at_ + absl::ToChronoNanoseconds(kMinRefresh);
-    return map_ != nullptr && (!suspect_ || just_asked);
+    const bool just_queried =
+        queried_at_ && now < *queried_at_ + absl::ToChronoNanoseconds(kMinRefresh);
+    return map_ != nullptr && (!suspect_ || just_queried);
   };
   {
     MutexLock lock(mutex_);
     if (fresh()) return map_;
   }
-  MutexLock asking(asking_);
+  MutexLock querying(querying_);
   std::vector<RedisAddress> known;
   {
     MutexLock lock(mutex_);
@@ -141,20 +142,20 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
                 known.end());
     suspect_ = false;
   }
-  absl::StatusOr<std::shared_ptr<const Map>> asked = Ask(known);
+  absl::StatusOr<std::shared_ptr<const Map>> queried = Query(known);
   MutexLock lock(mutex_);
-  asked_at_ = std::chrono::steady_clock::now();
-  if (asked.ok()) {
-    map_ = *asked;
-    return asked;
+  queried_at_ = std::chrono::steady_clock::now();
+  if (queried.ok()) {
+    map_ = *queried;
+    return queried;
   }
   suspect_ = true;
   if (log_.Admit()) {
-    spdlog::warn("redis: the servers are not known: {}", std::string(asked.status().message()));
+    spdlog::warn("redis: the servers are not known: {}", std::string(queried.status().message()));
   }
   // The last known ones may be right.
   if (map_ != nullptr) return map_;
-  return asked.status();
+  return queried.status();
 }
 
 absl::StatusOr<RedisAddress> RedisTopology::ServerOf(int slot) {

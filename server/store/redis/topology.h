@@ -23,8 +23,8 @@
 namespace idempotency::internal {
 
 // Which server accepts the writes of a slot: the only one, the master that the Sentinels name, or
-// the master of the slot in a Cluster. Questions to the servers are asked by one caller at a time
-// and at most every kMinRefresh; each is bounded by RedisOptions::connect_timeout.
+// the master of the slot in a Cluster. One caller at a time queries the servers, at most every
+// kMinRefresh; RedisOptions::connect_timeout bounds each query.
 //
 // Thread-safe.
 class RedisTopology {
@@ -40,7 +40,7 @@ class RedisTopology {
 
   // The answer of a server: another one owns the slot.
   void Moved(int slot, const RedisAddress& to);
-  // A server could not be reached, or does not accept writes: the next call asks again.
+  // A server could not be reached, or does not accept writes: the next call queries them again.
   void Suspect();
 
   // Whether a connection to it may be tried: not at once after it failed.
@@ -66,21 +66,21 @@ class RedisTopology {
     TimePoint next_try;
   };
 
-  // The current map; asked for if there is none, or it is suspect.
+  // The current map; queried if there is none, or it is suspect.
   absl::StatusOr<std::shared_ptr<const Map>> Current();
-  absl::StatusOr<std::shared_ptr<const Map>> Ask(const std::vector<RedisAddress>& known) const;
-  absl::StatusOr<Map> AskSentinels() const;
-  absl::StatusOr<Map> AskNode(const RedisAddress& node) const;
+  absl::StatusOr<std::shared_ptr<const Map>> Query(const std::vector<RedisAddress>& known) const;
+  absl::StatusOr<Map> QuerySentinels() const;
+  absl::StatusOr<Map> QueryNode(const RedisAddress& node) const;
   static Map OfOne(const RedisAddress& server);
 
   const RedisOptions options_;
   LogThrottle log_;
-  // Held while one caller asks; before mutex_.
-  Mutex asking_;
-  mutable Mutex mutex_ ABSL_ACQUIRED_AFTER(asking_);
+  // Held while one caller queries; before mutex_.
+  Mutex querying_;
+  mutable Mutex mutex_ ABSL_ACQUIRED_AFTER(querying_);
   std::shared_ptr<const Map> map_ ABSL_GUARDED_BY(mutex_);
   bool suspect_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<TimePoint> asked_at_ ABSL_GUARDED_BY(mutex_);
+  std::optional<TimePoint> queried_at_ ABSL_GUARDED_BY(mutex_);
   std::map<RedisAddress, Failure> failures_ ABSL_GUARDED_BY(mutex_);
 };
 
