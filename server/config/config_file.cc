@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -95,9 +96,11 @@ class Translation {
     for (int i = 0; i < config_.identities_size(); ++i) AddIdentity(i);
     for (int i = 0; i < config_.rules_size(); ++i) AddRule(i);
     for (int i = 0; i < config_.namespaces_size(); ++i) AddNamespace(i);
+    not_before_ = ReadNotBefore(config_.not_before(), root_, faults_);
     if (config_.has_external_processor()) AddExternalProcessor();
     return std::move(access_);
   }
+  std::optional<absl::Time> not_before() const { return not_before_; }
   NamespaceSettingsMap namespaces() { return std::move(namespaces_); }
   std::vector<std::string> descriptor_sets() { return std::move(descriptor_sets_); }
   // Of the files that the configuration names.
@@ -331,6 +334,7 @@ class Translation {
   ConfigFaults& faults_;
   AccessRules access_;
   NamespaceSettingsMap namespaces_;
+  std::optional<absl::Time> not_before_;
   std::string files_;
   std::vector<std::string> descriptor_sets_;
   std::set<std::string> issuers_;
@@ -363,6 +367,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::string& path) {
   Translation translation(loaded.config, tree, path, faults);
   loaded.access = translation.Run();
   loaded.namespaces = translation.namespaces();
+  loaded.not_before = translation.not_before();
   loaded.descriptor_sets = translation.descriptor_sets();
   if (absl::Status status = faults.status(); !status.ok()) return status;
   std::string content;

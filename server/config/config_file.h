@@ -1,10 +1,12 @@
 #ifndef IDEMPOTENCY_SERVER_CONFIG_CONFIG_FILE_H_
 #define IDEMPOTENCY_SERVER_CONFIG_CONFIG_FILE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 #include "idempotency/config/v1/config.pb.h"
 #include "server/access/access_policy.h"
@@ -17,6 +19,8 @@ struct LoadedConfig {
   config::v1::Config config;
   AccessRules access;
   NamespaceSettingsMap namespaces;
+  // Of every namespace, those that are not listed included; nullopt: none.
+  std::optional<absl::Time> not_before;
   // The content of external_processor.descriptor_sets, in their order.
   std::vector<std::string> descriptor_sets;
   // A digest of all of these files' content, to detect a change.

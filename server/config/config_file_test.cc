@@ -108,6 +108,7 @@ TEST_F(ConfigFileTest, IsTranslated) {
 
 TEST_F(ConfigFileTest, SettingsOfNamespaces) {
   const auto loaded = Load(R"(
+not_before: "2026-01-02T00:00:00Z"
 namespaces { name: "all" window { seconds: 3600 } unknown_life { seconds: 86400 } not_before: "2026-01-01T00:00:00Z"
   limits { max_rate: 10.5 max_in_flight: 7 max_waiting: 0 max_records: 9
            max_reply_bytes: 1000000000000000 }
@@ -119,6 +120,7 @@ namespaces { name: "defaults" })");
   EXPECT_EQ(all.window, absl::Hours(1));
   EXPECT_EQ(all.unknown_life, absl::Hours(24));
   EXPECT_EQ(all.not_before, absl::FromUnixSeconds(1767225600));
+  EXPECT_EQ(loaded->not_before, absl::FromUnixSeconds(1767312000));
   EXPECT_EQ(all.max_rate, 10.5);
   EXPECT_EQ(all.burst, 11u);
   EXPECT_EQ(all.max_in_flight, 7u);
@@ -212,6 +214,8 @@ TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {
       {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
       {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
        "1: not_before must not be in the future"},
+      {"\nnot_before: \"yesterday\"", "2: not_before must be a time"},
+      {"\nnot_before: \"2126-01-01T00:00:00Z\"", "2: not_before must not be in the future"},
       {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
        "2: this namespace is listed twice"},
       {"token_issuers { issuer: \"x\" }", "1: token_issuers needs issuer, audience and keys_file"},

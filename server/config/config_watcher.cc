@@ -40,7 +40,7 @@ void ConfigWatcher::Refresh() {
   observer_.ConfigRead(loaded.ok());
   if (loaded.ok() && loaded->digest != current_) {
     current_ = loaded->digest;
-    tenants_.Configure(loaded->namespaces);
+    tenants_.Configure(loaded->namespaces, loaded->not_before);
     access_.Replace(std::make_shared<AccessPolicy>(std::move(loaded->access)));
     Log(LogLevel::kInfo, "configuration replaced", {{"config", path_}});
   }

@@ -104,6 +104,22 @@ void ReadRetention(const config::v1::Retention& retention, const ConfigPlace& pl
 
 }  // namespace
 
+std::optional<absl::Time> ReadNotBefore(const std::string& text, const ConfigPlace& place,
+                                        ConfigFaults& faults) {
+  if (text.empty()) return std::nullopt;
+  absl::Time time;
+  std::string fault;
+  if (!absl::ParseTime(absl::RFC3339_full, text, &time, &fault)) {
+    faults.Add(place.LineOf("not_before"),
+               "not_before must be a time such as \"2026-11-23T10:00:00Z\"");
+    return std::nullopt;
+  }
+  if (time > absl::Now()) {
+    faults.Add(place.LineOf("not_before"), "not_before must not be in the future");
+  }
+  return time;
+}
+
 NamespaceSettings ReadNamespace(const config::v1::Namespace& name_space, const ConfigPlace& place,
                                 ConfigFaults& faults) {
   NamespaceSettings settings;
@@ -120,17 +136,7 @@ NamespaceSettings ReadNamespace(const config::v1::Namespace& name_space, const C
         ReadDuration("unknown_life", true, name_space.unknown_life(), limits::kMaxRetention,
                      kMinUnknownLife, limits::kMaxRetention, place, faults);
   }
-  if (!name_space.not_before().empty()) {
-    absl::Time time;
-    std::string fault;
-    if (!absl::ParseTime(absl::RFC3339_full, name_space.not_before(), &time, &fault)) {
-      faults.Add(place.LineOf("not_before"),
-                 "not_before must be a time such as \"2026-11-23T10:00:00Z\"");
-    } else if (time > absl::Now()) {
-      faults.Add(place.LineOf("not_before"), "not_before must not be in the future");
-    }
-    settings.not_before = time;
-  }
+  settings.not_before = ReadNotBefore(name_space.not_before(), place, faults);
   return settings;
 }
 

@@ -43,6 +43,18 @@ bool WarnIfExposed(const ServeOptions& options) {
   return exposed;
 }
 
+// The operator of a restore sees that it applies.
+void LogNotBefore(const LoadedConfig& config) {
+  const auto of_namespaces =
+      std::count_if(config.namespaces.begin(), config.namespaces.end(),
+                    [](const auto& listed) { return listed.second.not_before.has_value(); });
+  if (!config.not_before && of_namespaces == 0) return;
+  Log(LogLevel::kInfo, "unknown keys from before not_before are expired",
+      {{"not_before", config.not_before ? absl::FormatTime(*config.not_before, absl::UTCTimeZone())
+                                        : "of some namespaces only"},
+       {"namespaces_with_their_own", of_namespaces}});
+}
+
 ListenerOptions BoundListener(const ServeOptions& options) {
   ListenerOptions listener = options.listener;
   const int wanted =
@@ -187,7 +199,8 @@ absl::Status Daemon::StartAccess() {
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(options_.config);
   if (!loaded.ok()) return loaded.status();
   access_.Restrict(std::make_shared<AccessPolicy>(loaded->access), Clock::System());
-  tenants_.Configure(loaded->namespaces);
+  tenants_.Configure(loaded->namespaces, loaded->not_before);
+  LogNotBefore(*loaded);
   loaded_ = *std::move(loaded);
   return absl::OkStatus();
 }

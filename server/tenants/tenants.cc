@@ -74,8 +74,11 @@ void Tenants::Place::CountRecord() {
   if (tenant_ != nullptr) Count(*tenant_, {1, 0});
 }
 
-void Tenants::Configure(const NamespaceSettingsMap& settings) {
+void Tenants::Configure(const NamespaceSettingsMap& settings,
+                        std::optional<absl::Time> not_before) {
   MutexLock lock(mutex_);
+  not_before_.store(absl::ToUnixNanos(not_before.value_or(absl::InfinitePast())),
+                    std::memory_order_release);
   absl::flat_hash_map<std::string, std::shared_ptr<Tenant>> configured;
   for (const auto& [name, wanted] : settings) {
     const auto known = tenants_.find(name);
@@ -135,10 +138,23 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
   return Place(std::move(tenant), /*waiting=*/false, std::nullopt, absl::OkStatus());
 }
 
+absl::Duration Tenants::WindowOf(const RecordKey& key, const NamespaceSettings& settings) const {
+  const std::optional<absl::Time> made = KeyTime(key);
+  if (!made.has_value()) return settings.window;
+  const absl::Time not_before =
+      std::max(absl::FromUnixNanos(not_before_.load(std::memory_order_acquire)),
+               settings.not_before.value_or(absl::InfinitePast()));
+  // No window: if it is unknown, it is expired.
+  return *made < not_before ? absl::ZeroDuration() : settings.window;
+}
+
 absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const StatedTerms& stated,
                                                          absl::Duration& max_wait) {
   std::shared_ptr<Tenant> tenant = Find(op.key.name_space);
-  if (tenant == nullptr) return Place();
+  if (tenant == nullptr) {
+    op.window = WindowOf(op.key, NamespaceSettings());
+    return Place();
+  }
   bool waits = max_wait > absl::ZeroDuration();
   std::optional<QuotaLimit> reached;
   absl::Status out_of_bounds;
@@ -148,12 +164,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
     const NamespaceSettings& settings = *snapshot;
     SetRetention(settings, stated, op);
     out_of_bounds = BoundRetention(settings, op);
-    op.window = settings.window;
-    const std::optional<absl::Time> made = KeyTime(op.key);
-    // No window: if it is unknown, it is expired.
-    if (made.has_value() && settings.not_before.has_value() && *made < *settings.not_before) {
-      op.window = absl::ZeroDuration();
-    }
+    op.window = WindowOf(op.key, settings);
     if (absl::Status taken = Take(*tenant, settings, op.key.name_space); !taken.ok()) return taken;
     if (waits && settings.max_waiting.has_value() && tenant->waiting >= *settings.max_waiting) {
       observer_.QuotaExceeded(op.key.name_space, QuotaLimit::kWaiting);

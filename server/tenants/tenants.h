@@ -80,8 +80,11 @@ class Tenants {
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
 
-  // Operations in progress keep their places, and count for the new limits.
-  void Configure(const NamespaceSettingsMap& settings) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Operations in progress keep their places, and count for the new limits. `not_before` is of
+  // every namespace (NamespaceSettings::not_before), and the later of it and a namespace's own
+  // applies.
+  void Configure(const NamespaceSettingsMap& settings,
+                 std::optional<absl::Time> not_before = std::nullopt) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A place for a read. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED with a retry delay if the namespace is
   // over its rate or its number of operations.
@@ -131,6 +134,8 @@ class Tenants {
   };
 
   std::shared_ptr<Tenant> Find(absl::string_view name_space) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The window of a reservation in a namespace with these settings.
+  absl::Duration WindowOf(const RecordKey& key, const NamespaceSettings& settings) const;
   absl::Status Take(Tenant& tenant, const NamespaceSettings& settings,
                     absl::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
 
@@ -143,6 +148,8 @@ class Tenants {
   const Clock& clock_;
   // Nothing is configured: no lock is needed.
   std::atomic<bool> empty_{true};
+  // Of every namespace, in nanoseconds since 1970; without one a time before every key's.
+  std::atomic<std::int64_t> not_before_{absl::ToUnixNanos(absl::InfinitePast())};
   mutable Mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<Tenant>> tenants_ ABSL_GUARDED_BY(mutex_);
 };

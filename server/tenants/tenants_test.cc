@@ -231,6 +231,39 @@ TEST_F(TenantsTest, KeysFromBeforeARestoreHaveNoWindow) {
   }
 }
 
+TEST_F(TenantsTest, NotBeforeOfEveryNamespaceAppliesToThoseThatAreNotListedToo) {
+  const std::string key = "018bcfe5-6800-7000-8000-00c04fd430c8";
+  const absl::Time made = *KeyTime(OpIn("n", key).key);
+  const absl::Time later = made + absl::Milliseconds(1);
+  const auto is_expired = [&](const std::string& name_space, std::optional<absl::Time> of_all,
+                              std::optional<absl::Time> own) {
+    NamespaceSettings settings;
+    settings.not_before = own;
+    tenants_.Configure({{"listed", settings}}, of_all);
+    ReserveOp op = OpIn(name_space, key);
+    absl::Duration wait;
+    EXPECT_TRUE(tenants_.AdmitReservation(op, kAll, wait).ok());
+    return op.window == absl::ZeroDuration();
+  };
+  for (const std::string name_space : {"listed", "other"}) {
+    EXPECT_TRUE(is_expired(name_space, later, std::nullopt)) << name_space;
+    EXPECT_FALSE(is_expired(name_space, made, std::nullopt)) << name_space;
+    EXPECT_FALSE(is_expired(name_space, std::nullopt, std::nullopt)) << "it was removed";
+    EXPECT_TRUE(is_expired(name_space, later, made)) << "the later one applies";
+  }
+  EXPECT_TRUE(is_expired("listed", made, later));
+  EXPECT_FALSE(is_expired("other", made, later));
+  // Without a list of namespaces.
+  tenants_.Configure({}, later);
+  ReserveOp op = OpIn("other", key);
+  absl::Duration wait;
+  ASSERT_TRUE(tenants_.AdmitReservation(op, kAll, wait).ok());
+  EXPECT_EQ(op.window, absl::ZeroDuration());
+  ReserveOp opaque = OpIn("other");
+  ASSERT_TRUE(tenants_.AdmitReservation(opaque, kAll, wait).ok());
+  EXPECT_EQ(opaque.window, NamespaceSettings().window);
+}
+
 TEST_F(TenantsTest, ReadingTheFileAgainChangesNothingThatIsCounted) {
   NamespaceSettings settings;
   settings.max_in_flight = 1;

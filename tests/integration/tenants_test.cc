@@ -68,15 +68,16 @@ class TenantsOverTheWire : public ::testing::TestWithParam<ConnectionOptions::Ki
     return grpc::CreateCustomChannel(daemon_->address(), grpc::InsecureChannelCredentials(),
                                      arguments);
   }
-  // While a change of the file has no effect yet.
-  bool AwaitReload() const {
+  bool AwaitLog(const std::string& event) const {
     const auto deadline = steady_clock::now() + std::chrono::seconds(30);
-    while (!absl::StrContains(daemon_->process().Stderr(), "configuration replaced")) {
+    while (!absl::StrContains(daemon_->process().Stderr(), event)) {
       if (steady_clock::now() > deadline) return false;
       std::this_thread::yield();
     }
     return true;
   }
+  // While a change of the file has no effect yet.
+  bool AwaitReload() const { return AwaitLog("configuration replaced"); }
 
   bool AwaitWaiters(double waiters) const {
     const auto deadline = steady_clock::now() + std::chrono::seconds(30);
@@ -253,6 +254,26 @@ TEST_P(TenantsOverTheWire, OldKeysAreExpired) {
     EXPECT_EQ(verdict(name_space, "no-time"), v1::ReserveResponse::kReserved) << name_space;
   }
   EXPECT_EQ(verdict("other", old), v1::ReserveResponse::kReserved);
+}
+
+// As the restore recipe writes it: one line, whatever the rest of the file is.
+TEST_P(TenantsOverTheWire, NotBeforeOfTheFileIsOfEveryNamespace) {
+  const absl::Time now = absl::Now();
+  const std::string not_before =
+      absl::FormatTime(absl::RFC3339_sec, now - absl::Minutes(30), absl::UTCTimeZone());
+  Serve(absl::StrCat("namespaces { name: \"listed\" }\nnot_before: \"", not_before, "\"\n"));
+  EXPECT_TRUE(AwaitLog("unknown keys from before not_before are expired"));
+  const std::string old = Uuid::TimeOrdered(now - absl::Hours(1)).ToString();
+  const std::string recent = Uuid::TimeOrdered(now - absl::Minutes(5)).ToString();
+  for (const std::string name_space : {"listed", "other"}) {
+    EXPECT_TRUE(Reserve(name_space, old).value().has_expired()) << name_space;
+    EXPECT_TRUE(Reserve(name_space, recent).value().has_reserved()) << name_space;
+  }
+  WriteConfig("namespaces { name: \"listed\" }");
+  ASSERT_TRUE(AwaitReload());
+  for (const std::string name_space : {"listed", "other"}) {
+    EXPECT_TRUE(Reserve(name_space, old).value().has_reserved()) << name_space;
+  }
 }
 
 // A record from before `not_before` that survived the restore is known as ever.
