@@ -70,6 +70,13 @@ class ProductionPageTest(unittest.TestCase):
                                   capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_the_restore_has_the_statement_of_its_description(self):
+        """tests/integration/restore_test.cc executes that one."""
+        described = (ROOT / "docs/operations.md").read_text().split(
+            "\n## Backup, and what a restore means\n")[1].split("\n## ")[0]
+        statement = re.search(r"^UPDATE idempotency\.records$.*?;$", described, re.M | re.S)[0]
+        self.assertIn(f"\n{statement}\n", self.text)
+
     def test_settings_are_of_the_unit(self):
         unit = (ROOT / "deploy/idempotencyd@.service").read_text()
         names = set(re.findall(r"IDEMPOTENCYD_\w+", self.text))

@@ -1,0 +1,139 @@
+// Records that are restored from a backup, by the steps of docs/operations.md, while the effects of
+// what ran after the backup stay.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+
+#include "grpc_idempotency/uuid.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal::testing {
+namespace {
+
+// The first block of SQL in a section of the page.
+std::string SqlOf(const std::string& section) {
+  std::ifstream file(IDEMPOTENCY_OPERATIONS_PAGE);
+  const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string opening = "\n```sql\n";
+  const std::size_t heading = page.find(absl::StrCat("\n## ", section, "\n"));
+  EXPECT_NE(heading, std::string::npos) << section;
+  const std::size_t begin = page.find(opening, heading) + opening.size();
+  return page.substr(begin, page.find("\n```", begin) - begin);
+}
+
+std::string Key(absl::Time made) { return Uuid::TimeOrdered(made).ToString(); }
+
+class RestoreTest : public ::testing::Test {
+ protected:
+  void Serve(const std::string& store, std::vector<std::string> flags = {}) {
+    daemon_ = std::make_unique<DaemonProcess>(store, std::move(flags));
+    client_ = std::make_unique<ServiceClient>(daemon_->address());
+  }
+  void Stop() { EXPECT_EQ(daemon_->Terminate().code, 0); }
+
+  v1::ReserveResponse Reserve(const std::string& key, v1::LeaseExpiry policy) {
+    v1::ReserveRequest request = SomeReserve(key);
+    request.set_on_lease_expiry(policy);
+    const auto answer = client_->Call(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.value_or(v1::ReserveResponse());
+  }
+  void Release(const std::string& key, v1::LeaseExpiry policy) {
+    const std::string token = Reserve(key, policy).reserved().reservation_token();
+    EXPECT_TRUE(client_->Call(SomeRelease(key, token)).ok()) << key;
+  }
+  void Charge(const std::string& key, v1::LeaseExpiry policy) {
+    const std::string token = Reserve(key, policy).reserved().reservation_token();
+    EXPECT_TRUE(client_->Call(SomeComplete(key, token, "charged")).ok()) << key;
+  }
+
+  void BeforeTheBackup() {
+    Release(released_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+    Release(repeatable_, v1::LEASE_EXPIRY_TAKE_OVER);
+    Release(entombed_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+    Release(forgotten_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+    Charge(charged_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  }
+  void AfterTheBackup() {
+    Charge(released_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+    Charge(repeatable_, v1::LEASE_EXPIRY_TAKE_OVER);
+    Charge(lost_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  }
+  // With the line that the recipe adds to the configuration.
+  void ServeRestored(const std::string& store) {
+    std::ofstream(folder_.File("config"))
+        << "identities { name: \"machine\" local: true }\n"
+        << "rules { identity: \"machine\" namespaces: \"*\" permissions: WRITE }\n"
+        << "not_before: \""
+        << absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()) << "\"\n";
+    Serve(store, {absl::StrCat("--config=", folder_.File("config"))});
+  }
+  void ExpectNothingRunsTwice() {
+    EXPECT_TRUE(Reserve(lost_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY).has_expired());
+    EXPECT_TRUE(Reserve(charged_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY).has_replay());
+    EXPECT_TRUE(Reserve(released_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY).has_outcome_unknown());
+    v1::ReserveRequest recovery = SomeReserve(released_);
+    recovery.set_on_lease_expiry(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+    recovery.set_recover(true);
+    const auto recovering = client_->Call(recovery);
+    ASSERT_TRUE(recovering.ok()) << recovering.status();
+    EXPECT_TRUE(recovering->reserved().recovering());
+    // As the page says of TAKE_OVER.
+    EXPECT_EQ(Reserve(repeatable_, v1::LEASE_EXPIRY_TAKE_OVER).reserved().attempt(), 2u);
+    // Not UNKNOWN for ever.
+    EXPECT_TRUE(Reserve(entombed_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY).has_expired());
+    EXPECT_TRUE(Reserve(forgotten_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY).has_expired());
+  }
+
+  const std::string charged_ = Key(absl::Now() - absl::Minutes(5));
+  const std::string released_ = Key(absl::Now() - absl::Minutes(4));
+  const std::string repeatable_ = Key(absl::Now() - absl::Minutes(3));
+  const std::string entombed_ = Key(absl::Now() - absl::Minutes(2));
+  const std::string forgotten_ = Key(absl::Now() - absl::Minutes(1));
+  const std::string lost_ = Key(absl::Now());
+  TempFolder folder_;
+  std::unique_ptr<DaemonProcess> daemon_;
+  std::unique_ptr<ServiceClient> client_;
+};
+
+TEST_F(RestoreTest, OnPostgres) {
+  const auto cluster = PostgresCluster::Create().value();
+  const std::string store = cluster->NewDatabase();
+  MigrateStore(store);
+  Serve(store);
+  BeforeTheBackup();
+  Stop();
+  ExecuteSql(store, absl::StrCat("UPDATE idempotency.records SET fingerprints = '',"
+                                 " tombstone_until = now() + interval '1 day',"
+                                 " expires_at = now(), lease_until = now() WHERE key = '",
+                                 entombed_, "'"));
+  ExecuteSql(store,
+             absl::StrCat("UPDATE idempotency.records SET expires_at = now(), lease_until = now()"
+                          " WHERE key = '",
+                          forgotten_, "'"));
+  ExecuteSql(cluster->url(), "CREATE DATABASE backup TEMPLATE database_1");
+  Serve(store);
+  AfterTheBackup();
+  Stop();
+
+  const std::string restored = absl::StrReplaceAll(store, {{"/database_1?", "/backup?"}});
+  ASSERT_NE(restored, store);
+  ExecuteSql(restored, SqlOf("Backup, and what a restore means"));
+  ServeRestored(restored);
+  ExpectNothingRunsTwice();
+  Stop();
+}
+
+}  // namespace
+}  // namespace idempotency::internal::testing
