@@ -178,7 +178,7 @@ def measure_redis(bench, run):
         "redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save",
         "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"])
     server.wait_for_line("eady to accept connections")
-    daemon = bench.daemon(f"redis://127.0.0.1:{port}")
+    daemon = bench.daemon(f"redis://127.0.0.1:{port}", flags=["--accept_empty_store"])
     run.redis(port, daemon, redis_memory)
     bench.stop_servers()
 

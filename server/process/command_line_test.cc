@@ -45,6 +45,15 @@ TEST(CommandLineTest, ServeHasDefaultsForEverythingButTheStore) {
   EXPECT_EQ(options.tls.certificate, "");
 }
 
+TEST(CommandLineTest, OnlyAnEmptyRedisCanBeAccepted) {
+  EXPECT_FALSE(ParseAs<ServeOptions>({"serve", "--store=redis://h"}).store.accept_empty);
+  EXPECT_TRUE(ParseAs<ServeOptions>({"serve", "--store=redis://h", "--accept_empty_store"})
+                  .store.accept_empty);
+  const std::vector<absl::string_view> args = {"serve", "--store=sqlite:r.db",
+                                               "--accept_empty_store"};
+  EXPECT_FALSE(ParseCommandLine(args).ok());
+}
+
 TEST(CommandLineTest, ServeTestingHasAPortAndNoAddress) {
   const auto options = ParseAs<ServeTestingOptions>({"serve-testing"});
   EXPECT_EQ(options.port, 0);

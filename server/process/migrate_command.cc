@@ -12,6 +12,9 @@
 #include "server/service/store_factory.h"
 #include "server/store/postgres/schema/migrator.h"
 #include "server/store/postgres/schema/roles.h"
+#include "server/store/redis/identity.h"
+#include "server/store/redis/options.h"
+#include "server/store/redis/redis_store.h"
 
 namespace idempotency::internal {
 namespace {
@@ -95,6 +98,23 @@ absl::StatusOr<std::string> Migrate(const StoreAddress& store, std::optional<int
   return DescribeSteps(store.Display(), back ? "reverted" : "applied", *steps);
 }
 
+// Writes the markers without which `serve` does not use a Redis.
+absl::StatusOr<std::string> PrepareRedis(const MigrateOptions& options) {
+  absl::StatusOr<RedisOptions> redis = ParseRedisUrl(options.store.location);
+  if (!redis.ok()) return redis.status();
+  const absl::StatusOr<int> missing = RedisStore::MissingMarkers(*redis);
+  if (!missing.ok()) return missing.status();
+  const std::string store = options.store.Display();
+  if (options.status) {
+    return absl::StrCat(store, ": ", RedisIdentity::kMarkers - *missing, " of ",
+                        RedisIdentity::kMarkers, " markers are there\n");
+  }
+  if (*missing == 0) return absl::StrCat(store, ": nothing to do\n");
+  redis->accept_empty = true;
+  if (const auto prepared = RedisStore::Open(*redis); !prepared.ok()) return prepared.status();
+  return absl::StrCat(store, ": wrote ", *missing, " markers; it can be served\n");
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
@@ -102,9 +122,7 @@ absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
     return absl::StrCat(options.store.Display(),
                         ": nothing to do; `serve` migrates a SQLite file when it opens it\n");
   }
-  if (options.store.kind == StoreAddress::Kind::kRedis) {
-    return absl::StrCat(options.store.Display(), ": nothing to do; Redis has no schema\n");
-  }
+  if (options.store.kind == StoreAddress::Kind::kRedis) return PrepareRedis(options);
   if (options.status) {
     const absl::StatusOr<std::vector<MigrationState>> states =
         PostgresMigrator(PostgresOptionsFor(options.store)).Status();

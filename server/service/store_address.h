@@ -29,6 +29,8 @@ struct StoreAddress {
   // kPostgres: the same for the login with which sweeps run and administrators change records.
   // Empty: `location`.
   std::string maintenance;
+  // kRedis: RedisOptions::accept_empty.
+  bool accept_empty = false;
   // kPostgres: nullopt chooses by the schema (ChooseStatements).
   std::optional<PostgresStatementMode> statements;
   // kPostgres: PostgresOptions::clock_margin where statements are for single rows.

@@ -20,11 +20,12 @@ struct OpenedStore {
   std::function<StoreConnections()> connections;
 };
 
-// How a Postgres schema is prepared before it is used.
+// How a Postgres schema is prepared before it is used, or a Redis.
 enum class SchemaPolicy {
-  // It must have the version of this build.
+  // It must have the version of this build; a Redis, its markers.
   kCheck,
-  // It is migrated to that version.
+  // It is migrated to that version; the markers of a Redis are written
+  // (RedisOptions::accept_empty).
   kMigrate,
   // As kCheck; the store is only read, and its server need not accept writes.
   kRead,

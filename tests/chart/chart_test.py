@@ -345,8 +345,17 @@ class ChartTest(unittest.TestCase):
         minimal = self.objects["minimal"][("Job", NAME + "-migrate")]["spec"]["template"]["spec"]
         self.assertNotIn("--create_roles", minimal["containers"][0]["args"])
 
-    def test_redis_has_a_password_and_nothing_to_migrate(self):
-        self.assertNotIn("Job", self.kinds("redis"))
+    def test_an_upgrade_does_not_accept_that_redis_lost_its_data(self):
+        job = self.objects["redis"][("Job", NAME + "-migrate")]
+        self.assertEqual(job["metadata"]["annotations"]["helm.sh/hook"], "pre-install")
+        container = job["spec"]["template"]["spec"]["containers"][0]
+        self.assertEqual(container["args"], ["migrate", "--store=" + REDIS["store"]["url"]])
+        self.assertEqual([one["name"] for one in container["env"]], ["REDIS_PASSWORD"])
+        self.assertEqual(container["volumeMounts"][0]["mountPath"], "/etc/idempotency/redis")
+        self.assertFalse([arg for arg in self.container("redis")["args"]
+                          if arg.startswith("--accept_empty_store")])
+
+    def test_redis_has_a_password(self):
         container = self.container("redis")
         names = {one["name"]: one["valueFrom"]["secretKeyRef"]["name"] for one in container["env"]}
         self.assertEqual(names, {"REDIS_PASSWORD": "redis-password"})

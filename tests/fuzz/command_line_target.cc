@@ -68,9 +68,9 @@ void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a
 bool IsSwitch(absl::string_view argument) {
   return argument == "--status" || argument == "--help" || argument == "--yes" ||
          argument == "--tls" || argument == "--allow_plaintext" ||
-         argument == "--accept_unsealed" || argument == "--core_dumps" ||
-         argument == "--otlp_plaintext" || argument == "--read_only" ||
-         argument == "--print_config";
+         argument == "--accept_unsealed" || argument == "--accept_empty_store" ||
+         argument == "--core_dumps" || argument == "--otlp_plaintext" ||
+         argument == "--read_only" || argument == "--print_config";
 }
 
 // The same with every --name value as --name=value.

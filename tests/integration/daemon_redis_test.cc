@@ -43,10 +43,70 @@ TEST(DaemonOnRedis, RefusesAServerThatMayDropRecords) {
   EXPECT_THAT((*process)->Stderr(), HasSubstr("noeviction"));
 }
 
+struct Ended {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Ended RunDaemon(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), ProgramPath("idempotencyd").value());
+  const auto process = Process::Start(arguments);
+  EXPECT_TRUE(process.ok()) << process.status();
+  const auto exit = (*process)->Wait();
+  EXPECT_TRUE(exit.ok()) << exit.status();
+  return {exit->code.value_or(-1), (*process)->Stdout(), (*process)->Stderr()};
+}
+
+Ended ServeOn(const RedisProcess& server) {
+  return RunDaemon(
+      {"serve", absl::StrCat("--store=", UrlOf(server)), "--listen=127.0.0.1:0", "--metrics="});
+}
+
+// Also by a supervisor that starts the daemon again and again.
+TEST(DaemonOnRedis, LostDataAreNotServedBeforeMigrate) {
+  RedisProcessOptions forgetful;
+  forgetful.durable = false;
+  const auto server = StartServer(forgetful);
+  const std::string store = absl::StrCat("--store=", UrlOf(*server));
+  const auto expect_refused = [&server](const std::string& why) {
+    const Ended refused = ServeOn(*server);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr(why));
+    EXPECT_THAT(refused.err, HasSubstr("run `idempotencyd migrate"));
+  };
+  expect_refused("it is new, or lost its data");
+  EXPECT_THAT(RunDaemon({"migrate", "--status", store}).out,
+              HasSubstr("0 of 16 markers are there"));
+  EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("wrote 16 markers"));
+  EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("nothing to do"));
+  DaemonProcess daemon(UrlOf(*server));
+  EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("lost")).ok());
+  server->Kill();
+  ASSERT_TRUE(server->Start().ok());
+  HealthWatch health(daemon.address());
+  EXPECT_TRUE(health.AwaitServing(false));
+  EXPECT_EQ(daemon.Terminate().code, 0);
+  expect_refused("it is new, or lost its data");
+  expect_refused("it is new, or lost its data");
+  EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("wrote 16 markers"));
+  daemon.Restart();
+  EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("lost")).ok());
+  EXPECT_EQ(daemon.Terminate().code, 0);
+}
+
+TEST(DaemonOnRedis, OneCommandServesAnEmptyRedisToTryItOut) {
+  const auto server = StartServer();
+  DaemonProcess daemon(UrlOf(*server), {"--accept_empty_store"});
+  EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("first")).ok());
+  EXPECT_EQ(daemon.Terminate().code, 0);
+}
+
 TEST(DaemonOnRedis, WarnsOfWhatIsAcknowledgedBeforeItIsDurable) {
   RedisProcessOptions lazy;
   lazy.settings = {"--appendfsync", "everysec"};
   const auto server = StartServer(lazy);
+  MigrateStore(UrlOf(*server));
   DaemonProcess daemon(UrlOf(*server));
   EXPECT_THAT(daemon.process().Stderr(),
               HasSubstr("completions are acknowledged before they are durable"));
@@ -55,6 +115,7 @@ TEST(DaemonOnRedis, WarnsOfWhatIsAcknowledgedBeforeItIsDurable) {
 
 TEST(DaemonOnRedis, ItsHealthIsThatOfTheNextCompletion) {
   const auto server = StartServer();
+  MigrateStore(UrlOf(*server));
   DaemonProcess daemon(UrlOf(*server));
   const ServiceClient client(daemon.address());
   EXPECT_TRUE(client.Call(SomeReserve("before")).ok());

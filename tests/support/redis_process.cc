@@ -105,6 +105,7 @@ RedisOptions RedisProcess::options() const {
   options.command_timeout = absl::Seconds(20);
   options.acquire_timeout = absl::Seconds(20);
   options.prefix = absl::StrCat("t", Uuid::Random().ToString());
+  options.accept_empty = true;
   return options;
 }
 

@@ -47,7 +47,7 @@ class RedisProcess {
   // Of a node of a Cluster.
   int bus_port() const { return bus_port_.number(); }
   RedisAddress address() const { return {"127.0.0.1", port()}; }
-  // For a store on it, under a prefix that no other test has.
+  // For a store on it, under a prefix that no other test has, which is accepted although it is new.
   RedisOptions options() const;
   Process& process() { return *process_; }
   std::string File(const std::string& name) const { return folder_.File(name); }

@@ -23,6 +23,7 @@ class Observer;
 struct EmbeddedOptions : ServiceOptions {
   // True: migrate a Postgres schema to the version of this build, as `idempotencyd migrate`
   // does. False: the schema must have that version already. A SQLite file is always migrated.
+  // Of a Redis true accepts that it is empty or lost records, at every open.
   bool migrate = false;
   // Receives the service's counts: ServiceMetrics::observer()
   // (grpc_idempotency/embedded/service_metrics.h). nullptr: nothing is counted. Must outlive
@@ -54,7 +55,8 @@ class EmbeddedService {
   // URL. Error messages name the remedy, and contain no part of a URI:
   //   INVALID_ARGUMENT     the address is invalid, or the option that the message names
   //   FAILED_PRECONDITION  the file cannot be used, or another service uses it; or the Postgres
-  //                        schema does not have the version of this build
+  //                        schema does not have the version of this build, or the Redis was not
+  //                        prepared by `idempotencyd migrate`
   // Like the daemon, it opens while Postgres or Redis cannot be reached. Until it can be reached,
   // calls get STORE_UNAVAILABLE, so guarded methods do not run.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Open(

@@ -19,13 +19,17 @@ A repeated run changes nothing, and a newer schema that this build may serve sta
 unchanged. Traffic continues during the migration. `serve` migrates a SQLite file
 when it opens it.
 
+Prepares a Redis for `serve`: once before the first start, and after a loss of its
+data that you accept.
+
 Flags:
 )";
 
 constexpr absl::string_view kMigrateStoreHelp =
-    R"(The Postgres schema to migrate: postgresql://..., a libpq URI. Required. Do not
-include the password: other users of the machine can read command lines. Use
-PGPASSWORD or a PGPASSFILE. For sqlite:PATH and redis://... there is nothing to do.)";
+    R"(The Postgres schema to migrate: postgresql://..., a libpq URI; or the Redis to
+prepare: redis://... and its variants. Required. Do not include the password: other
+users of the machine can read command lines. Use PGPASSWORD or a PGPASSFILE, or
+REDIS_PASSWORD. For sqlite:PATH there is nothing to do.)";
 
 // The command line of `migrate` before validation.
 struct MigrateFlags {

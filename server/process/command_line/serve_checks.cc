@@ -74,6 +74,11 @@ absl::Status CheckStoredData(const ServeOptions& options) {
     return absl::InvalidArgumentError(
         "--read_only needs a Postgres store: a SQLite file belongs to one process");
   }
+  if (options.store.accept_empty && options.store.kind != StoreAddress::Kind::kRedis) {
+    return absl::InvalidArgumentError(
+        "--accept_empty_store is for Redis: --store=redis://...; a Postgres schema needs "
+        "`idempotencyd migrate`, and a SQLite file is made if it is missing");
+  }
   if (options.sealing.accept_unsealed && options.sealing.key_ring.empty()) {
     return absl::InvalidArgumentError(
         "--accept_unsealed needs --keyring: without it nothing is sealed");

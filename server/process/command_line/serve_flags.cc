@@ -36,8 +36,9 @@ constexpr absl::string_view kStoreHelp =
   postgresql://...  a libpq URI; run `idempotencyd migrate` first. Do not include
                     the password: other users of the machine can read command
                     lines. Use PGPASSWORD or a PGPASSFILE.
-  redis://...       Redis 6 or newer, or Valkey; also redis+sentinel://,
-                    redis+cluster://, and rediss for TLS. The password is in
+  redis://...       Redis 6 or newer, or Valkey; run `idempotencyd migrate`
+                    once. Also redis+sentinel://, redis+cluster://, and
+                    rediss for TLS. The password is in
                     REDIS_PASSWORD or ?password_file=PATH. Weaker than Postgres;
                     docs/redis.md.)";
 
@@ -104,6 +105,9 @@ void ServeFlags::AddStoreFlags(ServeOptions* options) {
                   limits::kClockStepMargin,
                   "With single-row statements: by how much the clocks of the nodes that sessions\n"
                   "reach may differ. Leases and records last that much longer for others.");
+  set.AddSwitch("accept_empty_store", &options->store.accept_empty,
+                "Serve a Redis that is empty or lost records without `idempotencyd migrate`: for\n"
+                "trying it out only. Operations whose records were lost run again.");
 }
 
 void ServeFlags::AddAddressFlags() {
@@ -271,6 +275,7 @@ absl::Status ReadStore(const ServeFlags& flags, ServeOptions& options) {
   absl::StatusOr<StoreAddress> store = ParseStore(flags.store);
   if (!store.ok()) return store.status();
   store->clock_margin = options.store.clock_margin;
+  store->accept_empty = options.store.accept_empty;
   options.store = *std::move(store);
   if (absl::Status read = ReadStatements(flags.statements, options); !read.ok()) return read;
   return ReadMaintenance(flags.maintenance_store, options);

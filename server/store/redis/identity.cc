@@ -48,8 +48,9 @@ absl::Status RedisIdentity::Check(RedisConnection& connection, RedisTopology& to
     return absl::FailedPreconditionError(
         absl::StrCat(connection.address().ToString(),
                      ": it lost records, all or some of them: it came back without its data, or "
-                     "was emptied. Restore them, or restart idempotencyd to continue with those "
-                     "that are there; operations whose records are lost then run again"));
+                     "was emptied. Restore them; or accept that operations whose records are lost "
+                     "may run again: set not_before in --config to the time now, run `idempotencyd "
+                     "migrate`, and restart idempotencyd"));
   }
   return absl::OkStatus();
 }

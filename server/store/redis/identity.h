@@ -16,6 +16,8 @@ namespace idempotency::internal {
 // Markers that show whether the servers still have the data that this process began with: keys,
 // spread over the slots, that all have one value. A server that comes back empty, or without a
 // part of its slots, lacks some of them; it is not used, since its operations would run again.
+// `idempotencyd migrate` writes those that are missing: before the first start, or after a loss
+// that is accepted.
 //
 // Thread-safe.
 class RedisIdentity {

@@ -72,6 +72,9 @@ struct RedisOptions {
 
   // All keys of the store begin with it.
   std::string prefix = "idempotency";
+  // Open a store whose markers are missing (RedisIdentity), and write them: a new one, or one that
+  // lost its data. Otherwise it is refused.
+  bool accept_empty = false;
   // Connections to each server that one process opens, at most.
   int connections = 4;
 

@@ -95,7 +95,11 @@ absl::Status RedisStore::Begin() {
     const auto checked = RedisConnection::Open(server, options_);
     if (!checked.ok()) return checked.status();
   }
-  const absl::StatusOr<std::string> identity = MarkersOf(**session);
+  const absl::StatusOr<Markers> found = ReadMarkers(**session);
+  if (!found.ok()) return found.status();
+  if (found->missing > 0 && !options_.accept_empty) return LacksMarkers(found->missing);
+  const absl::StatusOr<std::string> identity =
+      found->missing > 0 ? WriteMarkers(**session, *found) : found->identity;
   if (!identity.ok()) return identity.status();
   if (!absl::StartsWith(*identity, RedisIdentity::kLayout)) {
     return absl::FailedPreconditionError(
@@ -108,39 +112,63 @@ absl::Status RedisStore::Begin() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RedisStore::MarkersOf(RedisSession& session) {
+absl::StatusOr<int> RedisStore::MissingMarkers(const RedisOptions& options) {
+  if (absl::Status valid = ValidateRedisOptions(options); !valid.ok()) return valid;
+  RedisStore store(options);
+  const auto session = RedisSession::Open(store.options_, store.topology_, store.identity_);
+  if (!session.ok()) return session.status();
+  const absl::StatusOr<Markers> found = store.ReadMarkers(**session);
+  if (!found.ok()) return found.status();
+  return found->missing;
+}
+
+absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisSession& session) const {
   std::vector<RedisCall> reads;
   for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
     reads.push_back(RedisCalls::Plain({"GET", RedisIdentity::KeyOf(options_, i)}));
   }
-  std::string identity;
-  int missing = 0;
+  Markers found;
   for (const absl::StatusOr<RedisReply>& reply : session.Run(reads)) {
     if (!reply.ok()) return reply.status();
     const std::string value(reply->value().text());
-    missing += value.empty() ? 1 : 0;
-    if (identity.empty()) identity = value;
+    found.missing += value.empty() ? 1 : 0;
+    if (found.identity.empty()) found.identity = value;
   }
-  if (missing == 0) return identity;
-  if (!identity.empty()) {
+  return found;
+}
+
+absl::Status RedisStore::LacksMarkers(int missing) const {
+  const bool all = missing == RedisIdentity::kMarkers;
+  return absl::FailedPreconditionError(absl::StrCat(
+      DisplayRedis(options_), ": ", missing, " of ", RedisIdentity::kMarkers, " markers under ",
+      options_.prefix, " are missing: ", all ? "it is new, or lost its data" : "it lost records",
+      ". Before the first start run `idempotencyd migrate --store=redis://...` once. After a loss "
+      "restore the data; or accept that operations whose records are lost may run again: set "
+      "not_before in --config to the time now, and then run that command"));
+}
+
+absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisSession& session,
+                                                     const Markers& found) const {
+  if (!found.identity.empty()) {
     spdlog::warn(
-        "redis: {} of {} markers are missing: a server lost records, or was set up while another "
-        "idempotencyd started. Operations whose records are lost run again",
-        missing, RedisIdentity::kMarkers);
+        "redis: {} of {} markers were missing: a server lost records, or was prepared twice at a "
+        "time. Operations whose records are lost run again",
+        found.missing, RedisIdentity::kMarkers);
   }
-  const std::string wanted =
-      identity.empty() ? absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString()) : identity;
-  std::vector<RedisCall> writes;
-  for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
-    writes.push_back(RedisCalls::Plain({"SET", RedisIdentity::KeyOf(options_, i), wanted, "NX"}));
-  }
+  const std::string wanted = found.identity.empty()
+                                 ? absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString())
+                                 : found.identity;
   // One process decides on the value that all take.
-  const auto first = session.Run({&writes.front(), 1});
-  if (!first[0].ok()) return first[0].status();
-  const auto read = session.Run({&reads.front(), 1});
-  if (!read[0].ok()) return read[0].status();
-  const std::string decided(read[0]->value().text());
-  writes.clear();
+  const std::string first = RedisIdentity::KeyOf(options_, 0);
+  const std::vector<RedisCall> decide = {RedisCalls::Plain({"SET", first, wanted, "NX"}),
+                                         RedisCalls::Plain({"GET", first})};
+  std::string decided;
+  for (const RedisCall& call : decide) {
+    const auto replies = session.Run({&call, 1});
+    if (!replies[0].ok()) return replies[0].status();
+    decided = std::string(replies[0]->value().text());
+  }
+  std::vector<RedisCall> writes;
   for (int i = 1; i < RedisIdentity::kMarkers; ++i) {
     writes.push_back(RedisCalls::Plain({"SET", RedisIdentity::KeyOf(options_, i), decided}));
   }
@@ -347,9 +375,10 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
   }
   if (lost && !lost_.exchange(true)) {
     spdlog::error(
-        "redis: records were lost while they were used: a server was emptied. Restore them, or "
-        "restart idempotencyd to continue with those that are there; operations whose records are "
-        "lost then run again");
+        "redis: records were lost while they were used: a server was emptied. Restore them; or "
+        "accept that operations whose records are lost may run again: set not_before in --config "
+        "to "
+        "the time now, run `idempotencyd migrate`, and restart idempotencyd");
   }
   lost_ = lost;
   if (lost) {

@@ -45,9 +45,12 @@ class RedisStore final : public Store {
   // Connects, checks the servers, and finds or begins the data.
   //   INVALID_ARGUMENT     An option is wrong.
   //   FAILED_PRECONDITION  The server must not hold records (CheckRedisServer), or has those of
-  //                        another layout.
+  //                        another layout, or lacks markers, and RedisOptions::accept_empty is not
+  //                        set.
   //   UNAVAILABLE          It cannot be reached now, or is a replica: try again.
   static absl::StatusOr<std::unique_ptr<RedisStore>> Open(const RedisOptions& options);
+  // How many of RedisIdentity::kMarkers are missing. Changes nothing. The errors of Open.
+  static absl::StatusOr<int> MissingMarkers(const RedisOptions& options);
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
@@ -90,11 +93,21 @@ class RedisStore final : public Store {
     std::optional<RecordId> next;
   };
 
+  // What the markers show (RedisIdentity).
+  struct Markers {
+    // Empty if all of them are missing.
+    std::string identity;
+    int missing = 0;
+  };
+
   explicit RedisStore(const RedisOptions& options);
 
-  // Finds the markers and the layout, or writes them.
+  // Finds the markers and the layout, or writes them with RedisOptions::accept_empty.
   absl::Status Begin();
-  absl::StatusOr<std::string> MarkersOf(RedisSession& session);
+  absl::StatusOr<Markers> ReadMarkers(RedisSession& session) const;
+  // The identity that they have then.
+  absl::StatusOr<std::string> WriteMarkers(RedisSession& session, const Markers& found) const;
+  absl::Status LacksMarkers(int missing) const;
   void WarnOfLosses(RedisSession& session);
 
   // On a session; each failed if there is none.

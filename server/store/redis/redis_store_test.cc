@@ -223,6 +223,43 @@ TEST_F(RedisStoreTest, AServerThatLostItsDataIsNotUsed) {
   EXPECT_FALSE(store->Inspect().ok());
 }
 
+TEST_F(RedisStoreTest, AnEmptyServerIsRefusedUnlessItIsAccepted) {
+  const auto server = StartServer();
+  RedisOptions options = server->options();
+  const auto refusal_of = [&options] {
+    options.accept_empty = false;
+    return RedisStore::Open(options).status();
+  };
+  const auto expect_refused = [&](const std::string& why) {
+    for (int i = 0; i < 2; ++i) {
+      const absl::Status refused = refusal_of();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+      EXPECT_THAT(std::string(refused.message()), HasSubstr(why));
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("run `idempotencyd migrate"));
+    }
+  };
+  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), RedisIdentity::kMarkers);
+  expect_refused("16 of 16 markers under " + options.prefix + " are missing: it is new, or lost");
+  // A refusal changes nothing.
+  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), RedisIdentity::kMarkers);
+
+  options.accept_empty = true;
+  OpenStore(options).reset();
+  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), 0);
+  EXPECT_TRUE(refusal_of().ok()) << "the second start";
+  server->Must({"FLUSHALL"});
+  expect_refused("lost its data");
+  // A part of it is lost, for example a node of a Cluster.
+  options.accept_empty = true;
+  OpenStore(options).reset();
+  server->Must({"DEL", RedisIdentity::KeyOf(options, 3)});
+  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), 1);
+  expect_refused("1 of 16 markers under " + options.prefix + " are missing: it lost records");
+  options.accept_empty = true;
+  OpenStore(options).reset();
+  EXPECT_TRUE(refusal_of().ok());
+}
+
 TEST_F(RedisStoreTest, AServerThatIsEmptiedWhileItIsUsedIsNoticed) {
   const auto server = StartServer();
   const auto store = OpenStore(server->options());

@@ -132,8 +132,11 @@ class System:
     def migrate(self, build):
         """Returns `migrate`'s report."""
         host = str(self.postgres.primary.folder).replace("/", "%2F")
-        done = subprocess.run([str(build.program), "migrate",
-                               f"--store=postgresql://postgres@/idem?host={host}"],
+        return self._migrate(build, f"postgresql://postgres@/idem?host={host}")
+
+    @staticmethod
+    def _migrate(build, store):
+        done = subprocess.run([str(build.program), "migrate", f"--store={store}"],
                               capture_output=True, text=True, timeout=60, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"migrate of {build.what} failed: {done.stderr.strip()}")
@@ -231,6 +234,8 @@ class System:
     def start(self):
         self._start_postgres()
         self.records.start(self.links)
+        if self.records.is_prepared:
+            self._migrate(self.daemon_build, self.records.url("daemon1"))
         for number in self.layout.daemons:
             self.authority.issue(f"daemon{number}")
             self.start_daemon(number)

@@ -67,9 +67,9 @@ capabilities:
 {{- ternary "redis" "postgres" (hasPrefix "redis" .Values.store.url) -}}
 {{- end -}}
 
-{{/* Empty unless there is a schema to migrate. */}}
-{{- define "idempotency.migrates" -}}
-{{- if and .Values.migrate.enabled (eq (include "idempotency.engine" .) "postgres") -}}true{{- end -}}
+{{/* When the Job runs. A Redis is prepared once: an upgrade must not accept a loss of its data. */}}
+{{- define "idempotency.migrateHooks" -}}
+{{- ternary "pre-install" "pre-install,pre-upgrade" (eq (include "idempotency.engine" .) "redis") -}}
 {{- end -}}
 
 {{/* The store's password, of (dict "engine" ... "secret" ... "maintenance" ...), the last for another

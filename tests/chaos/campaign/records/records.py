@@ -11,6 +11,8 @@ class Records:
     link_class = ""
     # Whether it has a schema that `idempotencyd migrate` changes.
     has_schema = False
+    # Whether `idempotencyd migrate` prepares it without a schema, before the first start.
+    is_prepared = False
 
     def targets(self):
         """{name of a link: (where it listens, its target)}, as ChaosProxy has them."""

@@ -32,6 +32,7 @@ class RedisClusterRecords(Records):
     without a link."""
 
     link_class = "redis"
+    is_prepared = True
 
     def __init__(self, folder, daemons):
         del daemons

@@ -6,6 +6,7 @@ from .redis_node import RedisNode
 
 class RedisRecords(Records):
     link_class = "redis"
+    is_prepared = True
 
     def __init__(self, folder, daemons):
         self.node = RedisNode(folder, "redis")
