@@ -98,6 +98,11 @@ class Translation {
     for (int i = 0; i < config_.namespaces_size(); ++i) AddNamespace(i);
     not_before_ = ReadNotBefore(config_.not_before(), root_, faults_);
     if (config_.has_external_processor()) AddExternalProcessor();
+    // Also what is left of a file that was cut, or emptied.
+    if (config_.rules().empty() && !config_.has_external_processor()) {
+      faults_.Add(root_.own_line(),
+                  "there are no rules: nobody may do anything; add identities and rules");
+    }
     return std::move(access_);
   }
   std::optional<absl::Time> not_before() const { return not_before_; }

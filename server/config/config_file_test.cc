@@ -108,6 +108,8 @@ TEST_F(ConfigFileTest, IsTranslated) {
 
 TEST_F(ConfigFileTest, SettingsOfNamespaces) {
   const auto loaded = Load(R"(
+identities { name: "machine" local: true }
+rules { identity: "machine" namespaces: "*" permissions: READ }
 not_before: "2026-01-02T00:00:00Z"
 namespaces { name: "all" window { seconds: 3600 } unknown_life { seconds: 86400 } not_before: "2026-01-01T00:00:00Z"
   limits { max_rate: 10.5 max_in_flight: 7 max_waiting: 0 max_records: 9
@@ -139,10 +141,14 @@ namespaces { name: "defaults" })");
   EXPECT_EQ(defaults.window, limits::kDefaultWindow);
 }
 
-TEST_F(ConfigFileTest, AnEmptyFilePermitsNothing) {
-  const auto loaded = Load("");
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_TRUE(loaded->access.identities.empty());
+// It would permit nothing: it was cut, or emptied.
+TEST_F(ConfigFileTest, AFileWithoutRulesIsRefused) {
+  for (const char* const text : {"", "# nothing\n", "identities { name: \"a\" local: true }",
+                                 "namespaces { name: \"n\" }"}) {
+    EXPECT_THAT(FaultsOf(text), ElementsAre(::testing::StartsWith("1: there are no rules")));
+  }
+  // The processor's calls need none.
+  EXPECT_TRUE(Load("external_processor { namespace: \"n\" scope { shared: \"s\" } }").ok());
 }
 
 TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {

@@ -2,14 +2,20 @@
 #define IDEMPOTENCY_SERVER_CONFIG_CONFIG_WATCHER_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
+#include "core/mutex.h"
 #include "server/access/access_control.h"
 #include "server/config/config_file.h"
+#include "server/config/config_safeguards.h"
 #include "server/observability/observer.h"
 #include "server/service/stop_latch.h"
 #include "server/tenants/tenants.h"
@@ -20,8 +26,9 @@ namespace idempotency::internal {
 inline constexpr absl::Duration kConfigRefresh = absl::Seconds(1);
 
 // Applies the configuration file's changes: it reads the file, and the files that it names, every
-// kConfigRefresh until destruction. A file that is not valid changes nothing and is reported once.
-// Thread-compatible.
+// kConfigRefresh until destruction. A change applies once two readings in a row had the same
+// content: what is written of a file may be valid before the rest is. A file that is not valid
+// changes nothing and is reported once. Thread-safe.
 class ConfigWatcher {
  public:
   // Applies a part of the configuration, on the watcher's thread. An error changes nothing, and
@@ -30,23 +37,38 @@ class ConfigWatcher {
 
   // `loaded` is the content that applies now. `access`, `tenants` and `observer` outlive it.
   ConfigWatcher(std::string path, const LoadedConfig& loaded, AccessControl& access,
-                Tenants& tenants, Observer& observer, Further further = nullptr);
+                Tenants& tenants, Observer& observer, Further further = nullptr,
+                absl::Duration refresh = kConfigRefresh);
   ~ConfigWatcher();
   ConfigWatcher(const ConfigWatcher&) = delete;
   ConfigWatcher& operator=(const ConfigWatcher&) = delete;
 
+  // Reads the files now, as the thread does every `refresh`.
+  void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
-  void Watch();
-  void Refresh();
+  void Watch(absl::Duration refresh);
+  // Applies what the files have, unless that applies already or is new since the last reading.
+  absl::Status Adopt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Apply(LoadedConfig loaded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unless `lost` is empty.
+  void WarnOf(absl::string_view event, absl::string_view what,
+              const std::vector<std::string>& lost) const;
 
   const std::string path_;
   AccessControl& access_;
   Tenants& tenants_;
   Observer& observer_;
   const Further further_;
-  Sha256Digest current_;
+
+  Mutex mutex_;
+  Sha256Digest current_ ABSL_GUARDED_BY(mutex_);
+  ConfigSafeguards safeguards_ ABSL_GUARDED_BY(mutex_);
+  // Of the last reading, if it does not apply.
+  std::optional<Sha256Digest> seen_ ABSL_GUARDED_BY(mutex_);
   // Why the file is not used now, or "".
-  std::string complaint_;
+  std::string complaint_ ABSL_GUARDED_BY(mutex_);
+
   StopLatch stop_;
   std::thread thread_;
 };

@@ -421,6 +421,7 @@ TEST_F(AccessTest, AChangedFileAppliesToOpenSessions) {
         absl::StrCat("identities { name: \"owner\" tokens { sha256: \"", Digest("owner"),
                      "\" } } rules { identity: \"owner\" namespaces: \"*\" permissions: WRITE }"));
   ASSERT_TRUE(AwaitLog("configuration replaced"));
+  EXPECT_TRUE(AwaitLog("identities were removed from the configuration"));
   EXPECT_EQ(ReasonOf(writer.Reserve("payments", "k").status()), Reason::kCredentialsInvalid);
   EXPECT_TRUE(owner.Reserve("payments", "k").ok());
   // And in again, without a restart of either.

@@ -271,6 +271,7 @@ TEST_P(TenantsOverTheWire, NotBeforeOfTheFileIsOfEveryNamespace) {
   }
   WriteConfig("namespaces { name: \"listed\" }");
   ASSERT_TRUE(AwaitReload());
+  EXPECT_TRUE(AwaitLog("not_before was removed from the configuration"));
   for (const std::string name_space : {"listed", "other"}) {
     EXPECT_TRUE(Reserve(name_space, old).value().has_reserved()) << name_space;
   }

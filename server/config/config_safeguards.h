@@ -1,0 +1,38 @@
+#ifndef IDEMPOTENCY_SERVER_CONFIG_CONFIG_SAFEGUARDS_H_
+#define IDEMPOTENCY_SERVER_CONFIG_CONFIG_SAFEGUARDS_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "server/config/config_file.h"
+
+namespace idempotency::internal {
+
+// The parts of a configuration whose removal by mistake does harm: without an identity its callers
+// are refused, and without `not_before` lost keys run again. A value type.
+class ConfigSafeguards {
+ public:
+  explicit ConfigSafeguards(const LoadedConfig& loaded);
+
+  // The names of identities that `next` has not.
+  std::vector<std::string> IdentitiesLostIn(const ConfigSafeguards& next) const;
+  // The namespaces for which `next` has an earlier `not_before`, or none; "*": every namespace.
+  std::vector<std::string> NotBeforeLostIn(const ConfigSafeguards& next) const;
+
+ private:
+  // The later one of the namespace's own and that of all.
+  absl::Time NotBeforeOf(const std::string& name_space) const;
+
+  std::set<std::string> identities_;
+  absl::Time not_before_ = absl::InfinitePast();
+  // Of namespaces with one of their own.
+  std::map<std::string, absl::Time> own_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_CONFIG_CONFIG_SAFEGUARDS_H_

@@ -1,0 +1,125 @@
+#include "server/config/config_watcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/clock.h"
+#include "server/config/config_safeguards.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class LastValidity final : public Observer {
+ public:
+  void ConfigRead(bool valid) override { valid_ = valid; }
+  bool valid() const { return valid_; }
+
+ private:
+  bool valid_ = true;
+};
+
+std::string ConfigOf(const std::string& namespaces) {
+  return absl::StrCat("identities { name: \"machine\" local: true }\n",
+                      "rules { identity: \"machine\" namespaces: \"*\" permissions: READ }\n",
+                      namespaces);
+}
+
+class ConfigWatcherTest : public ::testing::Test {
+ protected:
+  // The test reads the file, not the watcher's thread.
+  ConfigWatcherTest() {
+    Write(ConfigOf("namespaces { name: \"a\" }"));
+    const LoadedConfig loaded = LoadConfig(path_).value();
+    access_.Restrict(std::make_shared<AccessPolicy>(loaded.access), Clock::System());
+    tenants_.Configure(loaded.namespaces, loaded.not_before);
+    watcher_ = std::make_unique<ConfigWatcher>(path_, loaded, access_, tenants_, observer_, nullptr,
+                                               absl::Hours(1));
+  }
+  void Write(const std::string& text) const { std::ofstream(path_) << text; }
+
+  testing::TempFolder folder_;
+  const std::string path_ = folder_.File("config.textproto");
+  LastValidity observer_;
+  AccessControl access_;
+  Tenants tenants_{observer_};
+  std::unique_ptr<ConfigWatcher> watcher_;
+};
+
+TEST_F(ConfigWatcherTest, AChangeAppliesOnceTwoReadingsAgree) {
+  Write(ConfigOf("namespaces { name: \"a\" }\nnamespaces { name: \"b\" }"));
+  watcher_->Refresh();
+  EXPECT_THAT(tenants_.Names(), ElementsAre("a"));
+  EXPECT_TRUE(observer_.valid());
+  watcher_->Refresh();
+  EXPECT_THAT(tenants_.Names(), ElementsAre("a", "b"));
+}
+
+// Valid as far as it was written.
+TEST_F(ConfigWatcherTest, AFileThatIsBeingWrittenIsNotApplied) {
+  const std::string whole = ConfigOf("namespaces { name: \"a\" }\nnamespaces { name: \"b\" }");
+  for (const char* const part : {"", "namespaces { name: \"a\" }\n"}) {
+    Write(ConfigOf(part));
+    watcher_->Refresh();
+    EXPECT_THAT(tenants_.Names(), ElementsAre("a")) << part;
+  }
+  Write(whole);
+  watcher_->Refresh();
+  EXPECT_THAT(tenants_.Names(), ElementsAre("a"));
+  watcher_->Refresh();
+  EXPECT_THAT(tenants_.Names(), ElementsAre("a", "b"));
+  // There and back between two readings.
+  Write(ConfigOf(""));
+  watcher_->Refresh();
+  Write(whole);
+  watcher_->Refresh();
+  Write(ConfigOf(""));
+  watcher_->Refresh();
+  EXPECT_THAT(tenants_.Names(), ElementsAre("a", "b"));
+}
+
+TEST_F(ConfigWatcherTest, AFileWithoutRulesIsNotApplied) {
+  for (const char* const text : {"", "identities { name: \"machine\" local: true }"}) {
+    Write(text);
+    for (int i = 0; i < 3; ++i) watcher_->Refresh();
+    EXPECT_THAT(tenants_.Names(), ElementsAre("a")) << text;
+    EXPECT_FALSE(observer_.valid()) << text;
+  }
+}
+
+TEST(ConfigSafeguardsTest, WhatAChangeTakesAway) {
+  const testing::TempFolder folder;
+  const auto of = [&folder](const std::string& text) {
+    std::ofstream(folder.File("c")) << ConfigOf(text);
+    return ConfigSafeguards(LoadConfig(folder.File("c")).value());
+  };
+  const ConfigSafeguards before =
+      of("identities { name: \"b\" anonymous: true }\n"
+         "not_before: \"2026-01-02T00:00:00Z\"\n"
+         "namespaces { name: \"late\" not_before: \"2026-01-03T00:00:00Z\" }\n"
+         "namespaces { name: \"early\" not_before: \"2026-01-01T00:00:00Z\" }");
+  EXPECT_THAT(before.IdentitiesLostIn(before), IsEmpty());
+  EXPECT_THAT(before.NotBeforeLostIn(before), IsEmpty());
+  EXPECT_THAT(before.IdentitiesLostIn(of("")), ElementsAre("b"));
+  EXPECT_THAT(of("").IdentitiesLostIn(before), IsEmpty());
+  EXPECT_THAT(before.NotBeforeLostIn(of("")), ElementsAre("*", "early", "late"));
+  EXPECT_THAT(of("").NotBeforeLostIn(before), IsEmpty());
+  // That of every namespace is at least the one of a namespace.
+  EXPECT_THAT(before.NotBeforeLostIn(of("not_before: \"2026-01-03T00:00:00Z\"")), IsEmpty());
+  EXPECT_THAT(before.NotBeforeLostIn(of("not_before: \"2026-01-02T00:00:00Z\"")),
+              ElementsAre("late"));
+  EXPECT_THAT(before.NotBeforeLostIn(of("not_before: \"2026-01-01T00:00:00Z\"")),
+              ElementsAre("*", "late"));
+}
+
+}  // namespace
+}  // namespace idempotency::internal
