@@ -112,10 +112,11 @@ def _statements(text):
 def _sql_lines(text):
     _, _, raw = _masked(text)
     for number, line in enumerate(text.splitlines(), 1):
-        quoted = re.search(r'".*"', line)
-        if number in raw or (quoted and not line.lstrip().startswith(("//", "#"))):
-            if _SQL.search(line if number in raw else quoted[0]):
-                yield Piece(number, number, True, line + "\n", {})
+        if line.lstrip().startswith("--" if number in raw else ("//", "#")):
+            continue
+        sql = re.search(".*" if number in raw else '".*"', line)
+        if sql and _SQL.search(sql[0]):
+            yield Piece(number, number, True, line + "\n", {})
 
 
 def pieces_of(text):

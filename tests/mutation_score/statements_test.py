@@ -42,5 +42,9 @@ class PiecesTest(unittest.TestCase):
         self.assertEqual(pieces[1 + [piece.first for piece in pieces].index(2)].text,
                          "    AND b = 2\n")
 
+    def test_comments_in_sql_are_left_out(self):
+        pieces = pieces_of('constexpr char k[] = R"sql(\n-- WHERE a\n  WHERE a = 1\n)sql";\n')
+        self.assertEqual([piece.first for piece in pieces if piece.sql], [3])
+
     def test_a_table_is_no_statement(self):
         self.assertEqual(pieces_of("int k[] = {\n" + "  1,\n" * 20 + "};\n")[1:], [])

@@ -9,6 +9,7 @@
 #include "server/store/decision.h"
 #include "server/store/postgres/batched/rows.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {

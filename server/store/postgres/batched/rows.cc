@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/store/batch_weight.h"
+#include "server/store/postgres/statements/record_columns.h"
 
 namespace idempotency::internal {
 namespace {

@@ -16,7 +16,7 @@ namespace idempotency::internal {
 // One step of a sweep. Walks ids of UUIDv7 keys in their order, which is that of time;
 // then hashed ids by age, through an index that only they have. Each statement is a
 // transaction of its own, so that no lock outlives it, even if this process ends
-// (statements/batched.cc). Of one step each; thread-compatible.
+// (statements/batched/sweep_sql.cc). Of one step each; thread-compatible.
 class PostgresSweep {
  public:
   PostgresSweep(PostgresConnection& connection, const PostgresStatements& statements)

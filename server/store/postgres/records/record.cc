@@ -10,7 +10,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
-#include "server/store/postgres/statements/batched.h"
+#include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "grpc_idempotency/errors.h"
-#include "server/store/postgres/statements/batched.h"
+#include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/store/postgres/connection/connection.h"
-#include "server/store/store.h"
+#include "server/store/postgres/statements/sql_sections.h"
 
 namespace idempotency::internal {
 
@@ -24,10 +24,11 @@ namespace idempotency::internal {
 //     hit a row that was swept and inserted again for another request.
 //   - each statement is a transaction of its own.
 //
-// Parameters and columns are named beside each statement in the .cc.
+// Parameters and columns are named beside each statement, in batched/.
 struct PostgresStatements {
   // `clock_sql` is an expression for the store's time.
   explicit PostgresStatements(const std::string& clock_sql);
+  static SqlSections Sections(const std::string& clock_sql);
 
   // Reserve.
   PostgresStatement insert;
@@ -56,7 +57,6 @@ struct PostgresStatements {
   // few.
   PostgresStatement complete_and_insert;
   PostgresStatement complete_and_insert_few;
-  static constexpr int kCompleteParameters = 8;
   // For the three before these: the rows of ids that were not hit.
   PostgresStatement read_to_settle;
 
@@ -101,54 +101,15 @@ struct PostgresStatements {
 
   // Every statement that names a table: the schema must be able to plan them.
   std::vector<const PostgresStatement*> OverTables() const;
+
+ private:
+  explicit PostgresStatements(const SqlSections& sql);
 };
 
 // The advisory lock of a schema that every session of a store holds, shared, as long as
 // it is there: an expression for its key, where the schema is the current one.
 inline constexpr std::string_view kPostgresServeLock =
     "hashtextextended('idempotency serve ' || current_schema, 0)";
-
-// Columns of read_to_reserve, read_to_settle and read_whole, confirmed or not; the first
-// ones are the same in all.
-namespace record_column {
-enum : int {
-  kId,
-  kNamespace,
-  kScope,
-  kOperation,
-  kKey,
-  kState,
-  kRequireRecovery,
-  kRecovering,
-  kAttempt,
-  kToken,
-  kRequestToken,
-  kCreatedAt,
-  kLeaseUntil,
-  kExpiresAt,
-  kCompletedAt,
-  kFingerprints,
-  kReplyDigest,
-  kReplyUntil,
-  kTombstoneUntil,
-  kStatusDigest,
-  kReleaseReason,
-  kNow,
-  // read_to_settle ends here, except for the part of kConfirmed.
-  kReply,
-  kCheckpoint,
-  // Name, value, name, value; NULL when there are none.
-  kLabels,
-  // Not read.
-  kConfirmed,
-  // read_to_reserve ends here; read_whole has NULL for the checkpoint, and for
-  // kConfirmed unless it is read_whole_confirmed.
-  kParentNamespace,
-  kParentScope,
-  kParentOperation,
-  kParentKey,
-};
-}  // namespace record_column
 
 }  // namespace idempotency::internal
 

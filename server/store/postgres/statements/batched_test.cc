@@ -19,6 +19,7 @@
 #include "core/sha256.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/statements/single_row.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -187,6 +188,16 @@ class PostgresStatementsTest : public ::testing::Test {
   std::unique_ptr<PostgresConnection> connection_;
   std::unique_ptr<PostgresStatements> statements_;
 };
+
+TEST_F(PostgresStatementsTest, PostgresPreparesEachStatement) {
+  const std::string& clock_sql = schema_->options().clock_sql;
+  for (const SqlSections& sections :
+       {PostgresStatements::Sections(clock_sql), SingleRowStatements::Sections(clock_sql)}) {
+    for (const std::string& name : sections.statement_names()) {
+      EXPECT_EQ(connection_->TryPrepare(sections.Statement(name)), "") << name;
+    }
+  }
+}
 
 TEST_F(PostgresStatementsTest, StartAfreshHitsWhatWasReadAndIsForgottenStill) {
   const PostgresParameters opaque = Afresh(std::nullopt);

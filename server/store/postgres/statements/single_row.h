@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/statements/sql_sections.h"
 
 namespace idempotency::internal {
 
@@ -18,10 +19,11 @@ namespace idempotency::internal {
 //     depends on: token, attempt, state and times. A new life of a record has another token.
 //   - what reads several records (the walks) locks none.
 //
-// Parameters and columns are named beside each statement in the .cc.
+// Parameters and columns are named beside each statement, in single_row/.
 struct SingleRowStatements {
   // `clock_sql` is an expression for the store's time.
   explicit SingleRowStatements(const std::string& clock_sql);
+  static SqlSections Sections(const std::string& clock_sql);
 
   PostgresStatement read_clock;
   // One record. The second one's commit waits until what was read is on the standby, as
@@ -71,6 +73,9 @@ struct SingleRowStatements {
 
   // Every statement that names a table: the schema must be able to plan them.
   std::vector<const PostgresStatement*> OverTables() const;
+
+ private:
+  explicit SingleRowStatements(const SqlSections& sql);
 };
 
 // Columns of `read` behind those of record_column.

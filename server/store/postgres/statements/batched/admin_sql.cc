@@ -1,0 +1,200 @@
+#include "server/store/postgres/statements/batched/sql.h"
+
+namespace idempotency::internal::batched_sql {
+
+const std::string_view kAdmin = R"sql(
+-- piece: listed
+-- The columns of read_whole, without the reply.
+SELECT {record}, NULL::bytea, NULL::bytea, {labels}, NULL::boolean,
+  t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key
+FROM records t
+
+-- statement: list_namespace
+-- The parameters of each are those of its range.
+{listed}
+{namespace_range}
+
+-- statement: list_scope
+{listed}
+{scope_range}
+
+-- statement: list_unknown
+{listed}
+{unknown_range}
+
+-- statement: list_children
+{listed}
+{children_range}
+
+-- piece: note_audit
+INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac, state,
+  attempt)
+
+-- piece: audit_hmac
+-- AuditHmac() of t, between the two pads of HmacPadsOf().
+sha256($4::bytea || sha256($3::bytea
+  || int4send(octet_length(t.namespace)) || convert_to(t.namespace, 'UTF8')
+  || int4send(octet_length(t.scope)) || convert_to(t.scope, 'UTF8')
+  || int4send(octet_length(t.operation)) || convert_to(t.operation, 'UTF8')
+  || int4send(octet_length(t.key)) || convert_to(t.key, 'UTF8')))
+
+-- statement: resolve
+-- $1 actor, $2 reason, $3 and $4 pads, $5 forced; $6 id, $7 token, $8 attempt, $9 state, as read;
+-- $10 the new state, $11 the new token, $12 retention, $13 reply and $14 its digest, of no meaning
+-- for a release. Returns expires_at.
+WITH settled AS (
+  UPDATE records t SET
+    state = $10::integer, watched = false, open_for_long = false, token = $11::uuid,
+    completed_at = CASE WHEN $10::integer = 2 THEN {now} END,
+    reply = CASE WHEN $10::integer = 2 THEN $13::bytea END,
+    reply_digest = CASE WHEN $10::integer = 2 THEN $14::bytea END,
+    release_reason = CASE WHEN $10::integer = 3 THEN $2::text ELSE t.release_reason END,
+    lease_until = CASE WHEN $10::integer = 3 THEN {now} ELSE t.lease_until END,
+    expires_at = greatest(t.expires_at, {now} + $12::interval),
+    tombstone_until = greatest(t.expires_at, {now} + $12::interval)
+      + (t.tombstone_until - t.expires_at)
+  WHERE t.id = $6::uuid AND t.token = $7::uuid AND t.attempt = $8::integer
+    AND t.state = $9::integer AND t.state IN (1, 4)
+    AND (t.state = 4 OR $5::boolean OR t.lease_until <= {now}) AND {remembered}
+  RETURNING t.id, t.namespace, t.scope, t.operation, t.key, t.attempt, t.expires_at),
+noted AS (
+  {note_audit}
+  SELECT {now}, $1::text, $2::text, $10::integer - 1, $5::boolean, t.namespace, t.id,
+    {audit_hmac}, $9::integer, t.attempt FROM settled t)
+SELECT t.expires_at FROM settled t
+
+-- piece: purge_visited
+-- The rest of a step of a purge, behind its rows: id, scope, and whether they are of the target.
+-- The rows are locked first, without waiting, and judged as they are then. $1 actor, $2 reason, $3
+-- and $4 pads, $5 forced, $6 tombstone, zero for none. Returns one row: how many were visited, the
+-- last one's scope and id, how many are of the target, how many of those were locked, and the ids
+-- of those that are purged.
+clock AS MATERIALIZED (SELECT {now} AS now),
+locked AS MATERIALIZED (
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt, t.require_recovery,
+    t.lease_until
+  FROM records t WHERE t.id = ANY(ARRAY(SELECT v.id FROM visited v WHERE v.wanted))
+  ORDER BY t.id FOR UPDATE SKIP LOCKED),
+chosen AS MATERIALIZED (
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt FROM locked t
+  WHERE $5::boolean OR NOT {at_risk}),
+removed AS (
+  DELETE FROM records t
+  WHERE t.id = ANY(ARRAY(SELECT c.id FROM chosen c WHERE $6::interval <= interval '0'))
+  RETURNING t.id),
+entombed AS (
+  UPDATE records t SET {entomb},
+    created_at = least(t.created_at, (SELECT k.now FROM clock k)),
+    expires_at = least(t.expires_at, (SELECT k.now FROM clock k)),
+    lease_until = least(t.lease_until, t.expires_at, (SELECT k.now FROM clock k)),
+    tombstone_until = greatest(t.tombstone_until, (SELECT k.now FROM clock k) + $6::interval)
+  WHERE t.id = ANY(ARRAY(SELECT c.id FROM chosen c WHERE $6::interval > interval '0'))
+  RETURNING t.id),
+gone AS MATERIALIZED (SELECT r.id FROM removed r UNION ALL SELECT e.id FROM entombed e),
+cleared AS (
+  DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT g.id FROM gone g))),
+noted AS (
+  {note_audit}
+  SELECT (SELECT k.now FROM clock k), $1::text, $2::text,
+    CASE WHEN $6::interval > interval '0' THEN 4 ELSE 3 END, $5::boolean, t.namespace, t.id,
+    {audit_hmac}, t.state, t.attempt
+  FROM chosen t WHERE t.id = ANY(ARRAY(SELECT g.id FROM gone g)) ORDER BY t.id)
+SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
+  count(*) FILTER (WHERE v.wanted), (SELECT count(*) FROM locked),
+  ARRAY(SELECT g.id FROM gone g)
+FROM visited v
+
+-- statement: purge_one
+-- $1-$6 as in {purge_visited}; $7 id, $8 token, $9 attempt, $10 state, as read.
+WITH visited AS MATERIALIZED (
+  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
+  WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer
+    AND t.state = $10::integer),
+{purge_visited}
+
+-- statement: purge_scope
+-- $1-$6 as in {purge_visited}, then those of {scope_range}.
+WITH visited AS MATERIALIZED (
+  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
+  {scope_range +6}),
+{purge_visited}
+
+-- statement: purge_namespace
+-- $1-$6 as in {purge_visited}, then those of {namespace_range}; $11 the end of created_at.
+WITH visited AS MATERIALIZED (
+  SELECT t.id, t.scope, t.created_at < $11::timestamptz AS wanted, {at_risk} AS at_risk
+  FROM records t
+  {namespace_range +6}),
+{purge_visited}
+
+-- piece: count_visited
+-- The same columns for a purge that only counts. $1 whether it is forced.
+SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
+  count(*) FILTER (WHERE v.wanted), count(*) FILTER (WHERE v.wanted),
+  array_agg(v.id) FILTER (WHERE v.wanted AND ($1::boolean OR NOT v.at_risk))
+FROM visited v
+
+-- statement: count_scope
+-- $1 as in {count_visited}, then those of {scope_range}.
+WITH visited AS MATERIALIZED (
+  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
+  {scope_range +1})
+{count_visited}
+
+-- statement: count_namespace
+-- $1 as in {count_visited}, then those of {namespace_range}; $6 the end of created_at.
+WITH visited AS MATERIALIZED (
+  SELECT t.id, t.scope, t.created_at < $6::timestamptz AS wanted, {at_risk} AS at_risk
+  FROM records t
+  {namespace_range +1})
+{count_visited}
+
+-- statement: end_unknown
+-- A step of Store::EndUnknown. $1-$3 as in {unknown_range}, $4 how long a record may be UNKNOWN.
+-- The rows are locked without waiting, and judged again as they are then. Returns one row: how many
+-- were read, the last one's id, how many were ended.
+WITH visited AS MATERIALIZED (
+  SELECT t.id, t.state = 4 AND t.lease_until <= {now} - $4::interval AS is_over FROM records t
+  {unknown_range}),
+clock AS MATERIALIZED (SELECT {now} AS now),
+ended AS (
+  UPDATE records t SET {entomb},
+    expires_at = least(t.expires_at, (SELECT k.now FROM clock k)),
+    lease_until = least(t.lease_until, t.expires_at, (SELECT k.now FROM clock k)),
+    tombstone_until = greatest(t.tombstone_until,
+      CASE WHEN t.expires_at > (SELECT k.now FROM clock k) THEN t.expires_at
+        ELSE (SELECT k.now FROM clock k) + (t.expires_at - t.created_at) END)
+  WHERE t.id = ANY(ARRAY(
+      SELECT s.id FROM records s
+      WHERE s.id = ANY(ARRAY(SELECT v.id FROM visited v WHERE v.is_over))
+      ORDER BY s.id FOR UPDATE SKIP LOCKED))
+    AND t.state = 4 AND t.lease_until <= {now} - $4::interval
+  RETURNING t.id),
+cleared AS (
+  DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT e.id FROM ended e)))
+SELECT count(*), (array_agg(v.id))[count(*)], (SELECT count(*) FROM ended) FROM visited v
+
+-- statement: measure_usage
+-- $1-$4 as in {namespace_range}. Returns one row: how many rows were read, scope and id of the last
+-- one, the number of live ones, the bytes of their replies. The length of a reply is known without
+-- reading it.
+WITH visited AS MATERIALIZED (
+  SELECT t.scope, t.id, {remembered} AS live, octet_length(t.reply) AS reply_bytes
+  FROM records t
+  {namespace_range})
+SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
+  count(*) FILTER (WHERE v.live), coalesce(sum(v.reply_bytes) FILTER (WHERE v.live), 0)::bigint
+FROM visited v
+
+-- statement: read_audit
+-- $1 namespace, $2 the sequence to continue after, $3 how many.
+SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.record_id,
+  a.key_hmac, a.state, a.attempt, a.records
+FROM audit_log a WHERE a.namespace = $1::text AND a.sequence > $2::bigint
+ORDER BY a.sequence LIMIT $3::integer
+
+-- statement: read_audit_key
+SELECT k.key FROM audit_key k WHERE k.id
+)sql";
+
+}  // namespace idempotency::internal::batched_sql

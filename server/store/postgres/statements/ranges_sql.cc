@@ -1,0 +1,33 @@
+#include "server/store/postgres/statements/ranges_sql.h"
+
+namespace idempotency::internal {
+
+// Each is a range of one index, in its order: no other index has that, so the planner does not
+// sort, nor follow another one past any number of rows that are not wanted.
+const std::string_view kRangesSql = R"sql(
+-- piece: namespace_range
+-- $1 namespace, $2 scope and $3 id to continue after, $4 how many.
+WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid) AND t.namespace <= $1::text
+ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer
+
+-- piece: scope_range
+-- $1 namespace, $2 scope, $3 id to continue after, $4 how many.
+WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid)
+  AND (t.namespace, t.scope) <= ($1::text, $2::text)
+ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer
+
+-- piece: unknown_range
+-- $1 namespace, $2 id to continue after, $3 how many. As the predicate of records_unknown is
+-- written, no other index has it.
+WHERE t.watched::integer = 1
+  AND (t.namespace, t.id) > ($1::text, $2::uuid) AND t.namespace <= $1::text
+ORDER BY t.namespace, t.id LIMIT $3::integer
+
+-- piece: children_range
+-- $1 the parent's key, $2 id to continue after, $3 how many.
+WHERE t.parent_key IS NOT NULL
+  AND (t.parent_key, t.id) > ($1::text, $2::uuid) AND t.parent_key <= $1::text
+ORDER BY t.parent_key, t.id LIMIT $3::integer
+)sql";
+
+}  // namespace idempotency::internal
