@@ -127,7 +127,7 @@ absl::Status OfRepeat(const absl::Status& refusal) {
 // found no connection.
 absl::Status RepeatNotSent() {
   ErrorDetails details;
-  details.retry_delay = kRetryDelay;
+  details.retry_delay = retry_delays::kReconnection;
   return MakeError(
       Reason::kStoreUnavailable,
       "idempotencyd may have received the operation on a stream that ended, and cannot "

@@ -707,6 +707,30 @@ TEST_F(PostgresStoreTest, TheServerIsConfiguredToDetectALostClient) {
             "6");
 }
 
+// By a program that writes to the table, in a form that this service does not.
+TEST_F(PostgresStoreTest, AnOddValueDamagesItsRecordAlone) {
+  for (const auto* const odd :
+       {"labels = '[1]'", "labels = '{\"team\": 1}'", "expires_at = 'infinity'",
+        "tombstone_until = 'infinity'", "reply_until = 'infinity'"}) {
+    for (const PostgresStatementMode mode :
+         {PostgresStatementMode::kBatched, PostgresStatementMode::kSingleRow}) {
+      statements_ = mode;
+      Open(testing::TestPostgresUrl());
+      std::vector<ReserveOp> ops = {OpFor("odd"), OpFor("other")};
+      for (const auto& granted : store_->Reserve(ops)) ASSERT_TRUE(granted.ok());
+      ASSERT_TRUE(
+          schema_->Execute(absl::StrCat("UPDATE records SET ", odd, " WHERE key = 'odd'")).ok());
+      for (ReserveOp& op : ops) op.request_token = Uuid::Random();
+      const auto verdicts = store_->Reserve(ops);
+      EXPECT_EQ(ReasonOf(verdicts[0].status()), Reason::kRecordDamaged) << odd;
+      EXPECT_TRUE(verdicts[1].ok()) << odd << ": " << verdicts[1].status();
+      GetOp look;
+      look.id = ops[0].id;
+      EXPECT_EQ(ReasonOf(store_->Get({&look, 1}).at(0).status()), Reason::kRecordDamaged) << odd;
+    }
+  }
+}
+
 // These stop or stall a server, so they have one of their own.
 class PostgresFaultTest : public PostgresStoreTest {
  protected:
@@ -873,6 +897,19 @@ TEST_P(PostgresConfirmationTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   ASSERT_TRUE(granted.ok()) << granted.status();
   ASSERT_TRUE(std::holds_alternative<Reserved>(*granted));
   EXPECT_TRUE(std::get<Reserved>(*granted).repeated);
+}
+
+// The warning is the only report of it.
+TEST_P(PostgresConfirmationTest, ACommitIsNoOkEitherWhereTheLoginSilencesWarnings) {
+  ASSERT_TRUE(schema_->Execute("ALTER ROLE CURRENT_USER SET client_min_messages TO error").ok());
+  Open(cluster_->url());
+  const ReserveOp op = OpFor("charge");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  TakeStandbyAway();
+  absl::StatusOr<Completion> completed = absl::UnknownError("did not run");
+  Cancelled([&] { completed = Complete(completion); });
+  EXPECT_EQ(ReasonOf(completed.status()), Reason::kStoreUnavailable);
+  SetStandbys("");
 }
 
 TEST_P(PostgresConfirmationTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -349,6 +351,30 @@ TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
   const auto second = Reserve(other);
   ASSERT_TRUE(IsReserved(second));
   EXPECT_EQ(std::get<Reserved>(*second).checkpoint, "");
+}
+
+// The purge changes none of the other values that a statement for one record compares.
+TEST_F(PostgresSingleRowTest, ATombstoneThatIsPutMeanwhileHolds) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  Run("UPDATE records SET state = 3");
+  schema_->Advance(op.retention);
+  Run("BEGIN; UPDATE records SET tombstone_until = expires_at + interval '1 day'");
+  absl::StatusOr<Verdict> verdict = absl::UnknownError("did not run");
+  std::thread caller([&] {
+    pthread_setname_np(pthread_self(), "caller");
+    verdict = Reserve(op);
+  });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (schema_->Value("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
+                        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") != "t" &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  Run("COMMIT");
+  caller.join();
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_FALSE(IsReserved(verdict));
 }
 
 TEST_F(PostgresSingleRowTest, TwoReplicasMaySweepAtOnce) {

@@ -129,6 +129,8 @@ std::string SessionSettings(const PostgresOptions& options) {
       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
       ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
       ";SET jit TO off"
+      // An interrupted wait for a standby is reported by a warning alone.
+      ";SET client_min_messages TO warning"
       // Regardless of the server's default: an answered operation is durable,
       // also on a synchronous standby if there is one.
       ";SELECT set_config('synchronous_commit', 'on', false)"

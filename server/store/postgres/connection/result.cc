@@ -124,11 +124,17 @@ std::int64_t PostgresResult::Integer(int row, int column) const {
 }
 
 absl::Time PostgresResult::Time(int row, int column) const {
+  return TimeIfValid(row, column).value_or(absl::UnixEpoch());
+}
+
+std::optional<absl::Time> PostgresResult::TimeIfValid(int row, int column) const {
   if (const auto parsed = ParseUtc(View(row, column))) return *parsed;
   absl::Time time;
-  return absl::ParseTime("%Y-%m-%d %H:%M:%E*S%z", AbslView(View(row, column)), &time, nullptr)
-             ? time
-             : absl::UnixEpoch();
+  if (absl::ParseTime("%Y-%m-%d %H:%M:%E*S%z", AbslView(View(row, column)), &time, nullptr) &&
+      absl::InfinitePast() < time && time < absl::InfiniteFuture()) {
+    return time;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> PostgresResult::TextArray(int row, int column) const {

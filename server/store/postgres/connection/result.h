@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_RESULT_H_
 
 #include <cstdint>
+#include <optional>
 #include <pqxx/result>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ class PostgresResult {
   std::int64_t Integer(int row, int column) const;  // int2, int4, int8
   // A timestamptz, of a session in ISO style at UTC.
   absl::Time Time(int row, int column) const;
+  // nullopt for one that another program may have written, such as 'infinity'.
+  std::optional<absl::Time> TimeIfValid(int row, int column) const;
   // The elements of a text[], those of many dimensions row by row; empty for
   // NULL.
   std::vector<std::string> TextArray(int row, int column) const;

@@ -1,5 +1,8 @@
 #include "server/store/postgres/records/record.h"
 
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -31,14 +34,38 @@ std::optional<RecordKey> ReadParent(const PostgresResult& result, int row) {
                    result.Text(row, kParentOperation), result.Text(row, kParentKey)};
 }
 
-std::map<std::string, std::string> ReadLabels(const PostgresResult& result, int row) {
-  std::map<std::string, std::string> labels;
-  if (!Has(result, row, kLabels)) return labels;
-  std::vector<std::string> texts = result.TextArray(row, kLabels);
-  for (std::size_t i = 1; i < texts.size(); i += 2) {
-    labels.emplace(std::move(texts[i - 1]), std::move(texts[i]));
+// False if they are not an object of texts.
+bool ReadLabels(const PostgresResult& result, int row, Record& record) {
+  if (!Has(result, row, kLabels)) return true;
+  google::protobuf::Struct object;
+  if (!google::protobuf::util::JsonStringToMessage(result.Text(row, kLabels), &object).ok()) {
+    return false;
   }
-  return labels;
+  for (const auto& [name, value] : object.fields()) {
+    if (!value.has_string_value()) return false;
+    record.labels.emplace(name, value.string_value());
+  }
+  return true;
+}
+
+// False if it is none, such as 'infinity', which nothing of this service writes.
+bool ReadTime(const PostgresResult& result, int row, int column, absl::Time& time) {
+  const std::optional<absl::Time> read = result.TimeIfValid(row, column);
+  if (read) time = *read;
+  return read.has_value();
+}
+
+bool ReadTime(const PostgresResult& result, int row, int column, std::optional<absl::Time>& time) {
+  if (Has(result, row, column)) time = result.TimeIfValid(row, column);
+  return time.has_value() || !Has(result, row, column);
+}
+
+bool ReadTimes(const PostgresResult& result, int row, Record& record) {
+  return ReadTime(result, row, kCreatedAt, record.created_at) &&
+         ReadTime(result, row, kLeaseUntil, record.lease_expires_at) &&
+         ReadTime(result, row, kExpiresAt, record.expires_at) &&
+         ReadTime(result, row, kReplyUntil, record.reply_expires_at) &&
+         ReadTime(result, row, kTombstoneUntil, record.tombstone_until);
 }
 
 bool ReadDigest(const PostgresResult& result, int row, int column,
@@ -70,8 +97,7 @@ bool ReadReply(const PostgresResult& result, int row, StoredRecord& stored) {
   }
   if (Has(result, row, kReply)) reply.bytes = result.Bytea(row, kReply);
   stored.record.reply = std::move(reply);
-  stored.record.completed_at = result.Time(row, kCompletedAt);
-  return true;
+  return ReadTime(result, row, kCompletedAt, stored.record.completed_at);
 }
 
 void AppendEscaped(std::string_view text, std::string& json) {
@@ -107,15 +133,8 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
   record.on_lease_expiry =
       result.Bool(row, kRequireRecovery) ? LeaseExpiry::kRequireRecovery : LeaseExpiry::kTakeOver;
   record.parent = ReadParent(result, row);
-  record.labels = ReadLabels(result, row);
+  if (!ReadLabels(result, row, record) || !ReadTimes(result, row, record)) return Damaged();
   if (Has(result, row, kReleaseReason)) record.release_reason = result.Text(row, kReleaseReason);
-  record.created_at = result.Time(row, kCreatedAt);
-  record.lease_expires_at = result.Time(row, kLeaseUntil);
-  record.expires_at = result.Time(row, kExpiresAt);
-  if (Has(result, row, kReplyUntil)) record.reply_expires_at = result.Time(row, kReplyUntil);
-  if (Has(result, row, kTombstoneUntil)) {
-    record.tombstone_until = result.Time(row, kTombstoneUntil);
-  }
   if (!ReadFingerprints(result, row, record)) return Damaged();
   if (record.state == RecordState::kCompleted && !ReadReply(result, row, read.stored)) {
     return Damaged();

@@ -234,7 +234,7 @@ absl::StatusOr<bool> SingleRowAdmin::Forget(const PurgeOp& op, const std::string
     const auto forgotten =
         entomb ? connection.ExecuteOne(records_.statements().entomb,
                                        EntombParameters(stored, op.tombstone, now))
-               : connection.ExecuteOne(records_.statements().remove, GuardParameters(stored));
+               : connection.ExecuteOne(records_.statements().remove, RemoveParameters(stored));
     if (!forgotten.ok()) return forgotten.status();
     if (forgotten->rows() == 0) return false;
     PostgresParameters checkpoint;

@@ -1,46 +1,23 @@
 #include "server/store/postgres/single_row/records.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "grpc_idempotency/errors.h"
+#include "server/store/postgres/records/operation_parameters.h"
 #include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 namespace {
 
-absl::Status Damaged() {
-  return MakeError(Reason::kRecordDamaged,
-                   "the stored record cannot be read; it is never run again");
-}
-
-// False if it is not an object of texts.
-bool ReadLabels(const std::string& json, std::map<std::string, std::string>& labels) {
-  google::protobuf::Struct object;
-  if (!google::protobuf::util::JsonStringToMessage(json, &object).ok()) return false;
-  for (const auto& [name, value] : object.fields()) {
-    if (!value.has_string_value()) return false;
-    labels.emplace(name, value.string_value());
-  }
-  return true;
-}
-
 SingleRowRecords::Row RowFrom(const PostgresResult& row) {
   if (row.rows() == 0) return std::optional<PostgresRecord>();
   absl::StatusOr<PostgresRecord> read = ReadRecord(row, 0);
   if (!read.ok()) return read.status();
-  if (!row.IsNull(0, single_row_column::kLabelsJson) &&
-      !ReadLabels(row.Text(0, single_row_column::kLabelsJson), read->stored.record.labels)) {
-    return Damaged();
-  }
   read->reply_left_out =
       read->stored.record.state == RecordState::kCompleted && row.IsNull(0, record_column::kReply);
   return std::optional<PostgresRecord>(*std::move(read));
@@ -56,6 +33,12 @@ PostgresParameters GuardParameters(const StoredRecord& stored) {
   parameters.AddInt2(ToProto(stored.record.state));
   parameters.Add(stored.record.lease_expires_at);
   parameters.Add(stored.record.expires_at);
+  return parameters;
+}
+
+PostgresParameters RemoveParameters(const StoredRecord& stored) {
+  PostgresParameters parameters = GuardParameters(stored);
+  AddOptional(stored.record.tombstone_until, parameters);
   return parameters;
 }
 

@@ -71,6 +71,8 @@ class SingleRowRecords {
 
 // $1-$6 of the statements that match a record as it was read.
 PostgresParameters GuardParameters(const StoredRecord& stored);
+// Those of `remove`.
+PostgresParameters RemoveParameters(const StoredRecord& stored);
 
 // Settles an operation whose own statement failed; others are not affected.
 template <typename Op, typename Answer>

@@ -206,6 +206,7 @@ void SingleRowReserve::StartAfresh(std::vector<Step> steps, const SingleRowTime&
     parameters.Add(static_cast<std::int32_t>(step.stored.record.attempt));
     parameters.AddInt2(ToProto(step.stored.record.state));
     parameters.Add(step.stored.record.expires_at);
+    AddOptional(step.stored.record.tombstone_until, parameters);
     if (step.stored.checkpoint.empty()) continue;
     PostgresParameters& old = checkpoints.emplace_back();
     old.Add(op.id);

@@ -209,7 +209,7 @@ absl::Status SingleRowSweep::ChangeAll(SweepProgress& progress) {
 
 absl::Status SingleRowSweep::RemoveAll(SweepProgress& progress) {
   std::vector<PostgresParameters> executions;
-  for (const Visited& visited : remove_) executions.push_back(GuardParameters(visited.stored));
+  for (const Visited& visited : remove_) executions.push_back(RemoveParameters(visited.stored));
   return Write(records_.statements().remove, remove_, executions, /*with_checkpoints=*/true,
                progress.removed);
 }

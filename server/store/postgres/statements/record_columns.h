@@ -32,7 +32,7 @@ enum : int {
   // read_to_settle ends here, except for the part of kConfirmed.
   kReply,
   kCheckpoint,
-  // Name, value, name, value; NULL when there are none.
+  // A JSON object; NULL when there are none.
   kLabels,
   // Not read.
   kConfirmed,

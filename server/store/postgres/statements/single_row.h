@@ -78,14 +78,6 @@ struct SingleRowStatements {
   explicit SingleRowStatements(const SqlSections& sql);
 };
 
-// Columns of `read` behind those of record_column.
-namespace single_row_column {
-enum : int {
-  // A JSON object, or NULL.
-  kLabelsJson = 30,
-};
-}  // namespace single_row_column
-
 // Columns of the visits of a sweep.
 namespace visit_column {
 enum : int {

@@ -7,17 +7,16 @@ const std::string_view kReserve = R"sql(
 SELECT {now}
 
 -- piece: row_until_checkpoint
--- The columns of a read, in the order of record_column, whose clock, checkpoint and labels are NULL
--- here; no subquery, which a distributed server would plan anew each time.
+-- The columns of a read, in the order of record_column, whose clock and checkpoint are NULL here; no
+-- subquery, which a distributed server would plan anew each time.
 t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,
 t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at, t.completed_at,
 t.fingerprints, t.reply_digest, t.reply_until, t.tombstone_until, t.status_digest,
 t.release_reason, NULL::timestamptz,
-CASE WHEN octet_length(t.reply) <= $2::bigint THEN t.reply END, NULL::bytea, NULL::text[]
+CASE WHEN octet_length(t.reply) <= $2::bigint THEN t.reply END, NULL::bytea, t.labels::text
 
 -- piece: row_after_confirmed
-t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key,
-t.labels::text
+t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key
 
 -- statement: read_row
 -- $1 id, $2 how many bytes a reply that is read may have, here and in {read_row_confirmed}.
@@ -50,8 +49,8 @@ ON CONFLICT (id) DO NOTHING
 RETURNING t.id
 
 -- statement: start_row_afresh
--- $1-$19 as in {insert_row}; $20 token, $21 attempt, $22 state, $23 expires_at, as read. Returns
--- id.
+-- $1-$19 as in {insert_row}; $20 token, $21 attempt, $22 state, $23 expires_at, $24 tombstone_until
+-- or NULL, as read. Returns id.
 UPDATE records t SET
   require_recovery = $6::boolean, token = $7::uuid, request_token = $8::uuid,
   created_at = $9::timestamptz, lease_until = $10::timestamptz, expires_at = $11::timestamptz,
@@ -64,7 +63,7 @@ UPDATE records t SET
 WHERE t.id = $1::uuid AND t.namespace = $2::text AND t.scope = $3::text
   AND t.operation = $4::text AND t.key = $5::text
   AND t.token = $20::uuid AND t.attempt = $21::integer AND t.state = $22::smallint
-  AND t.expires_at = $23::timestamptz
+  AND t.expires_at = $23::timestamptz AND t.tombstone_until IS NOT DISTINCT FROM $24::timestamptz
 RETURNING t.id
 
 -- statement: clear_old_row_checkpoint

@@ -24,8 +24,11 @@ WHERE t.id >= '80000000-0000-0000-0000-000000000000'
 ORDER BY t.created_at, t.id LIMIT $5::integer
 
 -- statement: remove_row
--- $1-$6 as in {guard}. Returns created_at.
-DELETE FROM records t WHERE {guard} RETURNING t.created_at
+-- $1-$6 as in {guard}; $7 tombstone_until or NULL, as read: a purge that leaves a tombstone may change
+-- nothing else that {guard} compares. Returns created_at.
+DELETE FROM records t
+WHERE {guard} AND t.tombstone_until IS NOT DISTINCT FROM $7::timestamptz
+RETURNING t.created_at
 
 -- statement: entomb_row
 -- $1-$6 as in {guard}; $7 created_at, $8 lease_until, $9 expires_at, $10 tombstone_until. Returns
