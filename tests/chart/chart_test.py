@@ -94,7 +94,13 @@ REFUSED = [
     ({**MINIMAL, "keyring": {"secret": "word"}}, "keyring"),
     ({**MINIMAL, "console": {"address": "0.0.0.0:7412"}}, "console"),
     ({**MINIMAL, "store": {"url": "postgresql://user:secret@db/x"}}, "store.url"),
+    *[({**MINIMAL, "store": {"url": "postgresql://user@db/x" + parameters}}, "store.url")
+      for parameters in ("?password=secret", "?sslmode=require&password=secret",
+                         "?sslpassword=secret", "?p%61ssword=secret")],
     ({**MINIMAL, "store": {"url": "mysql://db"}}, "store.url"),
+    ({**MINIMAL, "store": {"url": URL, "sentinelPasswordSecret": {"name": "a"}}},
+     "needs a store.url of redis+sentinel"),
+    ({**MINIMAL, "networkPolicy": {"databasePorts": [0]}}, "databasePorts"),
     ({**MINIMAL, "store": {"url": "redis://:secret@db"}}, "store.url"),
     ({**MINIMAL, "store": {"url": "redis://db", "maintenance": {"url": URL}}},
      "store.maintenance is for Postgres"),
@@ -392,6 +398,46 @@ class ChartTest(unittest.TestCase):
                          ["grpc", "metrics"])
         self.assertEqual(policy["egress"][1]["to"], [{"ipBlock": {"cidr": "10.1.2.3/32"}}])
         self.assertEqual(policy["egress"][1]["ports"], [{"port": 5432, "protocol": "TCP"}])
+
+    def egress(self, store, policy=None):
+        """The ports of the database that the daemons may reach, and the further rules."""
+        objects = rendered({**MINIMAL, "store": store, "networkPolicy": policy or {}})
+        names, database, *further = objects[("NetworkPolicy", NAME)]["spec"]["egress"]
+        self.assertEqual({one["port"] for one in names["ports"]}, {53})
+        return [one["port"] for one in database["ports"]], further
+
+    def test_the_network_policy_lets_out_the_ports_that_the_url_names(self):
+        for url, ports in [
+                (URL, [5432]),
+                ("postgresql://u@db/x", [5432]),
+                ("postgresql://u@db:25060/x?sslmode=require", [25060]),
+                ("postgresql://u@a:6000,b,[::1]:6001/x", [6000, 5432, 6001]),
+                ("postgresql:///x?host=a,b&port=6000,6001&user=u", [6000, 6001]),
+                ("postgresql://u@a,b/x?port=6000%2C6001", [6000, 6001]),
+                ("redis://app@cache", [6379]),
+                ("rediss://cache:6380/2?tls_ca=/etc/idempotency/redis/ca.crt", [6380]),
+                ("redis+sentinel://a,b:26380/0?master=m", [6379, 26379, 26380]),
+                ("redis+cluster://app@a:7000,b:7001", [7000, 7001])]:
+            with self.subTest(url):
+                self.assertEqual(self.egress({"url": url}), (ports, []))
+                self.assertEqual(self.egress({"url": url}, {"databasePorts": [7, 9]}), ([7, 9], []))
+        maintenance = {"url": URL, "maintenance": {"url": "postgresql://m@db:6432/x"}}
+        self.assertEqual(self.egress(maintenance), ([5432, 6432], []))
+
+    def test_the_network_policy_has_further_rules(self):
+        collector = {"to": [{"podSelector": {"matchLabels": {"app": "collector"}}}],
+                     "ports": [{"port": 4317, "protocol": "TCP"}]}
+        self.assertEqual(self.egress({"url": URL}, {"extraEgress": [collector]}),
+                         ([5432], [collector]))
+
+    def test_the_sentinels_have_a_password_of_their_own(self):
+        container = rendered({**MINIMAL, "store": {
+            "url": "redis+sentinel://a/0?master=m", "passwordSecret": {"name": "server"},
+            "sentinelPasswordSecret": {"name": "sentinels"}}})[("Deployment", NAME)]["spec"][
+                "template"]["spec"]["containers"][0]
+        self.assertEqual({one["name"]: one["valueFrom"]["secretKeyRef"]["name"]
+                          for one in container["env"]},
+                         {"REDIS_PASSWORD": "server", "REDIS_SENTINEL_PASSWORD": "sentinels"})
 
     def test_the_version_is_the_projects(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())

@@ -67,17 +67,39 @@ capabilities:
 {{- ternary "redis" "postgres" (hasPrefix "redis" .Values.store.url) -}}
 {{- end -}}
 
+{{/* The ports of the database, as a list in JSON: those that the URLs of the store name, or their
+defaults. A URL names them behind its hosts, or for Postgres in the parameter `port`. Behind Sentinels
+is a server whose port only they have. */}}
+{{- define "idempotency.databasePorts" -}}
+{{- $sentinels := regexMatch "^rediss?[+]sentinel:" .Values.store.url -}}
+{{- $default := 5432 -}}
+{{- if eq (include "idempotency.engine" .) "redis" }}{{ $default = ternary 26379 6379 $sentinels }}{{ end -}}
+{{- $ports := ternary (list 6379) list $sentinels -}}
+{{- range compact (list .Values.store.url .Values.store.maintenance.url) -}}
+{{- $named := regexFindAll "[?&]port=[0-9]+((,|%2C)[0-9]+)*" . -1 -}}
+{{- range $one := $named -}}
+{{- range regexFindAll "[0-9]+" (trimPrefix "port=" (substr 1 -1 $one) | replace "%2C" ",") -1 }}{{ $ports = append $ports (int .) }}{{ end -}}
+{{- end -}}
+{{- range splitList "," (regexReplaceAll "^[a-z+]+://([^@/?]*@)?([^/?]*).*$" . "${2}") -}}
+{{- $port := regexFind ":[0-9]+$" . | trimPrefix ":" -}}
+{{- if $port }}{{ $ports = append $ports (int $port) }}{{ else if not $named }}{{ $ports = append $ports $default }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- default ($ports | uniq) .Values.networkPolicy.databasePorts | toJson -}}
+{{- end -}}
+
 {{/* When the Job runs. A Redis is prepared once: an upgrade must not accept a loss of its data. */}}
 {{- define "idempotency.migrateHooks" -}}
 {{- ternary "pre-install" "pre-install,pre-upgrade" (eq (include "idempotency.engine" .) "redis") -}}
 {{- end -}}
 
-{{/* The store's password, of (dict "engine" ... "secret" ... "maintenance" ...), the last for another
-login: as variables, because libpq refuses a file that a group may read, as files of Secrets have to
-be. */}}
+{{/* The store's password, of (dict "engine" ... "secret" ... "maintenance" ... "sentinel" ...), the last
+two for another login and for the Sentinels: as variables, because libpq refuses a file that a group
+may read, as files of Secrets have to be. */}}
 {{- define "idempotency.password" -}}
 {{- $maintenance := default dict .maintenance }}
-{{- if or .secret.name $maintenance.name }}
+{{- $sentinel := default dict .sentinel }}
+{{- if or .secret.name $maintenance.name $sentinel.name }}
 env:
 {{- end }}
 {{- if .secret.name }}
@@ -93,6 +115,13 @@ env:
       secretKeyRef:
         name: {{ $maintenance.name }}
         key: {{ $maintenance.key }}
+{{- end }}
+{{- if $sentinel.name }}
+  - name: REDIS_SENTINEL_PASSWORD
+    valueFrom:
+      secretKeyRef:
+        name: {{ $sentinel.name }}
+        key: {{ $sentinel.key }}
 {{- end }}
 {{- end -}}
 
@@ -165,6 +194,9 @@ env:
 {{- end -}}
 {{- if and (eq (include "idempotency.engine" .) "redis") .Values.store.maintenance.url -}}
 {{- fail "store.maintenance is for Postgres: Redis has one login for all work" -}}
+{{- end -}}
+{{- if and .Values.store.sentinelPasswordSecret.name (not (regexMatch "^rediss?[+]sentinel:" .Values.store.url)) -}}
+{{- fail "store.sentinelPasswordSecret needs a store.url of redis+sentinel://..." -}}
 {{- end -}}
 {{- if and .Values.store.maintenance.passwordSecret.name (not .Values.store.maintenance.url) -}}
 {{- fail "store.maintenance.passwordSecret needs store.maintenance.url" -}}
