@@ -379,6 +379,27 @@ class ChartTest(unittest.TestCase):
         minimal = self.deployment("minimal")["template"]["spec"]["containers"][0]
         self.assertFalse([arg for arg in minimal["args"] if arg.startswith("--maintenance_store")])
 
+    def test_the_memory_is_over_the_sum_of_the_bounds(self):
+        def default(flag):
+            return int(re.search(rf"--{flag}=N  \(default (\d+)\)", help_of("serve"))[1])
+
+        def of_processor(field):
+            page = (ROOT / "docs/configuration.md").read_text()
+            return int(re.search(rf"(?m)^\| `{field}` .*Default (\d+)", page)[1])
+        a_call = int(re.search(r"takes \d+ to (\d+) KiB", help_of("serve"))[1])
+        parts = {"queue_mib": default("queue_mib"), "transport_mib": default("transport_mib"),
+                 "max_calls": default("max_calls") * a_call // 1024,
+                 "max_held_bytes": of_processor("max_held_bytes") // 2**20,
+                 "max_exchanges": of_processor("max_exchanges") * a_call // 1024,
+                 "the process itself": 128}
+        comment = re.sub(r"\n# ", " ", re.search(r"(?m)(^#.*\n)+^resources:",
+                                                (CHART / "values.yaml").read_text())[0])
+        for name, mebibytes in parts.items():
+            self.assertRegex(comment, rf"{name}[^(]*\({mebibytes}\)")
+        self.assertIn(f"Together {sum(parts.values())}:", comment)
+        limit = self.container("minimal")["resources"]["limits"]["memory"]
+        self.assertGreater(int(limit.removesuffix("Gi")) * 1024, sum(parts.values()))
+
     def test_the_autoscaler_alone_sets_the_replicas(self):
         self.assertEqual(self.deployment("minimal")["replicas"], 2)
         self.assertNotIn("replicas", self.deployment("scaled"))
