@@ -22,6 +22,8 @@ URL = "postgresql://idempotency@db:5432/idempotency"
 CONFIG = """identities { name: "payments" certificates { uri: "spiffe://example.org/payments" } }
 rules { identity: "payments" namespaces: "payments" permissions: [WRITE, READ] }
 """
+LOCAL = """identities { name: "this-pod" local: true }
+"""
 ISSUER = """token_issuers { issuer: "https://issuer.example" audience: "idempotency" keys_file: "keys.json" }
 """
 # RFC 8037, A.2.
@@ -84,6 +86,8 @@ REFUSED = [
     ({**MINIMAL, "config": {}}, "config.text is missing"),
     ({**MINIMAL, "config": {"text": CONFIG, "existingConfigMap": "rules"}}, "excludes config.text"),
     ({**TLS, "tls": {"existingSecret": "a", "insecure": True}}, "exclude each other"),
+    *[({**MINIMAL, "config": {"text": CONFIG + LOCAL.replace("local: true", local)}},
+       "an identity with `local: true`") for local in ("local: true", "local:1", "local : True")],
     ({**MINIMAL, "tls": {"insecure": True, "probeSecret": "a"}}, "need tls.existingSecret"),
     ({**MINIMAL, "terminationGracePeriodSeconds": 25}, "longer than drainTimeoutSeconds"),
     ({**SCALED, "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 2}},
@@ -319,6 +323,12 @@ class ChartTest(unittest.TestCase):
         self.assertIn("--allow_plaintext", self.container("minimal")["args"])
         for name in ("tls", "everything"):
             self.assertNotIn("--allow_plaintext", self.container(name)["args"])
+
+    def test_an_identity_of_the_pod_itself_is_served_with_tls_alone(self):
+        rendered({**TLS, "config": {"text": CONFIG + LOCAL}})
+        for harmless in ("#" + LOCAL, "  # " + LOCAL, LOCAL.replace("true", "false"),
+                         LOCAL.replace("local: true", 'tokens { sha256: "' + "0" * 64 + '" }')):
+            rendered({**MINIMAL, "config": {"text": CONFIG + harmless}})
 
     def test_selectors_find_the_server_only(self):
         for name, objects in self.objects.items():

@@ -213,6 +213,9 @@ env:
 {{- if and .Values.tls.existingSecret .Values.tls.insecure -}}
 {{- fail "tls.existingSecret and tls.insecure exclude each other" -}}
 {{- end -}}
+{{- if and .Values.tls.insecure (regexMatch "\\blocal\\s*:\\s*(?i:true|t|1)\\b" (regexReplaceAll "(?m)(^|\\s)#.*$" .Values.config.text "")) -}}
+{{- fail "config.text has an identity with `local: true`, which excludes tls.insecure: a sidecar connects from the pod's own loopback, so every caller of the mesh would be that identity; identify callers by tokens (docs/access.md)" -}}
+{{- end -}}
 {{- if and (or .Values.tls.clientCaSecret.name .Values.tls.probeSecret) (not .Values.tls.existingSecret) -}}
 {{- fail "tls.clientCaSecret and tls.probeSecret need tls.existingSecret" -}}
 {{- end -}}
