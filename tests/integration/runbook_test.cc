@@ -1,17 +1,31 @@
 // The SQL of docs/runbook.md, against the schema that it is for.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+#include "tests/support/daemon_process.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
+#include "tests/support/process.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
 
 namespace idempotency::internal::testing {
 namespace {
+
+using ::testing::_;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 // The first SQL of an alert's entry that contains `word`.
 std::string SqlOf(const std::string& alert, const std::string& word) {
@@ -19,7 +33,8 @@ std::string SqlOf(const std::string& alert, const std::string& word) {
   const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const std::string fence = "```sql\n";
   std::size_t begin = page.find("\n## " + alert + "\n");
-  while ((begin = page.find(fence, begin)) != std::string::npos) {
+  const std::size_t end_of_entry = page.find("\n## ", begin + 1);
+  while ((begin = page.find(fence, begin)) < end_of_entry) {
     begin += fence.size();
     const std::string sql = page.substr(begin, page.find("```", begin) - begin);
     if (sql.find(word) != std::string::npos) return sql;
@@ -47,6 +62,99 @@ TEST(RunbookTest, NamesTheSessionThatHoldsTheSweepAndNoServingOne) {
     ASSERT_EQ(holders->rows(), lock == "sweep" ? 1 : 0);
   }
   EXPECT_EQ(schema->Value(sql), schema->Value("SELECT pg_backend_pid()"));
+}
+
+// One UNKNOWN record of "orders", two of "payments", and for each a live reservation.
+void AddRecords(const std::string& address) {
+  const ServiceClient client(address);
+  for (const std::string key : {"orders-1", "payments-1", "payments-2"}) {
+    v1::RecordKey record = SomeRecordKey(key);
+    record.set_namespace_(key.substr(0, key.find('-')));
+    v1::ReserveRequest reserve = SomeReserve(key);
+    *reserve.mutable_record_key() = record;
+    const auto reserved = client.Call(reserve);
+    ASSERT_TRUE(reserved.ok()) << reserved.status();
+    v1::ReleaseRequest release = SomeRelease(key, reserved->reserved().reservation_token());
+    *release.mutable_record_key() = record;
+    release.set_outcome(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+    const auto released = client.Call(release);
+    ASSERT_TRUE(released.ok()) << released.status();
+    reserve.mutable_record_key()->set_scope("another");
+    ASSERT_TRUE(client.Call(reserve).ok());
+  }
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+// What psql prints, a list of fields for each line.
+Rows InPostgres(const std::string& url, const std::string& sql) {
+  const auto psql = Process::Start({"/bin/sh", "-c",
+                                    "exec psql --no-psqlrc --quiet --tuples-only --no-align "
+                                    "--dbname=\"$1\" --command=\"$2\"",
+                                    "sh", url, sql});
+  EXPECT_TRUE(psql.ok()) << psql.status();
+  const auto ended = (*psql)->Wait();
+  EXPECT_TRUE(ended.ok() && ended->code == 0) << (*psql)->Stderr();
+  Rows rows;
+  for (const absl::string_view line : absl::StrSplit((*psql)->Stdout(), '\n', absl::SkipEmpty())) {
+    rows.push_back(absl::StrSplit(line, '|'));
+  }
+  return rows;
+}
+
+Rows InSqlite(const std::string& file, const std::string& sql) {
+  sqlite3* opened = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(file.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> database(opened, &sqlite3_close);
+  Rows rows;
+  const auto add = [](void* into, int columns, char** values, char** /*names*/) {
+    std::vector<std::string>& row = static_cast<Rows*>(into)->emplace_back();
+    for (int i = 0; i < columns; ++i) row.emplace_back(values[i] == nullptr ? "" : values[i]);
+    return 0;
+  };
+  EXPECT_EQ(sqlite3_exec(database.get(), sql.c_str(), add, &rows, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(database.get());
+  return rows;
+}
+
+// In a time zone of its own, or UTC.
+void ExpectTimes(const Rows& rows) {
+  for (const std::vector<std::string>& row : rows) {
+    EXPECT_THAT(row.back(), ::testing::MatchesRegex("20..-..-.. ..:..:...*"));
+  }
+}
+
+TEST(RunbookTest, CountsWhatNeedsSomebodyByNamespaceInPostgres) {
+  const std::string url = PostgresCluster::Shared().NewDatabase();
+  MigrateStore(url);
+  const DaemonProcess daemon(url);
+  AddRecords(daemon.address());
+  const Rows unknown = InPostgres(url, SqlOf("IdempotencyOutcomesUnknown", "idempotency.records"));
+  EXPECT_THAT(unknown, ElementsAre(ElementsAre("payments", "2", _), ElementsAre("orders", "1", _)));
+  ExpectTimes(unknown);
+
+  const std::string old = SqlOf("IdempotencyReservationOld", "idempotency.records");
+  EXPECT_TRUE(InPostgres(url, old).empty()) << "none is open for long";
+  // As the sweep marks them after a minute.
+  InPostgres(url, "UPDATE idempotency.records SET open_for_long = true WHERE state = 1");
+  const Rows reserved = InPostgres(url, old);
+  EXPECT_THAT(reserved,
+              UnorderedElementsAre(ElementsAre("payments", "2", _), ElementsAre("orders", "1", _)));
+  ExpectTimes(reserved);
+}
+
+TEST(RunbookTest, CountsWhatNeedsSomebodyByNamespaceInSqliteBesideTheDaemon) {
+  const TempFolder folder;
+  const std::string file = folder.File("records.db");
+  const DaemonProcess daemon("sqlite:" + file);
+  AddRecords(daemon.address());
+  const Rows unknown = InSqlite(file, SqlOf("IdempotencyOutcomesUnknown", "FROM records"));
+  EXPECT_THAT(unknown, ElementsAre(ElementsAre("payments", "2", _), ElementsAre("orders", "1", _)));
+  ExpectTimes(unknown);
+  const Rows reserved = InSqlite(file, SqlOf("IdempotencyReservationOld", "FROM records"));
+  EXPECT_THAT(reserved,
+              UnorderedElementsAre(ElementsAre("payments", "2", _), ElementsAre("orders", "1", _)));
+  ExpectTimes(reserved);
 }
 
 }  // namespace
