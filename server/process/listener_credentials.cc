@@ -9,10 +9,12 @@
 #include <openssl/x509.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -49,6 +51,20 @@ MemoryBio Open(const std::string& pem) {
 // No prompt for the passphrase of a key file: a daemon has no terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
+std::vector<Certificate> ParseCertificates(const std::string& pem) {
+  std::vector<Certificate> certificates;
+  const MemoryBio bio = Open(pem);
+  for (;;) {
+    Certificate next(PEM_read_bio_X509(bio.get(), nullptr, &NoPassphrase, nullptr), &X509_free);
+    if (next == nullptr) break;
+    certificates.push_back(std::move(next));
+  }
+  // That of the end of the text.
+  ERR_clear_error();
+  return certificates;
+}
+
+// The first one.
 Certificate ParseCertificate(const std::string& pem) {
   return Certificate(PEM_read_bio_X509(Open(pem).get(), nullptr, &NoPassphrase, nullptr),
                      &X509_free);
@@ -59,12 +75,28 @@ PrivateKey ParseKey(const std::string& pem) {
                     &EVP_PKEY_free);
 }
 
+bool HasExpired(const Certificate& certificate) {
+  return X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0;
+}
+
+// Of a chain, whose first certificate is the server's.
 absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
                               const std::string& pem) {
   const Certificate certificate = ParseCertificate(pem);
   if (certificate == nullptr) return Wrong(flag, file, "contains no certificate in PEM form");
-  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
+  if (HasExpired(certificate)) {
     return Wrong(flag, file, "contains a certificate that has expired");
+  }
+  return absl::OkStatus();
+}
+
+// In any order: during a rotation the old authority may expire before it is removed.
+absl::Status CheckAuthorities(absl::string_view flag, const std::string& file,
+                              const std::string& pem) {
+  const std::vector<Certificate> authorities = ParseCertificates(pem);
+  if (authorities.empty()) return Wrong(flag, file, "contains no certificate in PEM form");
+  if (std::all_of(authorities.begin(), authorities.end(), HasExpired)) {
+    return Wrong(flag, file, "contains only certificates that have expired");
   }
   return absl::OkStatus();
 }
@@ -92,18 +124,29 @@ absl::Time TimeOf(const ASN1_TIME* time) {
 // Of the certificate that expires first: with it, some of the connections end.
 CertificateValidity FirstToExpire(const std::string& pem) {
   CertificateValidity first{absl::InfinitePast(), absl::InfiniteFuture()};
-  const MemoryBio bio = Open(pem);
-  for (;;) {
-    const Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, &NoPassphrase, nullptr),
-                                  &X509_free);
-    if (certificate == nullptr) break;
+  for (const Certificate& certificate : ParseCertificates(pem)) {
     const absl::Time not_after = TimeOf(X509_get0_notAfter(certificate.get()));
     if (not_after >= first.not_after) continue;
     first = {TimeOf(X509_get0_notBefore(certificate.get())), not_after};
   }
-  // That of the end of the text.
-  ERR_clear_error();
   return first;
+}
+
+// Each with its subject and its end, for the log.
+std::vector<std::string> ExpiredOf(const std::string& pem) {
+  std::vector<std::string> expired;
+  for (const Certificate& certificate : ParseCertificates(pem)) {
+    if (!HasExpired(certificate)) continue;
+    const MemoryBio subject(BIO_new(BIO_s_mem()), &BIO_free);
+    X509_NAME_print_ex(subject.get(), X509_get_subject_name(certificate.get()), 0, XN_FLAG_RFC2253);
+    char* text = nullptr;
+    const auto size = static_cast<std::size_t>(BIO_get_mem_data(subject.get(), &text));
+    expired.push_back(absl::StrCat(
+        absl::string_view(text, size), ", ",
+        absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", TimeOf(X509_get0_notAfter(certificate.get())),
+                         absl::UTCTimeZone())));
+  }
+  return expired;
 }
 
 // The current and future content of these files.
@@ -163,7 +206,7 @@ absl::StatusOr<TlsContent> ListenerCredentials::Read(const ListenerTlsFiles& fil
   if (!files.client_ca.empty()) {
     absl::StatusOr<std::string> authority = ReadFile("tls_client_ca", files.client_ca);
     if (!authority.ok()) return authority.status();
-    checked = CheckCertificate("tls_client_ca", files.client_ca, *authority);
+    checked = CheckAuthorities("tls_client_ca", files.client_ca, *authority);
     if (!checked.ok()) return checked;
     content.client_ca = *std::move(authority);
   }
@@ -178,6 +221,7 @@ absl::Status ListenerCredentials::StartWatching(TlsContent content) {
   credentials_ = Watched(identity->path(), files_.client_ca.empty() ? "" : client_ca->path());
   identity_ = *std::move(identity);
   client_ca_ = *std::move(client_ca);
+  WarnOfExpired(content.client_ca);
   Publish(std::move(content));
   thread_ = std::thread([this] { Watch(); });
   pthread_setname_np(thread_.native_handle(), "certificates");
@@ -199,6 +243,18 @@ std::shared_ptr<const TlsContent> ListenerCredentials::content() const {
   return current_;
 }
 
+void ListenerCredentials::WarnOfExpired(const std::string& authorities) {
+  std::vector<std::string> expired = ExpiredOf(authorities);
+  for (const std::string& authority : expired) {
+    if (std::find(expired_.begin(), expired_.end(), authority) != expired_.end()) continue;
+    Log(LogLevel::kWarn, "an authority of clients has expired: its clients cannot connect",
+        {{"tls_client_ca", files_.client_ca},
+         {"authority", authority},
+         {"advice", "remove it from the file, or renew it"}});
+  }
+  expired_ = std::move(expired);
+}
+
 void ListenerCredentials::Watch() {
   while (stop_.WaitFor(kCertificateRefresh)) Refresh();
 }
@@ -214,6 +270,7 @@ void ListenerCredentials::Refresh() {
       Log(LogLevel::kInfo, "certificates replaced", {{"tls_cert", files_.certificate}});
     }
   }
+  WarnOfExpired(this->content()->client_ca);
   const std::string complaint(refused.message());
   if (std::exchange(complaint_, complaint) == complaint || complaint.empty()) return;
   Log(LogLevel::kWarn, "certificates cannot be used, the previous ones stay in use",

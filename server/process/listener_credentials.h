@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -39,8 +40,8 @@ class ListenerCredentials {
  public:
   // Reads the files and checks them, since gRPC itself would only fail at every
   // handshake. INVALID_ARGUMENT names the flag and what is wrong: a file that
-  // cannot be read, has no PEM, has expired, or a key that is not the
-  // certificate's. `observer` gets the validity of what is in use, and outlives it.
+  // cannot be read, has no PEM, has expired (of authorities: all of them), or a key that is
+  // not the certificate's. `observer` gets the validity of what is in use, and outlives it.
   static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const ListenerTlsFiles& files,
                                                                    Observer& observer);
   ~ListenerCredentials();
@@ -58,6 +59,8 @@ class ListenerCredentials {
   static absl::StatusOr<TlsContent> Read(const ListenerTlsFiles& files);
   absl::Status StartWatching(TlsContent content);
   void Publish(TlsContent content) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Logs each authority that has expired since the last call.
+  void WarnOfExpired(const std::string& authorities);
   void Watch();
   void Refresh();
 
@@ -73,6 +76,8 @@ class ListenerCredentials {
   std::shared_ptr<const TlsContent> current_ ABSL_GUARDED_BY(mutex_);
   // Why the files are not used now, or "".
   std::string complaint_;
+  // The authorities in use that have expired, as they were logged.
+  std::vector<std::string> expired_;
 
   StopLatch stop_;
   std::thread thread_;

@@ -151,6 +151,19 @@ TEST_F(ListenerCredentialsTest, WithoutTlsNoValidityIsReported) {
   EXPECT_TRUE(validities_.Get().empty());
 }
 
+// As in a rotation whose old authority expired before it was removed.
+TEST_F(ListenerCredentialsTest, AnAuthorityThatHasExpiredDoesNotCountBesideOneThatHasNot) {
+  const std::string good = CertificatePem(key_, 3600);
+  const std::string old = CertificatePem(key_, -60);
+  for (const std::string& authorities : {old + good, good + old, old + old + good}) {
+    const std::string file = Write("authorities.pem", authorities);
+    EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, file}, validities_).ok());
+  }
+  const std::string file = Write("authorities.pem", old + old);
+  EXPECT_THAT(ErrorOf({good_certificate_, good_key_, file}),
+              HasSubstr("contains only certificates that have expired"));
+}
+
 TEST_F(ListenerCredentialsTest, NamesTheFaultyFile) {
   const std::string missing = folder_.File("missing");
   const std::string empty = Write("empty", "");

@@ -172,5 +172,28 @@ TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
   EXPECT_TRUE(AwaitLog("certificates replaced"));
 }
 
+// Of the authority "Expired authority", from 2020-01-01 to 2020-01-02.
+constexpr char kExpired[] = R"(-----BEGIN CERTIFICATE-----
+MIIBODCB4KADAgECAgEBMAoGCCqGSM49BAMCMBwxGjAYBgNVBAMMEUV4cGlyZWQg
+YXV0aG9yaXR5MB4XDTIwMDEwMTAwMDAwMFoXDTIwMDEwMjAwMDAwMFowHDEaMBgG
+A1UEAwwRRXhwaXJlZCBhdXRob3JpdHkwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAQGi55Z8/WE6WgM0Pb2fTZslryZqby8+T00IjSu5gceyv1LGbrOotbLKlsHWSPH
+tzj0gdPP/GO5WH1DpiFt4Ut0oxMwETAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49
+BAMCA0cAMEQCIHDAZnM8qAxbqNSaVxMwIJ/DUGkrC7u/Nli9bFDchxG+AiBlE+6y
+saesRFYwBNwf7wPY+oLJ4Ad7IebDJm4JFWWpIA==
+-----END CERTIFICATE-----
+)";
+
+TEST_F(DaemonTlsTest, AnExpiredAuthorityBesideOthersIsLoggedAndStopsNothing) {
+  Serve(first_.Issue("idempotencyd", kHere), kExpired + first_.root());
+  EXPECT_TRUE(AwaitLog("authority=\"CN=Expired authority, 2020-01-02T00:00:00Z\""));
+  EXPECT_TRUE(Ask(*Connect(first_.root(), first_.Issue("guard"))).ok());
+  // The files are read again as ever.
+  Write("ca", kExpired + second_.root());
+  EXPECT_TRUE(Reaches(first_.root(), second_.Issue("guard")));
+  const std::string log = daemon_->process().Stderr();
+  EXPECT_EQ(log.find("has expired"), log.rfind("has expired")) << "logged once";
+}
+
 }  // namespace
 }  // namespace idempotency::internal
