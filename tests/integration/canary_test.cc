@@ -338,6 +338,9 @@ TEST_F(CanaryTest, WhatCallersSendIsNowhereButInItsRecord) {
   EXPECT_FALSE(HasCanary(postgres_->log())) << postgres_->log();
   const std::string limits = ReadFile(absl::StrCat("/proc/", daemon_->process().pid(), "/limits"));
   EXPECT_TRUE(absl::StrContains(limits, "Max core file size        0 ")) << limits;
+  // For a program that gets dumps from the kernel, which the limit does not bound.
+  EXPECT_EQ(ReadFile(absl::StrCat("/proc/", daemon_->process().pid(), "/coredump_filter")),
+            "00000000\n");
   const std::string arguments =
       ReadFile(absl::StrCat("/proc/", daemon_->process().pid(), "/cmdline"));
   EXPECT_FALSE(HasCanary(arguments));
