@@ -1,59 +1,22 @@
 #include "server/rpc/session_call.h"
 
-#include <google/protobuf/arena.h>
 #include <grpcpp/support/slice.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
-#include <type_traits>
 #include <utility>
 
-#include "absl/container/btree_map.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
-#include "core/answer_kind.h"
-#include "core/grpc_headers.h"
-#include "core/protobuf_version.h"
-#include "grpc_idempotency/deadline.h"
-#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
-#include "server/operation/pending_operation.h"
-#include "server/operation/wire_request.h"
+#include "grpc_idempotency/limits.h"
+#include "idempotency/v1/idempotency_service.pb.h"
 #include "server/queue/response_batch_scope.h"
 #include "server/rpc/ended_writes.h"
-#include "server/rpc/frame_bounds.h"
+#include "server/rpc/session_errors.h"
 
 namespace idempotency::internal {
 namespace {
-
-// As the batcher's: after this time the earlier answers have been sent.
-constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
-// Larger answers hold a stored reply, which can be read again.
-constexpr std::size_t kMaxGrantBytes = 64 * 1024;
-// The first block of a parsed frame: about the size of one operation, and of some dozen.
-constexpr std::size_t kFirstFrameBlockBytes = 1024;
-constexpr std::size_t kMaxFrameBlockBytes = 32 * 1024;
-// The assumed ratio of a parsed operation's size to its size on the wire.
-constexpr std::size_t kParsedBytesPerByte = 4;
-
-absl::Status Overloaded(std::string_view message) {
-  return MakeError(Reason::kOverloaded, message, {kOverloadedRetryDelay, {}, {}});
-}
-
-bool IsCounted(OperationKind kind) {
-  return kind == OperationKind::kReserve || kind == OperationKind::kGet;
-}
-
-// The error, with the number of the frame that it concerns, from 1: so the caller
-// can send that frame's operations separately.
-absl::Status OfFrame(std::uint64_t number, const absl::Status& error) {
-  ErrorDetails details = DetailsOf(error);
-  details.metadata[std::string(kFrameDetail)] = absl::StrCat(number);
-  return MakeError(Reason::kRequestInvalid, std::string(error.message()), std::move(details));
-}
 
 // A frame as gRPC sends it, without copying its bytes.
 grpc::ByteBuffer BufferOf(std::string frame) {
@@ -65,292 +28,13 @@ grpc::ByteBuffer BufferOf(std::string frame) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// The field of each kind of response in an answer.
-v1::ReserveResponse& In(v1::SessionAnswer& answer, const v1::ReserveResponse*) {
-  return *answer.mutable_reserve();
-}
-v1::CompleteResponse& In(v1::SessionAnswer& answer, const v1::CompleteResponse*) {
-  return *answer.mutable_complete();
-}
-v1::ReleaseResponse& In(v1::SessionAnswer& answer, const v1::ReleaseResponse*) {
-  return *answer.mutable_release();
-}
-v1::ExtendResponse& In(v1::SessionAnswer& answer, const v1::ExtendResponse*) {
-  return *answer.mutable_extend();
-}
-v1::GetResponse& In(v1::SessionAnswer& answer, const v1::GetResponse*) {
-  return *answer.mutable_get();
-}
-
-v1::SessionResponse Farewell() {
-  v1::SessionResponse farewell;
-  farewell.set_draining(true);
-  return farewell;
-}
-
-void WriteError(const absl::Status& status, v1::SessionError& error) {
-  const grpc::Status on_wire = ToGrpcStatus(status);
-  error.set_code(on_wire.error_code());
-  error.set_message(on_wire.error_message());
-  error.set_details(on_wire.error_details());
+v1::SessionResponse DrainingNotice() {
+  v1::SessionResponse notice;
+  notice.set_draining(true);
+  return notice;
 }
 
 }  // namespace
-
-// The answers of one ResponseBatchScope to one stream.
-class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable {
- public:
-  explicit GatheredAnswers(SessionCall& stream)
-      : stream_(stream), frames_(stream.options_.max_answer_frame_bytes), arena_(ArenaOptions()) {}
-
-  // The answer that is being made; Add() begins the next one.
-  v1::SessionAnswer& answer() {
-    if (answer_ == nullptr) {
-      answer_ = NewOnArena<v1::SessionAnswer>(arena_);
-    }
-    return *answer_;
-  }
-
-  // `hold` is the answer's existing part of the memory budget.
-  void Add(std::uint64_t id, const absl::Status& status, MemoryBudget::Hold hold = {}) {
-    // Every other operation is answered on the caller's next stream.
-    const bool told = status.code() != absl::StatusCode::kCancelled ||
-                      !stream_.failed_.load(std::memory_order_relaxed);
-    if (told) Append(id, status, std::move(hold));
-    ids_.push_back(id);
-    answer_ = nullptr;
-    arena_.Reset();
-  }
-
-  void Flush() override { stream_.Deliver(*this); }
-
-  AnswerFrames& frames() { return frames_; }
-  // The frames' part of the memory budget.
-  std::vector<MemoryBudget::Hold> TakeHolds() {
-    holds_.push_back(stream_.operations_.batcher().budget().HoldAnswer(others_bytes_));
-    return std::move(holds_);
-  }
-  const std::vector<std::uint64_t>& ids() const { return ids_; }
-
- private:
-  void Append(std::uint64_t id, const absl::Status& status, MemoryBudget::Hold hold) {
-    v1::SessionAnswer& made = answer();
-    if (!status.ok()) {
-      made.Clear();
-      WriteError(status, *made.mutable_error());
-    } else if (!Fits(made.ByteSizeLong())) {
-      made.Clear();
-      WriteError(Overloaded("The answers of this session are not being read. Send the operation "
-                            "again when they are."),
-                 *made.mutable_error());
-    }
-    made.set_id(id);
-    const std::size_t before = frames_.bytes();
-    frames_.Append(made);
-    Hold(std::move(hold), frames_.bytes() - before);
-  }
-
-  // Only the answer's bytes in the frame are left.
-  void Hold(MemoryBudget::Hold hold, std::size_t bytes) {
-    if (hold.bytes() < bytes) {
-      others_bytes_ += bytes;
-    } else {
-      hold.ShrinkTo(bytes);
-      holds_.push_back(std::move(hold));
-    }
-  }
-
-  google::protobuf::ArenaOptions ArenaOptions() {
-    google::protobuf::ArenaOptions options;
-    options.initial_block = block_.data();
-    options.initial_block_size = block_.size();
-    return options;
-  }
-
-  bool Fits(std::size_t bytes) const {
-    return bytes <= kMaxGrantBytes ||
-           stream_.unwritten_bytes_.load(std::memory_order_relaxed) + frames_.bytes() + bytes <=
-               stream_.options_.max_held_bytes;
-  }
-
-  SessionCall& stream_;
-  AnswerFrames frames_;
-  std::vector<MemoryBudget::Hold> holds_;
-  // The size of the answers that hold no memory budget yet.
-  std::size_t others_bytes_ = 0;
-  std::vector<std::uint64_t> ids_;
-  // Enough for an answer without its texts.
-  alignas(std::max_align_t) std::array<char, 2048> block_;
-  google::protobuf::Arena arena_;
-  v1::SessionAnswer* answer_ = nullptr;
-};
-
-// One operation, until its answer is on its way.
-class SessionCall::Call {
- public:
-  // `bytes` is its share of its frame.
-  Call(std::uint64_t id, std::size_t bytes, bool counted)
-      : id_(id), bytes_(bytes), counted_(counted) {}
-  virtual ~Call() = default;
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  std::uint64_t id() const { return id_; }
-  std::size_t bytes() const { return bytes_; }
-  bool counted() const { return counted_; }
-  // Of a reservation that waits, or is on its way to the store; otherwise nullptr.
-  virtual InFlightWaiters::WaiterPtr waiting() const = 0;
-  // Puts it into the group; it may be over, and this destroyed, afterwards.
-  virtual void Begin(Operations& operations, const v1::SessionOperation& operation,
-                     Batcher::Group& group) = 0;
-  // In place of Begin().
-  virtual void Refuse(Operations& operations, const absl::Status& why) = 0;
-
- private:
-  const std::uint64_t id_;
-  const std::size_t bytes_;
-  const bool counted_;
-};
-
-template <typename Response>
-class SessionCall::CallFor final : public Call, private PendingResponse<Response> {
- public:
-  CallFor(SessionCall& stream, std::uint64_t id, std::size_t bytes, OperationKind kind,
-          Batcher::Deadline arrived, Batcher::Deadline deadline)
-      : Call(id, bytes, IsCounted(kind)),
-        PendingResponse<Response>(kind, arrived, deadline),
-        stream_(stream) {
-    this->SetCaller(stream.caller_.get());
-  }
-
-  InFlightWaiters::WaiterPtr waiting() const override {
-    return PendingResponse<Response>::waiting();
-  }
-  void Begin(Operations& operations, const v1::SessionOperation& operation,
-             Batcher::Group& group) override {
-    if constexpr (std::is_same_v<Response, v1::ReserveResponse>) {
-      operations.Reserve(operation.reserve(), *this, &group);
-    } else if constexpr (std::is_same_v<Response, v1::CompleteResponse>) {
-      operations.Complete(operation.complete(), *this, &group);
-    } else if constexpr (std::is_same_v<Response, v1::ReleaseResponse>) {
-      operations.Release(operation.release(), *this, &group);
-    } else if constexpr (std::is_same_v<Response, v1::ExtendResponse>) {
-      operations.Extend(operation.extend(), *this, &group);
-    } else {
-      operations.Get(operation.get(), *this, &group);
-    }
-  }
-  void Refuse(Operations& operations, const absl::Status& why) override {
-    operations.Refuse(*this, why);
-  }
-
- private:
-  Response& response() override {
-    return In(stream_.Gather().answer(), static_cast<const Response*>(nullptr));
-  }
-  void Finish(const absl::Status& status) override {
-    stream_.Gather().Add(this->id(), status, this->TakeHold());
-  }
-
-  SessionCall& stream_;
-};
-
-// An operation of a kind that this server does not know, which it refuses. It has its place among
-// the calls of its stream: its id is in use until its answer is on its way, and the stream stays.
-class SessionCall::UnknownCall final : public Call {
- public:
-  UnknownCall(SessionCall& stream, std::uint64_t id, std::size_t bytes)
-      : Call(id, bytes, /*counted=*/false), stream_(stream) {}
-
-  InFlightWaiters::WaiterPtr waiting() const override { return nullptr; }
-  void Begin(Operations& operations, const v1::SessionOperation&, Batcher::Group&) override {
-    Refuse(operations,
-           InvalidField("operation", "is required, and must be one that this server knows"));
-  }
-  void Refuse(Operations&, const absl::Status& why) override { stream_.Gather().Add(id(), why); }
-
- private:
-  SessionCall& stream_;
-};
-
-// The operations of one frame, on their way into the batcher.
-class SessionCall::Frame {
- public:
-  // `request` must outlive this.
-  Frame(SessionCall& stream, const v1::SessionRequest& request, std::size_t bytes,
-        Batcher::Deadline arrived)
-      : stream_(stream), share_(bytes / request.operations_size()), arrived_(arrived) {
-    entries_.reserve(request.operations_size());
-    for (const v1::SessionOperation& operation : request.operations()) Add(operation);
-  }
-
-  struct Entry {
-    const v1::SessionOperation* operation;
-    std::unique_ptr<Call> made;
-    // The same, once the stream owns it.
-    Call* call = nullptr;
-    // Not OK for one that does not begin.
-    absl::Status refusal;
-  };
-
-  std::vector<Entry>& entries() { return entries_; }
-  const std::vector<std::uint64_t>& cancels() const { return cancels_; }
-
-  // All that were registered.
-  void Begin(Operations& operations) {
-    Batcher::Group group(entries_.size());
-    for (Entry& entry : entries_) {
-      if (entry.refusal.ok()) {
-        entry.call->Begin(operations, *entry.operation, group);
-      } else {
-        entry.call->Refuse(operations, entry.refusal);
-      }
-    }
-    operations.batcher().Submit(group);
-  }
-
- private:
-  void Add(const v1::SessionOperation& operation) {
-    using Kind = v1::SessionOperation::OperationCase;
-    switch (operation.operation_case()) {
-      case Kind::kReserve:
-        return Add<v1::ReserveResponse>(operation, OperationKind::kReserve);
-      case Kind::kComplete:
-        return Add<v1::CompleteResponse>(operation, OperationKind::kComplete);
-      case Kind::kRelease:
-        return Add<v1::ReleaseResponse>(operation, OperationKind::kRelease);
-      case Kind::kExtend:
-        return Add<v1::ExtendResponse>(operation, OperationKind::kExtend);
-      case Kind::kGet:
-        return Add<v1::GetResponse>(operation, OperationKind::kGet);
-      case Kind::kCancel:
-        cancels_.push_back(operation.id());
-        return;
-      case Kind::OPERATION_NOT_SET:
-        break;
-    }
-    entries_.push_back({&operation, std::make_unique<UnknownCall>(stream_, operation.id(), share_),
-                        nullptr, absl::OkStatus()});
-  }
-
-  template <typename Response>
-  void Add(const v1::SessionOperation& operation, OperationKind kind) {
-    const absl::StatusOr<absl::Duration> timeout = TimeoutFrom(operation);
-    const Batcher::Deadline deadline =
-        timeout.ok() ? After(arrived_, *timeout) : Batcher::kNoDeadline;
-    entries_.push_back({&operation,
-                        std::make_unique<CallFor<Response>>(stream_, operation.id(), share_, kind,
-                                                            arrived_, deadline),
-                        nullptr, timeout.status()});
-  }
-
-  SessionCall& stream_;
-  // The assumed size of each operation.
-  const std::size_t share_;
-  const Batcher::Deadline arrived_;
-  std::vector<Entry> entries_;
-  std::vector<std::uint64_t> cancels_;
-};
 
 SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
                          const SessionOptions& options, std::unique_ptr<Caller> caller)
@@ -359,7 +43,8 @@ SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
       options_(options),
       caller_(std::move(caller)),
       began_(operations.clock().Monotonic()),
-      frames_(options.max_answer_frame_bytes) {}
+      frames_(options.max_answer_frame_bytes),
+      unanswered_(options.max_in_flight) {}
 
 SessionCall::~SessionCall() = default;
 
@@ -384,7 +69,7 @@ void SessionCall::AnnounceDraining() {
   Next next;
   {
     MutexLock lock(mutex_);
-    frames_.Append(Farewell());
+    frames_.Append(DrainingNotice());
     next = Step();
   }
   Do(next);
@@ -401,8 +86,8 @@ void SessionCall::OnReadDone(bool ok) {
     reading_ = false;
     if (!ok) half_closed_ = true;
     const bool submitted = std::exchange(submitting_, false);
-    if ((submitted && cancelled_) || !failure_.ok()) waiting = Waiting();
-    if (failure_.ok() && ComesOfAge()) frames_.Append(Farewell());
+    if ((submitted && cancelled_) || !failure_.ok()) waiting = unanswered_.Waiters();
+    if (failure_.ok() && ReachedMaxAge()) frames_.Append(DrainingNotice());
     next = Step();
   }
   // Before the caller can see the end of the stream: from then on nothing of it goes to the store.
@@ -431,7 +116,7 @@ void SessionCall::OnCancel() {
   {
     MutexLock lock(mutex_);
     cancelled_ = true;
-    if (!submitting_) waiting = Waiting();
+    if (!submitting_) waiting = unanswered_.Waiters();
     next = Step();
   }
   Cancel(waiting);
@@ -444,7 +129,7 @@ void SessionCall::OnDone() {
     MutexLock lock(mutex_);
     done_ = true;
     // The last answer deletes it then.
-    if (!calls_.empty()) return;
+    if (!unanswered_.empty()) return;
   }
   delete this;
 }
@@ -458,27 +143,13 @@ void SessionCall::TakeFrame() {
 }
 
 absl::Status SessionCall::BeginFrame() {
-  const std::size_t bytes = read_.Length();
+  RequestFrame frame(read_.Length());
   absl::Status wrong =
-      CheckFrame(read_, {options_.max_frame_operations, options_.max_frame_parsed_bytes});
-  if (!wrong.ok()) {
-    read_.Clear();
-    return wrong;
-  }
-  google::protobuf::ArenaOptions memory;
-  memory.start_block_size =
-      std::min(kFirstFrameBlockBytes + kParsedBytesPerByte * bytes, kMaxFrameBlockBytes);
-  memory.max_block_size = kMaxFrameBlockBytes;
-  google::protobuf::Arena arena(memory);
-  auto* const request = NewOnArena<v1::SessionRequest>(arena);
-  // It takes the bytes out of the buffer in any case.
-  if (!grpc::SerializationTraits<v1::SessionRequest>::Deserialize(&read_, request).ok()) {
-    return UnreadableFrame();
-  }
-  if (request->operations().empty()) return InvalidField("operations", "must not be empty");
-  Frame frame(*this, *request, bytes, operations_.clock().Monotonic());
+      frame.Parse(read_, {options_.max_frame_operations, options_.max_frame_parsed_bytes});
+  if (!wrong.ok()) return wrong;
+  frame.MakeOperations(*this, caller_.get(), operations_.clock().Monotonic());
   wrong = Register(frame);
-  operations_.observer().FrameReceived(request->operations_size());
+  operations_.observer().FrameReceived(frame.size());
   if (!wrong.ok()) return wrong;
   {
     const ResponseBatchScope scope;
@@ -494,58 +165,21 @@ void SessionCall::Fail(absl::Status wrong) {
   failure_ = std::move(wrong);
 }
 
-absl::Status SessionCall::Register(Frame& frame) {
+absl::Status SessionCall::Register(RequestFrame& frame) {
   MutexLock lock(mutex_);
   submitting_ = true;
-  const std::size_t before = counted_;
-  for (std::size_t i = 0; i < frame.entries().size(); ++i) {
-    Frame::Entry& entry = frame.entries()[i];
-    const std::uint64_t id = entry.operation->id();
-    const auto [place, unused] = calls_.try_emplace(id);
-    if (!unused) {
-      for (std::size_t begun = 0; begun < i; ++begun) {
-        calls_bytes_ -= frame.entries()[begun].call->bytes();
-        calls_.erase(frame.entries()[begun].operation->id());
-      }
-      counted_ = before;
-      return InvalidField("operations.id", "is the id of an operation that is not answered yet");
-    }
-    place->second = std::move(entry.made);
-    entry.call = place->second.get();
-    calls_bytes_ += entry.call->bytes();
-    if (entry.call->counted() && ++counted_ > options_.max_in_flight && entry.refusal.ok()) {
-      entry.refusal = Overloaded("More operations are in flight than this session may have.");
-    }
-  }
-  return absl::OkStatus();
-}
-
-SessionCall::GatheredAnswers& SessionCall::Gather() {
-  ResponseBatchScope& scope = *ResponseBatchScope::Current();
-  if (ResponseBatchScope::Flushable* const found = scope.Find(this)) {
-    return static_cast<GatheredAnswers&>(*found);
-  }
-  auto made = std::make_unique<GatheredAnswers>(*this);
-  GatheredAnswers& gathered = *made;
-  scope.Add(this, std::move(made));
-  return gathered;
+  return unanswered_.Add(frame);
 }
 
 void SessionCall::Deliver(GatheredAnswers& gathered) {
   // Destroyed without the lock.
-  std::vector<std::unique_ptr<Call>> answered;
+  std::vector<std::unique_ptr<UnansweredOperation>> answered;
   answered.reserve(gathered.ids().size());
   Next next;
   bool last = false;
   {
     MutexLock lock(mutex_);
-    for (const std::uint64_t id : gathered.ids()) {
-      const auto call = calls_.find(id);
-      if (call->second->counted()) --counted_;
-      calls_bytes_ -= call->second->bytes();
-      answered.push_back(std::move(call->second));
-      calls_.erase(call);
-    }
+    for (const std::uint64_t id : gathered.ids()) answered.push_back(unanswered_.Remove(id));
     // Nothing is sent any more once the stream has ended.
     if (!finished_) {
       appended_bytes_ += gathered.frames().bytes();
@@ -553,7 +187,7 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
       holds_.emplace_back(appended_bytes_, gathered.TakeHolds());
     }
     next = Step();
-    last = done_ && calls_.empty();
+    last = done_ && unanswered_.empty();
   }
   if (last) {
     delete this;
@@ -571,38 +205,25 @@ void SessionCall::StopWaiting(const std::vector<std::uint64_t>& ids) {
     InFlightWaiters::WaiterPtr waiting;
     {
       MutexLock lock(mutex_);
-      const auto call = calls_.find(id);
-      if (call != calls_.end()) waiting = call->second->waiting();
+      waiting = unanswered_.WaiterOf(id);
     }
     if (waiting != nullptr) operations_.waiters().StopWaiting(waiting);
   }
 }
 
-std::vector<InFlightWaiters::WaiterPtr> SessionCall::Waiting() const {
-  // In their order of arrival, not in that of a hash table.
-  absl::btree_map<std::uint64_t, InFlightWaiters::WaiterPtr> by_id;
-  for (const auto& [id, call] : calls_) {
-    if (InFlightWaiters::WaiterPtr its = call->waiting()) by_id.emplace(id, std::move(its));
-  }
-  std::vector<InFlightWaiters::WaiterPtr> waiting;
-  waiting.reserve(by_id.size());
-  for (auto& [id, call] : by_id) waiting.push_back(std::move(call));
-  return waiting;
-}
-
-void SessionCall::Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls) {
-  for (const InFlightWaiters::WaiterPtr& call : calls) operations_.waiters().Cancel(call);
+void SessionCall::Cancel(const std::vector<InFlightWaiters::WaiterPtr>& waiters) {
+  for (const InFlightWaiters::WaiterPtr& waiter : waiters) operations_.waiters().Cancel(waiter);
 }
 
 // The next actions.
 
-bool SessionCall::ComesOfAge() {
-  if (of_age_) return false;
-  of_age_ =
+bool SessionCall::ReachedMaxAge() {
+  if (reached_max_age_) return false;
+  reached_max_age_ =
       (caller_ != nullptr && caller_->MustRenew()) ||
       (options_.max_age != absl::InfiniteDuration() &&
        operations_.clock().Monotonic() - began_ >= absl::ToChronoNanoseconds(options_.max_age));
-  return of_age_;
+  return reached_max_age_;
 }
 
 SessionCall::Next SessionCall::Step() {
@@ -634,14 +255,15 @@ SessionCall::Next SessionCall::Step() {
 
 bool SessionCall::MayRead() const {
   return !reading_ && !half_closed_ && !cancelled_ && !finished_ && failure_.ok() &&
-         calls_.size() < options_.max_unanswered && calls_bytes_ < options_.max_unanswered_bytes &&
+         unanswered_.size() < options_.max_unanswered &&
+         unanswered_.bytes() < options_.max_unanswered_bytes &&
          frames_.bytes() + writing_bytes_ < options_.max_unwritten_bytes;
 }
 
 bool SessionCall::IsOver() const {
   if (finished_ || reading_ || writing_) return false;
   if (!failure_.ok()) return frames_.empty();
-  return calls_.empty() && (cancelled_ || (half_closed_ && frames_.empty()));
+  return unanswered_.empty() && (cancelled_ || (half_closed_ && frames_.empty()));
 }
 
 void SessionCall::Do(const Next& next) {

@@ -12,45 +12,22 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
-#include "idempotency/v1/idempotency_service.pb.h"
+#include "grpc_idempotency/deadline.h"
 #include "server/access/access_control.h"
 #include "server/operation/operations.h"
+#include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
 #include "server/rpc/answer_frames.h"
+#include "server/rpc/gathered_answers.h"
+#include "server/rpc/request_frame.h"
+#include "server/rpc/session_options.h"
 #include "server/rpc/session_registry.h"
+#include "server/rpc/unanswered_operations.h"
 
 namespace idempotency::internal {
-
-struct SessionOptions {
-  // Unanswered reservations and reads; further ones are answered OVERLOADED.
-  std::size_t max_in_flight = limits::kMaxSessionInFlight;
-  // A frame of answers, unless one answer alone is larger.
-  std::size_t max_answer_frame_bytes = limits::kMaxAnswerFrameBytes;
-  // Limits of unanswered operations of every kind, of their size, and of the
-  // size of answers that are not yet sent. At any of them reading stops.
-  std::size_t max_unanswered = limits::kMaxSessionUnanswered;
-  std::size_t max_unanswered_bytes = limits::kMaxSessionUnansweredBytes;
-  std::size_t max_unwritten_bytes = limits::kMaxSessionUnwrittenBytes;
-  // Above this, replays and records are answered OVERLOADED: each operation that
-  // was read before reading stopped could need a reply.
-  std::size_t max_held_bytes = limits::kMaxSessionHeldBytes;
-  // The first frame after that is answered with `draining`: the caller continues
-  // with another stream, which gets another connection if this one is to end.
-  absl::Duration max_age = absl::InfiniteDuration();
-  // Operations of one frame, cancels included. As many as may be unanswered: more
-  // could not begin.
-  std::size_t max_frame_operations = limits::kMaxSessionUnanswered;
-  // The memory limit of a parsed frame (server/rpc/frame_bounds.h). The largest that a
-  // guard sends is a streamed reply of limits::kMaxReplyBytes whose messages are
-  // all empty.
-  std::size_t max_frame_parsed_bytes = 4 * limits::kMaxMessageBytes;
-};
 
 // One Session stream: reads frames, puts their operations into the batcher
 // together, and sends the answers: at once while nothing is being written, and
@@ -62,7 +39,8 @@ struct SessionOptions {
 //
 // Owns itself: it is deleted when gRPC is done with it and every operation was
 // answered. Thread-safe.
-class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                          private GatheredAnswers::Stream {
  public:
   // The first two must outlive it. Without a caller everything is permitted.
   SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options,
@@ -81,13 +59,6 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void OnDone() override;
 
  private:
-  class Call;
-  template <typename Response>
-  class CallFor;
-  class UnknownCall;
-  class Frame;
-  class GatheredAnswers;
-
   // Actions for after the lock is released.
   struct Next {
     bool read = false;
@@ -102,18 +73,22 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   absl::Status BeginFrame();
   // Ends the stream: `wrong` is the caller's fault.
   void Fail(absl::Status wrong) ABSL_LOCKS_EXCLUDED(mutex_);
-  // INVALID_ARGUMENT if the frame uses an id twice; then no operation of it is
-  // begun.
-  absl::Status Register(Frame& frame) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Answers that were gathered on one thread.
-  GatheredAnswers& Gather();
-  void Deliver(GatheredAnswers& gathered) ABSL_LOCKS_EXCLUDED(mutex_);
+  // UnansweredOperations::Add(): from then on cancels and answers find the frame's operations.
+  absl::Status Register(RequestFrame& frame) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopWaiting(const std::vector<std::uint64_t>& ids) ABSL_LOCKS_EXCLUDED(mutex_);
-  std::vector<InFlightWaiters::WaiterPtr> Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls);
+  void Cancel(const std::vector<InFlightWaiters::WaiterPtr>& waiters);
+
+  // For gathered answers, on any thread.
+  std::size_t max_answer_frame_bytes() const override { return options_.max_answer_frame_bytes; }
+  bool failed() const override { return failed_.load(std::memory_order_relaxed); }
+  bool HasRoomFor(std::size_t bytes) const override {
+    return unwritten_bytes_.load(std::memory_order_relaxed) + bytes <= options_.max_held_bytes;
+  }
+  MemoryBudget& budget() const override { return operations_.batcher().budget(); }
+  void Deliver(GatheredAnswers& gathered) override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // True once: when max_age is over, or the caller's credentials are about to end.
-  bool ComesOfAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReachedMaxAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -125,7 +100,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   SessionRegistry& registry_;
   const SessionOptions options_;
   const std::unique_ptr<Caller> caller_;
-  const Batcher::Deadline began_;
+  const SteadyTime began_;
 
   // Owned by gRPC while reading_ and writing_ are set.
   grpc::ByteBuffer read_;
@@ -142,10 +117,10 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // A frame's calls are registered, and their wait room handles are being set.
+  // A frame's operations are registered, and are being made in-flight waiters.
   bool submitting_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool of_age_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reached_max_age_ ABSL_GUARDED_BY(mutex_) = false;
   // The caller has disconnected.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
@@ -159,10 +134,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   std::uint64_t appended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<std::pair<std::uint64_t, std::vector<MemoryBudget::Hold>>> holds_
       ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
-  std::size_t calls_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Reservations and reads among them.
-  std::size_t counted_ ABSL_GUARDED_BY(mutex_) = 0;
+  UnansweredOperations unanswered_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
