@@ -1,21 +1,17 @@
 #include "client/connection/session_connection.h"
 
 #include <algorithm>
-#include <cassert>
-#include <limits>
 #include <utility>
 #include <variant>
 
-#include "absl/container/btree_map.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "client/connection/bad_frame.h"
 #include "client/connection/message_texts.h"
 #include "client/connection/not_connected.h"
 #include "client/connection/session_frame.h"
 #include "client/connection/unary_connection.h"
 #include "core/absl_view.h"
-#include "core/answer_kind.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
@@ -65,44 +61,9 @@ absl::Status TooLarge() {
                                    " bytes that idempotencyd accepts in one message"));
 }
 
-// How a stream ended, for operations that were not at fault: another one that made
-// its frame invalid does not concern them.
-grpc::Status ForOthers(const grpc::Status& status) {
-  if (ReasonOf(FromGrpcStatus(status)) != Reason::kRequestInvalid) return status;
-  return grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                      "the session ended because of an operation of another caller");
-}
-
 SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now) {
   if (deadline == Clock::time_point::max()) return std::nullopt;
   return std::max<Clock::duration>(deadline - now, kAlarmGrain);
-}
-
-absl::Status OverSendLimit() {
-  return InvalidField("session.operation", "is over the send limit of the channel to idempotencyd");
-}
-
-// The frame that `error` concerns; if it names none, the first unanswered one: a
-// server answers the frames before a bad frame and reads none after it.
-std::uint64_t BadFrame(const absl::Status& error,
-                       const std::vector<OutstandingOperation*>& unanswered) {
-  std::uint64_t frame = 0;
-  const ErrorDetails details = DetailsOf(error);
-  const auto named = details.metadata.find(std::string(kFrameDetail));
-  if (named != details.metadata.end() && absl::SimpleAtoi(named->second, &frame)) return frame;
-  frame = std::numeric_limits<std::uint64_t>::max();
-  for (const auto* operation : unanswered) frame = std::min(frame, operation->frame);
-  return frame;
-}
-
-// Every frame sent was within the limit that this one exceeds, and no operation
-// of this one was answered.
-std::uint64_t HeaviestFrame(const std::vector<OutstandingOperation*>& unanswered) {
-  absl::btree_map<std::uint64_t, std::size_t> bytes;
-  for (const auto* operation : unanswered) bytes[operation->frame] += operation->body.size();
-  const auto heaviest = std::max_element(
-      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return heaviest == bytes.end() ? 0 : heaviest->first;
 }
 
 // The session whose frame of answers this thread handles. Operations that
@@ -183,8 +144,8 @@ void SessionConnection::Begin(Operation operation) {
 
 void SessionConnection::Pump(Time now, DeferredActions& actions) {
   if (closing_) return;
-  OpenStreams(now, actions);
-  for (StreamState* state : StreamsByLoad()) {
+  OpenWantedStreams(now, actions);
+  for (StreamState* state : streams_.WritableByLoad()) {
     std::string frame = Gather(*state, now);
     if (!frame.empty()) {
       state->WriteBegins();
@@ -197,34 +158,20 @@ void SessionConnection::Pump(Time now, DeferredActions& actions) {
   }
 }
 
-void SessionConnection::OpenStreams(Time now, DeferredActions& actions) {
+void SessionConnection::OpenWantedStreams(Time now, DeferredActions& actions) {
   if (waiting_.empty() || unary_only_) return;
   // One that breaks before it was established: its end, which follows,
   // determines whether another is worth trying.
-  const bool failing = std::any_of(streams_.begin(), streams_.end(), [](const auto& state) {
-    return state->broken() && !state->established();
-  });
-  if (failing) return;
+  if (streams_.AnyIsFailing()) return;
   const auto wanted = static_cast<std::size_t>(std::max(options_.streams, 1));
-  for (std::size_t usable = usable_streams(); usable < wanted; ++usable) {
+  for (std::size_t usable = streams_.usable(); usable < wanted; ++usable) {
     if (usable > 0 && now < next_stream_at_) return;
     OpenStream(actions);
   }
 }
 
 void SessionConnection::OpenStream(DeferredActions& actions) {
-  streams_.push_back(std::make_unique<StreamState>(make_stream_(*this)));
-  actions.Start(*streams_.back()->stream());
-}
-
-SessionConnection::Streams SessionConnection::StreamsByLoad() const {
-  Streams streams;
-  for (const auto& state : streams_) {
-    if (state->writable()) streams.push_back(state.get());
-  }
-  std::sort(streams.begin(), streams.end(),
-            [](const auto* a, const auto* b) { return a->unanswered() < b->unanswered(); });
-  return streams;
+  actions.Start(*streams_.Add(make_stream_(*this)).stream());
 }
 
 std::string SessionConnection::Gather(StreamState& state, Time now) {
@@ -258,7 +205,7 @@ void SessionConnection::OnFrame(SessionStream& stream, v1::SessionResponse frame
   DeferredActions actions;
   {
     MutexLock lock(mutex_);
-    StreamState& state = StateOf(stream);
+    StreamState& state = streams_.Of(stream);
     state.ReadEnds();
     if (!closing_) {
       const std::string_view rule = TakeFrame(state, frame, actions);
@@ -358,7 +305,7 @@ void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
   DeferredActions actions;
   {
     MutexLock lock(mutex_);
-    StreamState& state = StateOf(stream);
+    StreamState& state = streams_.Of(stream);
     state.WriteEnds();
     if (!ok) {
       state.Break();
@@ -374,7 +321,7 @@ void SessionConnection::OnReadEnd(SessionStream& stream) {
   DeferredActions actions;
   {
     MutexLock lock(mutex_);
-    StreamState& state = StateOf(stream);
+    StreamState& state = streams_.Of(stream);
     state.Break();
     state.EndReading();
     if (state.BeginRelease()) actions.Release(stream);
@@ -388,7 +335,7 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
   DeferredActions actions;
   {
     MutexLock lock(mutex_);
-    ended = RemoveStream(stream);
+    ended = streams_.Remove(stream);
     ++ending_;
     if (!closing_) {
       TakeBack(*ended, status, actions);
@@ -398,7 +345,7 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
         NoteFailedOpening(status, now);
         if (unary_only_) DivertWaiting(actions);
         if (IsHopeless(status)) {
-          FailWaiting(ForOthers(status), stream.had_connection(), actions);
+          FailWaiting(EndForOthers(status), stream.had_connection(), actions);
         }
       }
       Pump(now, actions);
@@ -417,9 +364,7 @@ void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now) 
   const bool no_session = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
   next_stream_at_ = now + (no_session ? options_.retry_session_after : kPauseBetweenStreams);
   if (!no_session) ++failed_openings_;
-  const bool others = std::any_of(streams_.begin(), streams_.end(),
-                                  [](const auto& state) { return state->established(); });
-  if (no_session && !others && !unary_only_) {
+  if (no_session && !streams_.AnyEstablished() && !unary_only_) {
     unary_only_ = true;
     log_.Write(LogSeverity::kInfo, "idempotencyd does not support sessions: using unary calls");
   }
@@ -431,14 +376,8 @@ void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now) 
 
 void SessionConnection::TakeBack(const StreamState& state, const grpc::Status& status,
                                  DeferredActions& actions) {
-  const bool unsendable = IsOverSendLimit(status);
-  const absl::Status error = unsendable ? OverSendLimit() : FromGrpcStatus(status);
   const std::vector<OutstandingOperation*> unanswered = UnansweredOn(state);
-  if (unsendable) {
-    IsolateBadFrame(unanswered, HeaviestFrame(unanswered));
-  } else if (ReasonOf(error) == Reason::kRequestInvalid) {
-    IsolateBadFrame(unanswered, BadFrame(error, unanswered));
-  }
+  const absl::Status error = IsolateBadFrame(status, unanswered);
   std::vector<OutstandingOperation*> again;
   for (OutstandingOperation* operation : unanswered) {
     operation->state = nullptr;
@@ -446,7 +385,7 @@ void SessionConnection::TakeBack(const StreamState& state, const grpc::Status& s
     if (operation->refused) {
       actions.Fail(Remove(operation->id), error);
     } else if (operation->times_sent >= kMaxTimesSent) {
-      actions.Fail(Remove(operation->id), transport_errors_.Failed(ForOthers(status)));
+      actions.Fail(Remove(operation->id), transport_errors_.Failed(EndForOthers(status)));
     } else {
       again.push_back(operation);
     }
@@ -464,25 +403,11 @@ std::vector<OutstandingOperation*> SessionConnection::UnansweredOn(const StreamS
   return unanswered;
 }
 
-void SessionConnection::IsolateBadFrame(const std::vector<OutstandingOperation*>& unanswered,
-                                        std::uint64_t bad_frame) {
-  for (OutstandingOperation* operation : unanswered) {
-    if (operation->frame != bad_frame) {
-      // Not one of those that it may break: for any number of faulty operations,
-      // it is sent until it is answered.
-      --operation->times_sent;
-      continue;
-    }
-    operation->refused = operation->alone;
-    operation->alone = true;
-  }
-}
-
 bool SessionConnection::IsHopeless(const grpc::Status& status) const {
-  if (waiting_.empty() || usable_streams() > 0) return false;
+  if (waiting_.empty() || streams_.usable() > 0) return false;
   // A refusal stays one for any number of requests. A daemon answers CANCELLED to a
   // call that arrives while it ends.
-  const grpc::StatusCode code = ForOthers(status).error_code();
+  const grpc::StatusCode code = EndForOthers(status).error_code();
   const bool may_pass =
       code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED;
   return !may_pass || failed_openings_ >= kMaxFailedOpenings;
@@ -553,29 +478,6 @@ SessionConnection::Time SessionConnection::TrySessionAgain(Time now, DeferredAct
   try_session_at_ = Time::max();
   OpenStream(actions);
   return Time::max();
-}
-
-StreamState& SessionConnection::StateOf(const SessionStream& stream) const {
-  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& state) {
-    return state->stream().get() == &stream;
-  });
-  assert(found != streams_.end());
-  return **found;
-}
-
-std::unique_ptr<StreamState> SessionConnection::RemoveStream(const SessionStream& stream) {
-  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& state) {
-    return state->stream().get() == &stream;
-  });
-  assert(found != streams_.end());
-  std::unique_ptr<StreamState> state = std::move(*found);
-  streams_.erase(found);
-  return state;
-}
-
-std::size_t SessionConnection::usable_streams() const {
-  return std::count_if(streams_.begin(), streams_.end(),
-                       [](const auto& state) { return state->usable(); });
 }
 
 SessionConnection::Operation SessionConnection::Remove(std::uint64_t id) {

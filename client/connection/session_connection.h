@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
 
 #include "client/connection/deadline_timer.h"
 #include "client/connection/deferred_actions.h"
+#include "client/connection/open_streams.h"
 #include "client/connection/outstanding_operation.h"
 #include "client/connection/session_stream.h"
 #include "client/connection/stream_state.h"
@@ -63,7 +63,6 @@ class SessionConnection final : public Connection, private SessionStream::Events
  private:
   using Time = std::chrono::steady_clock::time_point;
   using Operation = std::unique_ptr<OutstandingOperation>;
-  using Streams = absl::InlinedVector<StreamState*, 4>;
 
   void Begin(Operation operation);
 
@@ -77,9 +76,8 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // Sending: opens streams, and gives each writable stream the operations that
   // fit.
   void Pump(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OpenStreams(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OpenWantedStreams(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenStream(DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Streams StreamsByLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Gather(StreamState& state, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Runs actions with the callbacks of a frame, and sends the operations that
@@ -101,18 +99,13 @@ class SessionConnection final : public Connection, private SessionStream::Events
   void CloseStream(StreamState& state, std::string_view rule, Time now, DeferredActions& actions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // A state's end.
+  // The end of a stream.
   void NoteFailedOpening(const grpc::Status& status, Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeBack(const StreamState& state, const grpc::Status& status, DeferredActions& actions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<OutstandingOperation*> UnansweredOn(const StreamState& state) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a frame that cannot be sent, or that the server refused as a whole: sends its
-  // operations one by one, and refuses the one that was alone, so that no other caller
-  // is affected. Operations of other frames lose only time.
-  static void IsolateBadFrame(const std::vector<OutstandingOperation*>& unanswered,
-                              std::uint64_t bad_frame);
   // Whether another try would delay the waiting operations in vain.
   bool IsHopeless(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -122,10 +115,6 @@ class SessionConnection final : public Connection, private SessionStream::Events
   Time BeginDeferredReads(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time TrySessionAgain(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  StreamState& StateOf(const SessionStream& stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::unique_ptr<StreamState> RemoveStream(const SessionStream& stream)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::size_t usable_streams() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Out of those that are outstanding.
   Operation Remove(std::uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `connected`: the stream that ended with `status` had a connection.
@@ -144,12 +133,12 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // While it is true operations are sent as unary calls.
   bool unary_only_ ABSL_GUARDED_BY(mutex_) = false;
   Time try_session_at_ ABSL_GUARDED_BY(mutex_) = Time::max();
-  std::vector<std::unique_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
+  OpenStreams streams_ ABSL_GUARDED_BY(mutex_);
   // Streams whose end is being handled.
   int ending_ ABSL_GUARDED_BY(mutex_) = 0;
   // Streams in a row that ended before their first frame.
   int failed_openings_ ABSL_GUARDED_BY(mutex_) = 0;
-  // While one state works, others are not tried before this.
+  // While one stream works, others are not opened before this.
   Time next_stream_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   Time next_warning_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -16,7 +16,7 @@
 namespace idempotency::internal {
 
 // A stream and its state: its unanswered operations, its server's limits, the
-// phase of its life. Operations stay with their owner; a state counts them.
+// phase of its life. Operations stay with their owner; a stream counts them.
 //
 // Not thread-safe: belongs to its session's lock.
 class StreamState {
@@ -36,7 +36,7 @@ class StreamState {
   // Whether new operations may be put on it, now or after its frame was sent.
   bool usable() const { return !draining_ && !broken_; }
   bool broken() const { return broken_; }
-  // Whether a frame may be written now. A draining state still carries cancels.
+  // Whether a frame may be written now. A draining stream still carries cancels.
   bool writable() const { return !writing_ && !broken_ && !half_closed_; }
   // Whether max_in_flight has room for one more.
   bool has_room() const { return limited_ < max_in_flight_; }
@@ -65,7 +65,7 @@ class StreamState {
   void Drain() { draining_ = true; }
   // Nothing more can be sent.
   void Break() { broken_ = true; }
-  // True once: when a draining state has no unanswered operation. The
+  // True once: when a draining stream has no unanswered operation. The
   // half-close begins.
   bool BeginHalfClose(Time owed_until);
   // True once: when no further frame will be written, and none is being read.

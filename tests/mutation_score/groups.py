@@ -19,6 +19,7 @@ _GROUPS = (
     ("waiting", ("server/queue/in_flight_waiters",)),
     ("stores", ("server/store/", "postgres/")),
     ("session", ("client/connection/session", "client/connection/stream_state",
+                 "client/connection/bad_frame", "client/connection/open_streams",
                  "client/connection/deferred_actions", "client/connection/outstanding",
                  "client/connection/waiting_operations", "client/connection/deadline_timer",
                  "server/rpc/session", "server/rpc/answer_frames", "server/rpc/frame_bounds",
