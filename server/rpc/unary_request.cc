@@ -7,6 +7,7 @@
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
+
 absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
                                                 const google::protobuf::Descriptor& type,
                                                 std::size_t max_parsed_bytes, OperationKind kind,
