@@ -77,8 +77,8 @@ TEST(DaemonOnRedis, LostDataAreNotServedBeforeMigrate) {
   };
   expect_refused("it is new, or lost its data");
   EXPECT_THAT(RunDaemon({"migrate", "--status", store}).out,
-              HasSubstr("0 of 16 markers are there"));
-  EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("wrote 16 markers"));
+              HasSubstr("0 of 128 markers are there"));
+  EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("wrote 128 markers"));
   EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("nothing to do"));
   DaemonProcess daemon(UrlOf(*server));
   EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("lost")).ok());
@@ -89,7 +89,7 @@ TEST(DaemonOnRedis, LostDataAreNotServedBeforeMigrate) {
   EXPECT_EQ(daemon.Terminate().code, 0);
   expect_refused("it is new, or lost its data");
   expect_refused("it is new, or lost its data");
-  EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("wrote 16 markers"));
+  EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("wrote 128 markers"));
   daemon.Restart();
   EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("lost")).ok());
   EXPECT_EQ(daemon.Terminate().code, 0);

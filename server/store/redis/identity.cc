@@ -1,7 +1,9 @@
 #include "server/store/redis/identity.h"
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,9 +12,26 @@
 
 namespace idempotency::internal {
 
-std::string RedisIdentity::KeyOf(const RedisOptions& options, int marker) {
-  return absl::StrCat(options.prefix, ":m:", marker);
+namespace {
+
+// Numbers are tried in turn until each range of slots has a key.
+std::vector<std::string> MarkersUnder(const std::string& prefix) {
+  constexpr int kSlotsPerMarker = kRedisSlots / RedisIdentity::kMarkers;
+  std::vector<std::string> keys(RedisIdentity::kMarkers);
+  int left = RedisIdentity::kMarkers;
+  for (int number = 0; left > 0; ++number) {
+    std::string key = absl::StrCat(prefix, ":m:", number);
+    std::string& place = keys[static_cast<std::size_t>(RedisSlotOf(key) / kSlotsPerMarker)];
+    if (!place.empty()) continue;
+    place = std::move(key);
+    --left;
+  }
+  return keys;
 }
+
+}  // namespace
+
+RedisIdentity::RedisIdentity(const RedisOptions& options) : keys_(MarkersUnder(options.prefix)) {}
 
 void RedisIdentity::Set(const std::string& value) {
   MutexLock lock(mutex_);
@@ -29,8 +48,7 @@ absl::Status RedisIdentity::Check(RedisConnection& connection, RedisTopology& to
   const std::string expected = value();
   if (expected.empty()) return absl::OkStatus();
   int asked = 0;
-  for (int marker = 0; marker < kMarkers; ++marker) {
-    const std::string key = KeyOf(options, marker);
+  for (const std::string& key : keys_) {
     const absl::StatusOr<RedisAddress> owner = topology.ServerOf(RedisSlotOf(key));
     if (!owner.ok() || !(*owner == connection.address())) continue;
     connection.Send(RedisWire({"GET", key}));

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_STORE_REDIS_IDENTITY_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -22,12 +23,16 @@ namespace idempotency::internal {
 // Thread-safe.
 class RedisIdentity {
  public:
-  // Of a small Cluster every server has some of them.
-  static constexpr int kMarkers = 16;
+  // One in each of as many ranges of slots, all equally long: a server of a Cluster has one for
+  // certain with 255 consecutive slots, as with up to 64 servers that share the slots evenly.
+  static constexpr int kMarkers = 128;
   // Before the value's own random part: the layout of records that this build understands.
   static constexpr char kLayout[] = "1:";
 
-  static std::string KeyOf(const RedisOptions& options, int marker);
+  explicit RedisIdentity(const RedisOptions& options);
+
+  // The keys of the markers, in the order of their slots.
+  const std::vector<std::string>& keys() const { return keys_; }
 
   // The value that the markers have.
   void Set(const std::string& value);
@@ -42,6 +47,7 @@ class RedisIdentity {
   static std::string WaitWire(const RedisOptions& options);
 
  private:
+  const std::vector<std::string> keys_;
   mutable Mutex mutex_;
   std::string value_ ABSL_GUARDED_BY(mutex_);
 };

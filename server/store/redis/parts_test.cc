@@ -7,7 +7,9 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "server/store/redis/identity.h"
 #include "server/store/redis/options.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/reply.h"
@@ -112,6 +114,23 @@ RedisServer ServerFrom(const std::string& more) {
       "# Server\r\nredis_version:7.0.15\r\nrole:master\r\ncluster_enabled:0\r\n"
       "loading:0\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n" +
       more);
+}
+
+// So that no server comes back without its data unnoticed.
+TEST(RedisIdentityTest, EveryServerOfALargeClusterHasAMarker) {
+  for (const char* const prefix : {"idempotency", "team-a:idempotency", "p"}) {
+    RedisOptions options;
+    options.prefix = prefix;
+    const RedisIdentity identity(options);
+    ASSERT_EQ(identity.keys().size(), RedisIdentity::kMarkers);
+    for (int servers = 1; servers <= 64; ++servers) {
+      std::vector<int> markers(servers);
+      for (const std::string& key : identity.keys()) {
+        ++markers[RedisSlotOf(key) * servers / kRedisSlots];
+      }
+      EXPECT_THAT(markers, ::testing::Each(::testing::Gt(0))) << prefix << ", " << servers;
+    }
+  }
 }
 
 TEST(RedisServerTest, OneThatMayDropRecordsIsRefused) {

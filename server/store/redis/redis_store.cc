@@ -81,6 +81,7 @@ RedisStore::RedisStore(const RedisOptions& options)
       calls_(options_),
       index_(options_),
       topology_(options_),
+      identity_(options_),
       pool_(PoolOptions(options_), Clock::System(),
             [this] { return RedisSession::Open(options_, topology_, identity_); }) {}
 
@@ -124,9 +125,7 @@ absl::StatusOr<int> RedisStore::MissingMarkers(const RedisOptions& options) {
 
 absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisSession& session) const {
   std::vector<RedisCall> reads;
-  for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
-    reads.push_back(RedisCalls::Plain({"GET", RedisIdentity::KeyOf(options_, i)}));
-  }
+  for (const std::string& key : identity_.keys()) reads.push_back(RedisCalls::Plain({"GET", key}));
   Markers found;
   for (const absl::StatusOr<RedisReply>& reply : session.Run(reads)) {
     if (!reply.ok()) return reply.status();
@@ -159,7 +158,7 @@ absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisSession& session,
                                  ? absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString())
                                  : found.identity;
   // One process decides on the value that all take.
-  const std::string first = RedisIdentity::KeyOf(options_, 0);
+  const std::string& first = identity_.keys().front();
   const std::vector<RedisCall> decide = {RedisCalls::Plain({"SET", first, wanted, "NX"}),
                                          RedisCalls::Plain({"GET", first})};
   std::string decided;
@@ -169,8 +168,8 @@ absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisSession& session,
     decided = std::string(replies[0]->value().text());
   }
   std::vector<RedisCall> writes;
-  for (int i = 1; i < RedisIdentity::kMarkers; ++i) {
-    writes.push_back(RedisCalls::Plain({"SET", RedisIdentity::KeyOf(options_, i), decided}));
+  for (const std::string& key : identity_.keys()) {
+    writes.push_back(RedisCalls::Plain({"SET", key, decided}));
   }
   for (const absl::StatusOr<RedisReply>& reply : session.Run(writes)) {
     if (!reply.ok()) return reply.status();
@@ -364,9 +363,7 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
   calls.push_back(calls_.ReadClock(gauges_key));
   calls.push_back(RedisCalls::Plain({"HMGET", gauges_key, "unknown", "oldest_reserved"}));
   const std::size_t markers_at = calls.size();
-  for (int i = 0; i < RedisIdentity::kMarkers; ++i) {
-    calls.push_back(RedisCalls::Plain({"GET", RedisIdentity::KeyOf(options_, i)}));
-  }
+  for (const std::string& key : identity_.keys()) calls.push_back(RedisCalls::Plain({"GET", key}));
   Replies replies = RunAnyway(calls);
   bool lost = false;
   for (std::size_t i = 0; i < replies.size(); ++i) {
@@ -377,8 +374,7 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
     spdlog::error(
         "redis: records were lost while they were used: a server was emptied. Restore them; or "
         "accept that operations whose records are lost may run again: set not_before in --config "
-        "to "
-        "the time now, run `idempotencyd migrate`, and restart idempotencyd");
+        "to the time now, run `idempotencyd migrate`, and restart idempotencyd");
   }
   lost_ = lost;
   if (lost) {

@@ -239,7 +239,7 @@ TEST_F(RedisStoreTest, AnEmptyServerIsRefusedUnlessItIsAccepted) {
     }
   };
   EXPECT_EQ(RedisStore::MissingMarkers(options).value(), RedisIdentity::kMarkers);
-  expect_refused("16 of 16 markers under " + options.prefix + " are missing: it is new, or lost");
+  expect_refused("128 of 128 markers under " + options.prefix + " are missing: it is new, or lost");
   // A refusal changes nothing.
   EXPECT_EQ(RedisStore::MissingMarkers(options).value(), RedisIdentity::kMarkers);
 
@@ -252,9 +252,9 @@ TEST_F(RedisStoreTest, AnEmptyServerIsRefusedUnlessItIsAccepted) {
   // A part of it is lost, for example a node of a Cluster.
   options.accept_empty = true;
   OpenStore(options).reset();
-  server->Must({"DEL", RedisIdentity::KeyOf(options, 3)});
+  server->Must({"DEL", RedisIdentity(options).keys()[3]});
   EXPECT_EQ(RedisStore::MissingMarkers(options).value(), 1);
-  expect_refused("1 of 16 markers under " + options.prefix + " are missing: it lost records");
+  expect_refused("1 of 128 markers under " + options.prefix + " are missing: it lost records");
   options.accept_empty = true;
   OpenStore(options).reset();
   EXPECT_TRUE(refusal_of().ok());
