@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -55,6 +57,14 @@ void LogNotBefore(const LoadedConfig& config) {
        {"namespaces_with_their_own", of_namespaces}});
 }
 
+// There is no file yet, but perhaps there was one: the volume was not mounted, or the path was
+// changed.
+bool BeginsNewFile(const StoreAddress& store) {
+  std::error_code error;
+  return store.kind == StoreAddress::Kind::kSqlite &&
+         !std::filesystem::exists(store.location, error);
+}
+
 ListenerOptions BoundListener(const ServeOptions& options) {
   ListenerOptions listener = options.listener;
   const int wanted =
@@ -92,11 +102,19 @@ absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
   if (absl::Status started = StartTracing(); !started.ok()) return started;
+  const bool begins_new_file = BeginsNewFile(options_.store);
   auto stack = ServiceStack::Start(
       options_.store, options_, options_.read_only ? SchemaPolicy::kRead : SchemaPolicy::kCheck,
       metrics_, {&access_, &tenants_, options_.sealing, tracer_.get()});
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
+  if (begins_new_file) {
+    Log(LogLevel::kWarn, "the store is a new file without records",
+        {{"store", options_.store.Display()},
+         {"advice",
+          "expected at the first start; otherwise stop, and correct the path or the "
+          "volume: operations that it has no record of run again"}});
+  }
   stack_->ServeAdmin();
   metrics_.PlaintextServed(WarnIfExposed(options_));
 

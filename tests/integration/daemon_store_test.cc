@@ -100,6 +100,21 @@ TEST_F(SqliteFile, Corrupt) {
   // All but the header and the schema.
   Overwrite(4096, std::string(fs::file_size(path_) - 4096, '\x5a'));
   ExpectRefused(store_, "is damaged; restore it from a backup");
+  ExpectRefused(store_, "before the next start set not_before in --config to the time now");
+}
+
+// As in a container whose volume was left out.
+TEST_F(SqliteFile, ANewOneIsLogged) {
+  const std::string event = "the store is a new file without records";
+  {
+    DaemonProcess daemon(store_);
+    EXPECT_TRUE(HealthWatch(daemon.address()).AwaitServing(true));
+    EXPECT_EQ(daemon.Terminate().code, 0);
+    EXPECT_THAT(daemon.process().Stderr(), Not(HasSubstr(event)));
+  }
+  DaemonProcess daemon("sqlite:" + folder_.File("other.db"));
+  EXPECT_EQ(daemon.Terminate().code, 0);
+  EXPECT_THAT(daemon.process().Stderr(), HasSubstr(event));
 }
 
 TEST_F(SqliteFile, NotADatabase) {

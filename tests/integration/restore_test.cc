@@ -1,6 +1,7 @@
 // Records that are restored from a backup, by the steps of docs/operations.md, while the effects of
 // what ran after the backup stay.
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <fstream>
 #include <iterator>
@@ -21,15 +22,24 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// The first block of SQL in a section of the page.
-std::string SqlOf(const std::string& section) {
+// The first block of SQL below a heading of the page.
+std::string SqlBelow(const std::string& heading_text) {
   std::ifstream file(IDEMPOTENCY_OPERATIONS_PAGE);
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const std::string opening = "\n```sql\n";
-  const std::size_t heading = page.find(absl::StrCat("\n## ", section, "\n"));
-  EXPECT_NE(heading, std::string::npos) << section;
+  const std::string opening = "```sql\n";
+  const std::size_t heading = page.find(absl::StrCat("## ", heading_text, "\n"));
+  EXPECT_NE(heading, std::string::npos) << heading_text;
   const std::size_t begin = page.find(opening, heading) + opening.size();
-  return page.substr(begin, page.find("\n```", begin) - begin);
+  return page.substr(begin, page.find("```", begin) - begin);
+}
+
+void ExecuteOn(const std::string& file, const std::string& sql) {
+  sqlite3* database = nullptr;
+  EXPECT_EQ(sqlite3_open(file.c_str(), &database), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(database) << "\n"
+      << sql;
+  sqlite3_close(database);
 }
 
 std::string Key(absl::Time made) { return Uuid::TimeOrdered(made).ToString(); }
@@ -129,8 +139,32 @@ TEST_F(RestoreTest, OnPostgres) {
 
   const std::string restored = absl::StrReplaceAll(store, {{"/database_1?", "/backup?"}});
   ASSERT_NE(restored, store);
-  ExecuteSql(restored, SqlOf("Backup, and what a restore means"));
+  ExecuteSql(restored, SqlBelow("Backup, and what a restore means"));
   ServeRestored(restored);
+  ExpectNothingRunsTwice();
+  Stop();
+}
+
+TEST_F(RestoreTest, OnSqlite) {
+  const std::string file = folder_.File("records.db");
+  const std::string backup = folder_.File("backup.db");
+  const std::string now = "strftime('%s', 'now') * 1000000";
+  Serve("sqlite:" + file);
+  BeforeTheBackup();
+  Stop();
+  ExecuteOn(file, absl::StrCat("UPDATE records SET expires_at = ", now, ", lease_expires_at = ",
+                               now, ", created_at = created_at - 60000000 WHERE key IN ('",
+                               entombed_, "', '", forgotten_, "');"));
+  ExecuteOn(file, absl::StrCat("UPDATE records SET fingerprints = x'', tombstone_until = ", now,
+                               " + 86400000000 WHERE key = '", entombed_, "'"));
+  Serve("sqlite:" + file);
+  // While it runs.
+  ExecuteOn(file, absl::StrCat("VACUUM INTO '", backup, "'"));
+  AfterTheBackup();
+  Stop();
+
+  ExecuteOn(backup, SqlBelow("SQLite: backup, restore, upgrade"));
+  ServeRestored("sqlite:" + backup);
   ExpectNothingRunsTwice();
   Stop();
 }

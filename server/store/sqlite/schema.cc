@@ -161,7 +161,12 @@ constexpr std::int64_t kApplicationId = 0x49444d50;
 
 absl::Status Damaged(const std::string& path) {
   return absl::FailedPreconditionError(absl::StrCat(
-      path, " is damaged; restore it from a backup, or recover it with sqlite3's .recover"));
+      path,
+      " is damaged; restore it from a backup, or recover it with sqlite3's .recover. Either may "
+      "lack "
+      "records, whose operations would run again: before the next start set not_before in --config "
+      "to the time now, and do the rest of \"SQLite: backup, restore, upgrade\" in "
+      "docs/operations.md"));
 }
 
 absl::Status Unreadable(const SqliteConnection& connection, const std::string& path) {
@@ -249,7 +254,8 @@ absl::Status CheckSqliteSchema(SqliteConnection& connection, const std::string& 
   if (*version > kVersion) {
     return absl::FailedPreconditionError(absl::StrCat(path, " has schema version ", *version,
                                                       ", this build supports at most ", kVersion,
-                                                      "; run the newer version that wrote it"));
+                                                      "; run the newer version that wrote it: "
+                                                      "there is no downgrade"));
   }
   return absl::OkStatus();
 }
