@@ -44,8 +44,9 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
   }
   reserve_request.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
   reserve_request.set_relaxed(policy.relaxed_reservation);
-  // Both can find out what an attempt without an answer has done.
-  reserve_request.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
+  // It can find out what an attempt without an answer has done. A ledger can only once it has a
+  // row: without one the grant would take the token of an attempt that may still answer.
+  reserve_request.set_recover(operation.recovery != nullptr);
 }
 
 void WatchForLoss(const LiveExecution& execution) {
@@ -185,7 +186,46 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
-  v1::ReserveResponse& verdict = answer->response;
+  const bool asks_ledger = answer->response.has_outcome_unknown() &&
+                           operation_->options.ledger != nullptr && !reserve_request_->recover();
+  if (asks_ledger) {
+    FindCommit(*std::move(answer));
+  } else {
+    Follow(*std::move(answer));
+  }
+}
+
+void Admission::FindCommit(ReserveAnswer answer) {
+  LedgerLookup::Run(operation_, reserve_request_, deadline_,
+                    [self = shared_from_this(),
+                     answer = std::move(answer)](const LedgerLookup::Answer& committed) mutable {
+                      if (!committed.ok()) {
+                        self->LeaveUnknown(answer.response, committed.status());
+                      } else if (committed->has_value()) {
+                        self->RequestRecovery();
+                      } else {
+                        self->Follow(std::move(answer));
+                      }
+                    });
+}
+
+void Admission::LeaveUnknown(const v1::ReserveResponse& verdict, const absl::Status& why) {
+  ReportVerdict(verdict, RejectionFor(verdict));
+  if (operation_->unknown_outcomes != nullptr) {
+    operation_->unknown_outcomes->Add(operation_, *reserve_request_);
+  }
+  Refuse(why, verdict.record_id());
+}
+
+void Admission::RequestRecovery() {
+  const auto recovering = std::make_shared<v1::ReserveRequest>(*reserve_request_);
+  recovering->set_recover(true);
+  reserve_request_ = recovering;
+  Request(/*max_wait=*/absl::ZeroDuration(), deadline_);
+}
+
+void Admission::Follow(ReserveAnswer answer) {
+  v1::ReserveResponse& verdict = answer.response;
   const absl::Status rejection = RejectionFor(verdict);
   ReportVerdict(verdict, rejection);
   if (!rejection.ok()) {
@@ -203,7 +243,7 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
     Replay(std::move(*replay.mutable_reply()), verdict.record_id(), FromWire(replay.expires_at()),
            replay.labels());
   } else {
-    Grant(*std::move(answer));
+    Grant(std::move(answer));
   }
 }
 

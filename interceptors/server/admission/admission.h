@@ -64,6 +64,12 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // Calls the hook and ends the span, once. Without a verdict it is empty.
   void ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& why);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
+  // The outcome is unknown, and no recovery handler can find it out: the ledger may.
+  void FindCommit(ReserveAnswer answer);
+  void LeaveUnknown(const v1::ReserveResponse& verdict, const absl::Status& why);
+  // The ledger has a row: a reservation that completes the record with it.
+  void RequestRecovery();
+  void Follow(ReserveAnswer answer);
   // `verdict` is a replay from the cache.
   void ReplayKnown(const v1::ReserveResponse& verdict);
   void Grant(ReserveAnswer answer);
@@ -88,7 +94,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
 
   const std::shared_ptr<const GuardedOperation> operation_;
   // Shared by the call for the reservation and by the execution under it.
-  const std::shared_ptr<const v1::ReserveRequest> reserve_request_;
+  std::shared_ptr<const v1::ReserveRequest> reserve_request_;
   const Scheduler::Time deadline_;
   const Done done_;
   const google::protobuf::Message* const request_;

@@ -58,17 +58,18 @@ LedgerLookup::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key
 }
 
 // Blocks. A failed query is STORE_UNAVAILABLE, with any status of the ledger.
-LedgerLookup::Answer Find(const LiveExecution& execution) {
-  const RecordKey record_key = FromProto(execution.reserve_request().record_key());
-  const std::string& name = execution.operation().name;
-  GuardLog& log = *execution.operation().log;
+LedgerLookup::Answer Find(const GuardedOperation& operation,
+                          const v1::ReserveRequest& reserve_request) {
+  const RecordKey record_key = FromProto(reserve_request.record_key());
+  const std::string& name = operation.name;
+  GuardLog& log = *operation.log;
   // A ledger may be the application's own; its exceptions must not unwind a worker.
   try {
     const absl::StatusOr<std::optional<LedgerEntry>> found =
-        execution.operation().options.ledger->Find(RecordIdFor(record_key));
+        operation.options.ledger->Find(RecordIdFor(record_key));
     if (found.ok()) {
       if (!found->has_value()) return std::nullopt;
-      return Judge(**found, record_key, execution.reserve_request());
+      return Judge(**found, record_key, reserve_request);
     }
     if (ReasonOf(found.status()) == Reason::kRecordDamaged) return found.status();
     log.Warn(LogEvent::kLedgerUnavailable, name, ": the completion ledger cannot be queried: ",
@@ -83,15 +84,29 @@ LedgerLookup::Answer Find(const LiveExecution& execution) {
 
 }  // namespace
 
-void LedgerLookup::Run(std::shared_ptr<LiveExecution> execution, Time deadline, Done done) {
-  std::make_shared<LedgerLookup>(PassKey<LedgerLookup>(), std::move(execution), deadline,
+void LedgerLookup::Run(const std::shared_ptr<LiveExecution>& execution, Time deadline, Done done) {
+  std::make_shared<LedgerLookup>(PassKey<LedgerLookup>(), execution->shared_operation(),
+                                 execution->shared_reserve_request(), execution, deadline,
                                  std::move(done))
       ->Start();
 }
 
-LedgerLookup::LedgerLookup(PassKey<LedgerLookup> /*key*/, std::shared_ptr<LiveExecution> execution,
-                           Time deadline, Done done)
-    : execution_(std::move(execution)),
+void LedgerLookup::Run(std::shared_ptr<const GuardedOperation> operation,
+                       std::shared_ptr<const v1::ReserveRequest> reserve_request, Time deadline,
+                       Done done) {
+  std::make_shared<LedgerLookup>(PassKey<LedgerLookup>(), std::move(operation),
+                                 std::move(reserve_request), /*execution=*/nullptr, deadline,
+                                 std::move(done))
+      ->Start();
+}
+
+LedgerLookup::LedgerLookup(PassKey<LedgerLookup> /*key*/,
+                           std::shared_ptr<const GuardedOperation> operation,
+                           std::shared_ptr<const v1::ReserveRequest> reserve_request,
+                           std::shared_ptr<LiveExecution> execution, Time deadline, Done done)
+    : operation_(std::move(operation)),
+      reserve_request_(std::move(reserve_request)),
+      execution_(std::move(execution)),
       deadline_(deadline),
       backoff_(kFirstRepeat, kLongestRepeat),
       done_(std::move(done)) {}
@@ -100,15 +115,16 @@ void LedgerLookup::Start() {
   if (deadline_ != Time::max()) {
     // Also while a lookup hangs in the ledger: its caller no longer waits.
     MutexLock lock(mutex_);
-    timer_ = execution_->operation().reservations.scheduler().RunAtOrWhenStopped(
+    timer_ = operation_->reservations.scheduler().RunAtOrWhenStopped(
         deadline_, [self = shared_from_this()] { self->Finish(Unreachable()); });
   }
   Try();
 }
 
 void LedgerLookup::Try() {
-  switch (execution_->operation().pools.ledger.Run(
-      [self = shared_from_this()] { self->OnAnswer(Find(*self->execution_)); })) {
+  switch (operation_->pools.ledger.Run([self = shared_from_this()] {
+    self->OnAnswer(Find(*self->operation_, *self->reserve_request_));
+  })) {
     case WorkerPool::Outcome::kTaken:
       return;
     case WorkerPool::Outcome::kFull:
@@ -133,8 +149,8 @@ void LedgerLookup::OnAnswer(Answer answer) {
 
 bool LedgerLookup::TryAgain() {
   // The present holder of the reservation does its own lookup.
-  if (execution_->lost()) return false;
-  Scheduler& scheduler = execution_->operation().reservations.scheduler();
+  if (execution_ != nullptr && execution_->lost()) return false;
+  Scheduler& scheduler = operation_->reservations.scheduler();
   MutexLock lock(mutex_);
   if (done_ == nullptr) return true;
   const Time again = After(scheduler.Now(), backoff_.Next());
@@ -147,7 +163,7 @@ void LedgerLookup::Finish(Answer answer) {
   {
     MutexLock lock(mutex_);
     done.swap(done_);
-    execution_->operation().reservations.scheduler().Cancel(timer_);
+    operation_->reservations.scheduler().Cancel(timer_);
   }
   if (done != nullptr) done(std::move(answer));
 }

@@ -33,11 +33,16 @@ class LedgerLookup final : public std::enable_shared_from_this<LedgerLookup> {
   using Done = std::function<void(Answer)>;
 
   // The execution's operation has a ledger. Time::max() is no deadline.
-  static void Run(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
+  static void Run(const std::shared_ptr<LiveExecution>& execution, Time deadline, Done done);
+  // The same without a reservation. `operation` has a ledger.
+  static void Run(std::shared_ptr<const GuardedOperation> operation,
+                  std::shared_ptr<const v1::ReserveRequest> reserve_request, Time deadline,
+                  Done done);
 
-  // For Run() alone.
-  LedgerLookup(PassKey<LedgerLookup> key, std::shared_ptr<LiveExecution> execution, Time deadline,
-               Done done);
+  // For Run() alone. `execution` may be nullptr.
+  LedgerLookup(PassKey<LedgerLookup> key, std::shared_ptr<const GuardedOperation> operation,
+               std::shared_ptr<const v1::ReserveRequest> reserve_request,
+               std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
 
  private:
   void Start();
@@ -47,6 +52,9 @@ class LedgerLookup final : public std::enable_shared_from_this<LedgerLookup> {
   bool TryAgain();
   void Finish(Answer answer);
 
+  const std::shared_ptr<const GuardedOperation> operation_;
+  const std::shared_ptr<const v1::ReserveRequest> reserve_request_;
+  // nullptr without a reservation.
   const std::shared_ptr<LiveExecution> execution_;
   const Time deadline_;
 

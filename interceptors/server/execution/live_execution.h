@@ -34,6 +34,9 @@ class LiveExecution final : public Execution {
   const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
   // The request for the reservation: key, fingerprints, parent, labels.
   const v1::ReserveRequest& reserve_request() const { return *reserve_request_; }
+  const std::shared_ptr<const v1::ReserveRequest>& shared_reserve_request() const {
+    return reserve_request_;
+  }
   const v1::Reserved& grant() const { return grant_.reserved(); }
   // When the record expires, as known at its reservation.
   absl::Time expires_at() const;
