@@ -34,6 +34,13 @@ void ExchangeBounds::Leave(const Held& held) {
   events_.Holds(exchanges_, requests_.bytes + replies_.bytes);
 }
 
+std::size_t ExchangeBounds::MostBeside(const Held& held) {
+  MutexLock lock(mutex_);
+  // By MayTake(): the scope has no more than it leaves, which is half of its half.
+  const std::size_t most = limits_.bytes / 2 / 2;
+  return most - std::min(held.bytes, most);
+}
+
 std::optional<ExchangeBounds::Share> ExchangeBounds::TryShare(const Held& held) {
   MutexLock lock(mutex_);
   if (held.bytes > 0 && !MayTake(held)) return std::nullopt;

@@ -77,6 +77,9 @@ class ExchangeBounds {
   // nothing else may take all that is left, since a large message cannot be split.
   bool Hold(const Held& before, const Held& now);
   void Leave(const Held& held);
+  // What its scope may take beside `held`, while no other exchange holds anything: more never finds
+  // room.
+  std::size_t MostBeside(const Held& held);
   // nullopt: there is no room, by the same rules, and nothing is counted.
   std::optional<Share> TryShare(const Held& held);
 

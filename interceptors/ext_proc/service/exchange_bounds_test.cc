@@ -32,6 +32,18 @@ Held Reply(const std::string& scope, std::size_t bytes) {
   return {scope, Held::Kind::kReply, bytes};
 }
 
+TEST(ExchangeBoundsTest, MostBesideIsWhatAScopeAloneMayTake) {
+  NoEvents events;
+  ExchangeBounds bounds({/*exchanges=*/2, /*bytes=*/400}, events);
+  const Held body = Request("a", 30);
+  bounds.Hold({}, body);
+  EXPECT_EQ(bounds.MostBeside(body), 70U);
+  EXPECT_FALSE(bounds.TryShare(Request("a", 71)).has_value());
+  EXPECT_TRUE(bounds.TryShare(Request("a", 70)).has_value());
+  EXPECT_EQ(bounds.MostBeside(Request("a", 100)), 0U);
+  EXPECT_EQ(bounds.MostBeside(Request("a", 101)), 0U);
+}
+
 TEST(ExchangeBoundsTest, BoundsNumberAndBytes) {
   NoEvents events;
   ExchangeBounds bounds({/*exchanges=*/2, /*bytes=*/200}, events);

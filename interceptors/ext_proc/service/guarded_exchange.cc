@@ -1,5 +1,6 @@
 #include "interceptors/ext_proc/service/guarded_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -227,10 +228,12 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
 
 absl::StatusOr<ExchangeBounds::Share> GuardedExchange::RoomForFields() {
   const std::string& body = exchange_.request().body;
-  const absl::StatusOr<std::size_t> bytes = ParsedFieldBytes(
-      *route_, body, ExchangeBounds::kMaxFieldBytesPerByte * settings_->config.max_request_bytes);
-  if (!bytes.ok()) return bytes.status();
   // Fields that take no more than the body are as good as counted with it.
+  const std::size_t most =
+      std::min(ExchangeBounds::kMaxFieldBytesPerByte * settings_->config.max_request_bytes,
+               std::max(body.size(), bounds_.MostBeside(held())));
+  const absl::StatusOr<std::size_t> bytes = ParsedFieldBytes(*route_, body, most);
+  if (!bytes.ok()) return bytes.status();
   const std::size_t counted = *bytes > body.size() ? *bytes : 0;
   std::optional<ExchangeBounds::Share> room =
       bounds_.TryShare({scope_, ExchangeBounds::Held::Kind::kRequest, counted});

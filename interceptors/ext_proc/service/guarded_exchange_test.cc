@@ -143,15 +143,39 @@ TEST_F(GuardedExchangeTest, ALargeRequestOfUsualFieldsIsAdmitted) {
 
 TEST_F(GuardedExchangeTest, FieldsCountWhileTheyAreParsed) {
   constexpr std::size_t kItems = 1000;
+  constexpr std::size_t kHalf = 10 * kItems * kFieldBytes;
   const std::string basket = BasketOfEmptyItems(kItems);
-  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/2 * kItems * kFieldBytes});
+  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/2 * kHalf});
+  const ExchangeBounds::Held others{"others", ExchangeBounds::Held::Kind::kRequest, kHalf - 1000};
+  bounds_.Hold({}, others);
   EXPECT_FALSE(IsAdmitted(basket));
   EXPECT_EQ(HeaderOf(refusal_, "grpc-status"), "8");
   EXPECT_THAT(HeaderOf(refusal_, "grpc-message"), HasSubstr("holds too many requests"));
+  bounds_.Hold(others, {});
   EXPECT_EQ(events_.held_, 0U);
-  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/20 * kItems * kFieldBytes});
   EXPECT_TRUE(IsAdmitted(basket));
   EXPECT_EQ(events_.held_, 0U);
+}
+
+// More than their scope may ever hold, though less than 12 times the largest request: no retry
+// would find room.
+TEST_F(GuardedExchangeTest, FieldsThatNeverFindRoomAreRefusedForGood) {
+  constexpr std::size_t kItems = 1000;
+  const std::string basket = BasketOfEmptyItems(kItems);
+  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/4 * kItems * kFieldBytes});
+  EXPECT_FALSE(IsAdmitted(basket));
+  EXPECT_EQ(HeaderOf(refusal_, "grpc-status"), "3");
+  EXPECT_THAT(HeaderOf(refusal_, "grpc-message"), HasSubstr("more fields"));
+  EXPECT_EQ(events_.held_, 0U);
+}
+
+// They are counted with the body, whatever that leaves.
+TEST_F(GuardedExchangeTest, FieldsThatTakeNoMoreThanTheBodyAlwaysFindRoom) {
+  const std::string name(10'000, 'n');
+  const std::string item = "\x0a\x90\x4e" + name;
+  const std::string basket = "\x0a\x93\x4e" + item;
+  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/2 * basket.size()});
+  EXPECT_TRUE(IsAdmitted(basket)) << HeaderOf(refusal_, "grpc-message");
 }
 
 // Replays of recorded responses of HTTP.
