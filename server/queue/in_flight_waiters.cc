@@ -17,8 +17,6 @@ namespace {
 
 // The part of a caller's deadline that is reserved for sending the answer.
 constexpr absl::Duration kAnswerMargin = absl::Milliseconds(20);
-// The minimum interval of queries about an almost expired lease.
-constexpr absl::Duration kShortestLease = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -51,12 +49,12 @@ class InFlightWaiters::Waiter final : public Batcher::ReserveCaller {
   // Set while the op is in the batcher, whose callback is a plain pointer.
   WaiterPtr self;
 
-  // Changed under the mutex of the entry.
+  // Changed under the mutex of the owner.
   std::atomic<Caller> caller{Caller::kWaits};
   // Set while it waits; under the mutex.
   std::optional<WaiterId> waiter_id;
   MemoryBudget::Hold held;
-  // It was sent to the store on behalf of its entry. Set before it is sent, and
+  // It was sent to the store on behalf of its record. Set before it is sent, and
   // cleared by its answer.
   bool trying = false;
 };
@@ -118,7 +116,7 @@ void InFlightWaiters::AnswerCancelled(const WaiterPtr& waiter, Todo& todo) {
   if (!waiter->waiter_id.has_value()) return;
   RecordWaiters& entry = records_.at(waiter->id);
   Remove(entry, waiter);
-  Settle(waiter->id, entry);
+  UpdateSchedule(waiter->id, entry);
   todo.answers.emplace_back(waiter, absl::CancelledError());
 }
 
@@ -135,7 +133,7 @@ void InFlightWaiters::Moved(const RecordId& id) {
     } else {
       ReadNow(id, entry, /*confirming=*/true, todo);
     }
-    Settle(id, entry);
+    UpdateSchedule(id, entry);
   }
   Do(std::move(todo));
 }
@@ -150,7 +148,7 @@ void InFlightWaiters::Close() {
       RecordWaiters& entry = records_.at(waiter->id);
       todo.answers.emplace_back(waiter, StillInFlight(entry));
       Remove(entry, waiter);
-      Settle(waiter->id, entry);
+      UpdateSchedule(waiter->id, entry);
     }
     timer_wakes_.NotifyAll();
   }
@@ -164,7 +162,7 @@ void InFlightWaiters::Close() {
 void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer) {
   const auto* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
   const auto* const in_flight = answer.ok() ? std::get_if<InFlight>(&*answer) : nullptr;
-  // Most calls have nothing to do with any entry.
+  // Most calls have nothing to do with any waiter.
   if (in_flight == nullptr && !waiter->trying && !waiter->HasLeft()) {
     return waiter->done(std::move(answer));
   }
@@ -173,7 +171,7 @@ void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> 
   {
     MutexLock lock(mutex_);
     const bool waits = in_flight != nullptr && Add(waiter, *in_flight);
-    if (std::exchange(waiter->trying, false)) Learn(*waiter, answer, todo);
+    if (std::exchange(waiter->trying, false)) ApplyVerdict(*waiter, answer, todo);
     if (!waits) {
       const bool gone = waiter->HasLeft();
       if (gone && reserved != nullptr && !waiter->op.request_token) unwanted = *reserved;
@@ -193,16 +191,16 @@ void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record
     RecordWaiters& entry = records_.at(id);
     entry.reading = false;
     if (!std::exchange(entry.confirming, false)) {
-      LearnWhetherToConfirm(id, entry, record, todo);
+      ApplyUnconfirmedRead(id, entry, record, todo);
     } else if (record.ok()) {
-      LearnFromRecord(entry, std::make_shared<const Record>(*std::move(record)), todo);
+      ApplyRecord(entry, std::make_shared<const Record>(*std::move(record)), todo);
     } else {
-      LearnFromError(entry, record.status(), todo);
+      ApplyError(entry, record.status(), todo);
     }
     if (std::exchange(entry.moved, false) && !entry.trying && !entry.reading) {
       ReadNow(id, entry, /*confirming=*/true, todo);
     }
-    Settle(id, entry);
+    UpdateSchedule(id, entry);
     // A read that the timer held back may go now.
     timer_wakes_.NotifyOne();
   }
@@ -244,8 +242,8 @@ Verdict InFlightWaiters::VerdictOf(Proof proof, const Record& record) {
   return ToOutcomeUnknown(record);
 }
 
-void InFlightWaiters::Learn(const Waiter& tried, const absl::StatusOr<Verdict>& answer,
-                            Todo& todo) {
+void InFlightWaiters::ApplyVerdict(const Waiter& tried, const absl::StatusOr<Verdict>& answer,
+                                   Todo& todo) {
   const RecordId& id = tried.id;
   RecordWaiters& entry = records_.at(id);
   entry.trying = false;
@@ -257,9 +255,9 @@ void InFlightWaiters::Learn(const Waiter& tried, const absl::StatusOr<Verdict>& 
   } else if (!answer.ok()) {
     ReadLater(entry);
     // One try per pause while the store cannot answer, also after the lease.
-    entry.lease_end = std::max(entry.lease_end, entry.next_read);
+    entry.schedule.DelayTry();
   } else if (const auto* const reserved = std::get_if<Reserved>(&*answer)) {
-    LeaseRuns(entry, InFlight{reserved->lease_remaining, reserved->attempt});
+    FollowAttempt(entry, InFlight{reserved->lease_remaining, reserved->attempt});
     if (const WaiterPtr repetition = RepetitionOf(entry, tried.op); repetition != nullptr) {
       entry.moved = moved;
       Try(entry, repetition, todo);
@@ -270,15 +268,15 @@ void InFlightWaiters::Learn(const Waiter& tried, const absl::StatusOr<Verdict>& 
     // It is settled, so the record answers the others.
     ReadNow(id, entry, /*confirming=*/true, todo);
   }
-  Settle(id, entry);
+  UpdateSchedule(id, entry);
 }
 
-void InFlightWaiters::LearnWhetherToConfirm(const RecordId& id, RecordWaiters& entry,
-                                            const absl::StatusOr<Record>& found, Todo& todo) {
+void InFlightWaiters::ApplyUnconfirmedRead(const RecordId& id, RecordWaiters& entry,
+                                           const absl::StatusOr<Record>& found, Todo& todo) {
   if (!found.ok() && ReasonOf(found.status()) != Reason::kRecordDamaged) {
-    return LearnFromError(entry, found.status(), todo);
+    return ApplyError(entry, found.status(), todo);
   }
-  if (found.ok() && StillRuns(entry, *found) && entry.compared == found->token) {
+  if (found.ok() && entry.schedule.IsHeldIn(*found) && entry.compared == found->token) {
     return ReadLater(entry);
   }
   if (!found.ok() || ProvesAny(entry, *found)) {
@@ -298,7 +296,7 @@ bool InFlightWaiters::ProvesAny(const RecordWaiters& entry, const Record& record
                      });
 }
 
-void InFlightWaiters::LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record,
+void InFlightWaiters::ApplyRecord(RecordWaiters& entry, std::shared_ptr<const Record> record,
                                       Todo& todo) {
   RequestMatches matches(batcher_, *record);
   std::vector<Proved> proved;
@@ -315,20 +313,15 @@ void InFlightWaiters::LearnFromRecord(RecordWaiters& entry, std::shared_ptr<cons
   WaitOrTry(entry, *record, todo);
 }
 
-bool InFlightWaiters::StillRuns(const RecordWaiters& entry, const Record& record) {
-  const RecordState running = entry.paused ? RecordState::kReleased : RecordState::kReserved;
-  return record.state == running && record.attempt == entry.attempt;
-}
-
 void InFlightWaiters::WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo) {
-  if (StillRuns(entry, record)) {
+  if (entry.schedule.IsHeldIn(record)) {
     ReadLater(entry);
   } else {
     TryFirst(entry, todo);
   }
 }
 
-void InFlightWaiters::LearnFromError(RecordWaiters& entry, const absl::Status& error, Todo& todo) {
+void InFlightWaiters::ApplyError(RecordWaiters& entry, const absl::Status& error, Todo& todo) {
   const std::optional<Reason> reason = ReasonOf(error);
   if (reason == Reason::kRecordNotFound || reason == Reason::kRecordIdCollision) {
     // A reservation decides how to handle it.
@@ -344,16 +337,8 @@ void InFlightWaiters::LearnFromError(RecordWaiters& entry, const absl::Status& e
   }
 }
 
-void InFlightWaiters::LeaseRuns(RecordWaiters& entry, const InFlight& in_flight) {
-  const Deadline now = options_.clock->Monotonic();
-  if (entry.attempt != in_flight.attempt || entry.paused != in_flight.paused) {
-    entry.pause = options_.first_pause;
-    entry.next_read = now + absl::ToChronoNanoseconds(entry.pause);
-  }
-  entry.attempt = in_flight.attempt;
-  entry.paused = in_flight.paused;
-  entry.lease_end =
-      now + absl::ToChronoNanoseconds(std::max(in_flight.lease_remaining, kShortestLease));
+void InFlightWaiters::FollowAttempt(RecordWaiters& entry, const InFlight& in_flight) {
+  entry.schedule.FollowAttempt(in_flight, options_.clock->Monotonic(), options_.first_pause);
 }
 
 // Places.
@@ -378,8 +363,8 @@ bool InFlightWaiters::Add(const WaiterPtr& waiter, const InFlight& in_flight) {
   entry.waiters.emplace(waiter_id, waiter);
   if (waiter->op.request_token) entry.by_token.emplace(*waiter->op.request_token, waiter_id);
   limits_.emplace(std::make_pair(waiter->limit, waiter_id), waiter);
-  LeaseRuns(entry, in_flight);
-  Settle(waiter->id, entry);
+  FollowAttempt(entry, in_flight);
+  UpdateSchedule(waiter->id, entry);
   observer_.WaitersChanged(limits_.size());
   if (limits_.begin()->second == waiter) timer_wakes_.NotifyOne();
   return true;
@@ -396,11 +381,10 @@ void InFlightWaiters::Remove(RecordWaiters& entry, const WaiterPtr& waiter) {
 }
 
 Verdict InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
-  const auto left = absl::FromChrono(entry.lease_end - options_.clock->Monotonic());
-  return InFlight{std::max(left, absl::ZeroDuration()), entry.attempt, entry.paused};
+  return entry.schedule.StillInFlight(options_.clock->Monotonic());
 }
 
-// The next entries to examine.
+// The next records to examine.
 
 void InFlightWaiters::TryFirst(RecordWaiters& entry, Todo& todo) {
   if (entry.waiters.empty()) return;
@@ -434,12 +418,11 @@ void InFlightWaiters::ReadNow(const RecordId& id, RecordWaiters& entry, bool con
 
 void InFlightWaiters::ReadLater(RecordWaiters& entry) {
   // 0.8 to 1.2 of the pause, so that replicas do not read at the same time.
-  const double factor = std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
-  entry.next_read = options_.clock->Monotonic() + absl::ToChronoNanoseconds(entry.pause * factor);
-  entry.pause = std::min(entry.pause * 2, options_.longest_pause);
+  const double jitter = std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
+  entry.schedule.ReadLater(options_.clock->Monotonic(), jitter, options_.longest_pause);
 }
 
-void InFlightWaiters::Settle(const RecordId& id, RecordWaiters& entry) {
+void InFlightWaiters::UpdateSchedule(const RecordId& id, RecordWaiters& entry) {
   const bool busy = entry.reading || entry.trying;
   if (entry.due != Batcher::kNoDeadline) due_.erase({entry.due, id});
   if (entry.waiters.empty() && !busy) {
@@ -449,7 +432,7 @@ void InFlightWaiters::Settle(const RecordId& id, RecordWaiters& entry) {
   }
   entry.due = Batcher::kNoDeadline;
   if (busy || entry.waiters.empty()) return;
-  entry.due = std::min(entry.next_read, entry.lease_end);
+  entry.due = entry.schedule.due();
   due_.emplace(entry.due, id);
   if (due_.begin()->second == id) timer_wakes_.NotifyOne();
 }
@@ -566,17 +549,17 @@ InFlightWaiters::Todo InFlightWaiters::TakeDue() {
     RecordWaiters& entry = records_.at(waiter->id);
     todo.answers.emplace_back(waiter, StillInFlight(entry));
     Remove(entry, waiter);
-    Settle(waiter->id, entry);
+    UpdateSchedule(waiter->id, entry);
   }
   while (!due_.empty() && due_.begin()->first <= now && reads_ < options_.max_reads) {
     const RecordId id = due_.begin()->second;
     RecordWaiters& entry = records_.at(id);
-    if (entry.lease_end <= now) {
+    if (entry.schedule.LeaseIsOver(now)) {
       TryFirst(entry, todo);
     } else {
       ReadNow(id, entry, /*confirming=*/false, todo);
     }
-    Settle(id, entry);
+    UpdateSchedule(id, entry);
   }
   return todo;
 }

@@ -24,6 +24,7 @@
 #include "server/observability/observer.h"
 #include "server/queue/batcher.h"
 #include "server/queue/namespace_shares.h"
+#include "server/queue/record_schedule.h"
 #include "server/queue/request_matches.h"
 #include "server/store/store.h"
 
@@ -83,9 +84,10 @@ class InFlightWaiters {
   static const ReserveOp& OpOf(const WaiterPtr& waiter);
 
   // Sends the call to the store, with `group` when that is submitted. Its `done` runs exactly once,
-  // on a thread of the batcher, of the entry or of the caller of any method here; it must not
-  // block. The answer is the store's, with these additions:
-  //   in_flight   also when the wait is over, the entry is full or closed
+  // on a thread of the batcher, on the timer's, or on that of the caller of any method here; it
+  // must not block. The answer is the store's, with these additions:
+  //   in_flight   also when the wait is over, at the limit of waiters, and after
+  //               Close()
   //   CANCELLED   the call was cancelled before it had an answer, or stopped
   //               waiting
   void Start(const WaiterPtr& waiter, Batcher::Group* group = nullptr);
@@ -95,7 +97,7 @@ class InFlightWaiters {
   // gets the store's answer at once. No effect on a call that was answered.
   void StopWaiting(const WaiterPtr& waiter);
 
-  // The answer is no longer needed. A call that waits leaves the entry, one that is
+  // The answer is no longer needed. A call that waits waits no longer, one that is
   // queued does not go to the store, and neither is ever granted. If the store is just granting it,
   // a call without a request token releases the reservation (as OUTCOME_UNKNOWN if it was granted
   // for recovery, else as NOTHING_HAPPENED); one with a request token keeps it, since its caller
@@ -116,7 +118,7 @@ class InFlightWaiters {
  private:
   using WaiterId = std::uint64_t;
 
-  // One record that has waiters, or is being read for them.
+  // The entry of one record, which has waiters or is being read for them.
   struct RecordWaiters {
     // In their order of arrival.
     absl::btree_map<WaiterId, WaiterPtr> waiters;
@@ -131,17 +133,10 @@ class InFlightWaiters {
     bool trying = false;
     // The record changed since the read or the try was sent: read it again.
     bool moved = false;
-    // The known running attempt, or the one that was released with a pause,
-    // which then ends at `lease_end`.
-    std::uint32_t attempt = 0;
-    bool paused = false;
-    Deadline lease_end;
+    RecordSchedule schedule;
     // The grant that a read found, and which proved nothing for any of the waiters. One that came
     // later was compared by the store.
     std::optional<Uuid> compared;
-    // The pause before the next periodic read, without its jitter.
-    absl::Duration pause;
-    Deadline next_read;
     // Its place in due_; kNoDeadline without one.
     Deadline due = Batcher::kNoDeadline;
   };
@@ -183,9 +178,9 @@ class InFlightWaiters {
   void SendRead(GetOp op) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const WaiterPtr& waiter, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
   void CallbackBegins() { callbacks_.fetch_add(1, std::memory_order_relaxed); }
-  // The end of every callback: the entry must not be used after it.
+  // The end of every callback: this must not be used after it.
   void CallbackReturns() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes the call out of the entry, if it waits there, and answers CANCELLED.
+  // If the call waits, ends its wait and answers CANCELLED.
   void AnswerCancelled(const WaiterPtr& waiter, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // False if the call does not wait.
@@ -194,24 +189,24 @@ class InFlightWaiters {
   // Takes a waiter out of its entry.
   void Remove(RecordWaiters& entry, const WaiterPtr& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Handles the result of a try for the remaining waiters.
-  void Learn(const Waiter& tried, const absl::StatusOr<Verdict>& answer, Todo& todo)
+  void ApplyVerdict(const Waiter& tried, const absl::StatusOr<Verdict>& answer, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Handles an unconfirmed read: whether a confirmed one is needed.
-  void LearnWhetherToConfirm(const RecordId& id, RecordWaiters& entry,
-                             const absl::StatusOr<Record>& found, Todo& todo)
+  void ApplyUnconfirmedRead(const RecordId& id, RecordWaiters& entry,
+                            const absl::StatusOr<Record>& found, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ProvesAny(const RecordWaiters& entry, const Record& record) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record, Todo& todo)
+  // Handles a confirmed read.
+  void ApplyRecord(RecordWaiters& entry, std::shared_ptr<const Record> record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the record has the known attempt, or its pause.
-  static bool StillRuns(const RecordWaiters& entry, const Record& record);
   // If the record proves nothing: the known attempt still runs, or a waiter may run.
   void WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LearnFromError(RecordWaiters& entry, const absl::Status& error, Todo& todo)
+  // Handles a failed read.
+  void ApplyError(RecordWaiters& entry, const absl::Status& error, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LeaseRuns(RecordWaiters& entry, const InFlight& in_flight)
+  void FollowAttempt(RecordWaiters& entry, const InFlight& in_flight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TryFirst(RecordWaiters& entry, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Try(RecordWaiters& entry, WaiterPtr waiter, Todo& todo)
@@ -225,7 +220,8 @@ class InFlightWaiters {
   void ReadLater(RecordWaiters& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Brings due_ up to date after any change of the entry; removes an entry that
   // is no longer needed.
-  void Settle(const RecordId& id, RecordWaiters& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UpdateSchedule(const RecordId& id, RecordWaiters& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // in_flight, from this entry's data.
   Verdict StillInFlight(const RecordWaiters& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

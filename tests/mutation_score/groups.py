@@ -16,7 +16,7 @@ _GROUPS = (
                  "server/queue/operation_", "server/queue/queue", "server/queue/store_call",
                  "server/queue/record_queue", "server/queue/fair_queue",
                  "server/operation/pending_operation")),
-    ("waiting", ("server/queue/in_flight_waiters",)),
+    ("waiting", ("server/queue/in_flight_waiters", "server/queue/record_schedule")),
     ("stores", ("server/store/", "postgres/")),
     ("session", ("client/connection/session", "client/connection/stream_state",
                  "client/connection/bad_frame", "client/connection/open_streams",
