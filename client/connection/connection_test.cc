@@ -1,10 +1,16 @@
 // What every Connection over a channel promises, in sessions and in unary calls.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <optional>
@@ -69,12 +75,47 @@ void ExpectStoreUnavailable(const absl::Status& status) {
   EXPECT_THAT(status.message(), HasSubstr("repeat the call with the same tokens"));
 }
 
+// In place of a server that is down: ends each connection as soon as it is there.
+class RefusingListener {
+ public:
+  explicit RefusingListener(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    const timeval limit{20, 0};
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    listens_ = bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
+               listen(socket_, 8) == 0;
+  }
+  ~RefusingListener() { close(socket_); }
+  RefusingListener(const RefusingListener&) = delete;
+  RefusingListener& operator=(const RefusingListener&) = delete;
+
+  // Waits until clients have tried to connect so often. False if they do not, for 20 s.
+  bool AwaitAttempts(int count) {
+    for (int i = 0; listens_ && i < count; ++i) {
+      const int connection = accept(socket_, nullptr, nullptr);
+      if (connection < 0) return false;
+      close(connection);
+    }
+    return listens_;
+  }
+
+ private:
+  const int socket_;
+  bool listens_ = false;
+};
+
 class ConnectionTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     server_ = Serve(service_, port_);
     ASSERT_NE(server_, nullptr);
-    connection_ = Connect(Dial(port_.number()));
+    channel_ = Dial(port_.number());
+    connection_ = Connect(channel_);
   }
   void TearDown() override {
     connection_.reset();
@@ -101,6 +142,7 @@ class ConnectionTest : public ::testing::TestWithParam<Kind> {
   FakeService service_;
   const HeldPort port_;
   std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<Connection> connection_;
 };
 
@@ -265,23 +307,14 @@ TEST_P(ConnectionTest, ARestartedServerIsFoundAgainQuickly) {
   ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
-  // Long enough down for the pauses between attempts to have grown.
-  const auto up_again = In(seconds(3));
-  Mutex mutex;
-  CondVar never;
-  while (std::chrono::steady_clock::now() < up_again) {
-    ExpectStoreUnavailable(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status());
-    MutexLock lock(mutex);
-    never.WaitUntil(lock, In(milliseconds(50)));
-  }
+  // Down for so many attempts that the pauses between them have grown.
+  ASSERT_TRUE(RefusingListener(port_.number()).AwaitAttempts(6));
+  ExpectStoreUnavailable(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status());
   server_ = Serve(service_, port_);
   ASSERT_NE(server_, nullptr);
   const auto start = std::chrono::steady_clock::now();
-  while (!Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok()) {
-    ASSERT_LT(std::chrono::steady_clock::now() - start, seconds(10));
-    MutexLock lock(mutex);
-    never.WaitUntil(lock, In(milliseconds(10)));
-  }
+  ASSERT_TRUE(channel_->WaitForConnected(std::chrono::system_clock::now() + seconds(10)));
+  EXPECT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   // At most one backoff (1 s and 20 % of jitter) and the machine's own delays.
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(2000));
   EXPECT_THAT(lines(),

@@ -19,6 +19,7 @@
 #include "client/testing/session_connection_fixture.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
+#include "tests/support/blocking_call.h"
 
 namespace idempotency::internal {
 namespace {
@@ -27,6 +28,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::AnswerAsUsual;
 using testing::Answers;
+using testing::BlockingCall;
 using testing::Contents;
 using ::testing::ElementsAre;
 using testing::ExpectStoreUnavailable;
@@ -322,16 +324,21 @@ TEST_F(SessionConnectionTest, DestructionWaitsForTheCallbacksOfAStreamThatEnded)
   Open();
   std::promise<void> called;
   std::promise<void> go_on;
+  std::atomic<bool> returns{false};
   session_->Reserve(RequestWithKey("k"), In(seconds(60)), [&](const Reserved&) {
     called.set_value();
     go_on.get_future().wait();
+    returns = true;
   });
   stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no"));
   called.get_future().wait();
-  auto destroyed = std::async(std::launch::async, [&] { session_.reset(); });
-  EXPECT_EQ(destroyed.wait_for(milliseconds(50)), std::future_status::timeout);
+  BlockingCall<bool> destruction([&] {
+    session_.reset();
+    return returns.load();
+  });
+  EXPECT_TRUE(destruction.AwaitBlocked());
   go_on.set_value();
-  destroyed.get();
+  EXPECT_TRUE(destruction.Get());
 }
 
 // Several callers, answers on several threads, streams that break, drain and end before their first

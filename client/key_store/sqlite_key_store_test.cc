@@ -8,11 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -28,6 +26,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
+#include "tests/support/blocking_call.h"
 #include "tests/support/process.h"
 #include "tests/support/subreaper.h"
 #include "tests/support/temp_folder.h"
@@ -35,6 +34,7 @@
 namespace idempotency::internal {
 namespace {
 
+using testing::BlockingCall;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -213,10 +213,10 @@ TEST_F(SqliteKeyStoreTest, AFileThatAnotherProcessIsMakingIsWaitedFor) {
   sqlite3* other = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
-  auto opening = std::async(std::launch::async, [&] { return Open() != nullptr; });
-  EXPECT_EQ(opening.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  BlockingCall<bool> opening([&] { return Open() != nullptr; });
+  EXPECT_TRUE(opening.AwaitBlocked());
   sqlite3_close(other);
-  EXPECT_TRUE(opening.get());
+  EXPECT_TRUE(opening.Get());
 }
 
 TEST_F(SqliteKeyStoreTest, OneStoreServesManyThreads) {
@@ -278,11 +278,11 @@ TEST_F(SqliteKeyStoreTest, AKeyThatAnotherProcessMakesMeanwhileIsTheKey) {
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE; INSERT INTO keys VALUES ('work', 'its-key', 1)",
                          nullptr, nullptr, nullptr),
             SQLITE_OK);
-  auto key = std::async(std::launch::async, [&] { return KeyFor(*store, "work"); });
-  EXPECT_EQ(key.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  BlockingCall<std::string> key([&] { return KeyFor(*store, "work"); });
+  EXPECT_TRUE(key.AwaitBlocked());
   ASSERT_EQ(sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(other);
-  EXPECT_EQ(key.get(), "its-key");
+  EXPECT_EQ(key.Get(), "its-key");
 }
 
 TEST_F(SqliteKeyStoreTest, OnlyTheOwnerMayReadTheFile) {

@@ -11,9 +11,12 @@
 #include "client/retries/cancellable_tries.h"
 #include "client/testing/till_server.h"
 #include "grpc_idempotency/client/call_with_retries.h"
+#include "tests/support/blocking_call.h"
 
 namespace idempotency::internal {
 namespace {
+
+using testing::BlockingCall;
 
 using std::chrono::minutes;
 using std::chrono::steady_clock;
@@ -31,24 +34,19 @@ CallRetries LongRetries(RetryCanceller& canceller) {
 TEST(RetryCancellerTest, EndsAPause) {
   RetryCanceller canceller;
   std::promise<void> tried;
-  std::promise<grpc::Status> ended;
-  std::thread caller([&] {
-    pthread_setname_np(pthread_self(), "caller");
-    ended.set_value(CallWithRetries(
+  BlockingCall<grpc::Status> caller([&] {
+    return CallWithRetries(
         "order-42", steady_clock::now() + minutes(60),
         [&](grpc::ClientContext&) {
           tried.set_value();
           return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
         },
-        LongRetries(canceller)));
+        LongRetries(canceller));
   });
   tried.get_future().wait();
-  std::future<grpc::Status> status = ended.get_future();
-  EXPECT_EQ(status.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout)
-      << "a pause of ten minutes is over";
+  EXPECT_TRUE(caller.AwaitBlocked()) << "a pause of ten minutes is over";
   canceller.Cancel();
-  EXPECT_EQ(status.get().error_code(), grpc::StatusCode::UNAVAILABLE);
-  caller.join();
+  EXPECT_EQ(caller.Get().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST(RetryCancellerTest, CancelsARunningTry) {

@@ -5,7 +5,8 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
-#include <condition_variable>
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
@@ -18,16 +19,6 @@ namespace {
 
 constexpr int kMaxRequestBytes = 16 << 20;
 
-// Returns when the caller's deadline has passed or the caller has cancelled.
-void WaitForCancellation(const grpc::ServerContext& context) {
-  internal::Mutex mutex;
-  internal::CondVar never;
-  while (!context.IsCancelled()) {
-    internal::MutexLock lock(mutex);
-    never.WaitUntil(lock, std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
-  }
-}
-
 }  // namespace
 
 TillServer::TillServer() {
@@ -39,7 +30,14 @@ TillServer::TillServer() {
   if (server_ == nullptr) std::abort();
 }
 
-TillServer::~TillServer() { server_->Shutdown(); }
+TillServer::~TillServer() {
+  {
+    internal::MutexLock lock(mutex_);
+    ending_ = true;
+    ends_.NotifyAll();
+  }
+  server_->Shutdown();
+}
 
 void TillServer::Script(std::vector<Answer> answers) {
   internal::MutexLock lock(mutex_);
@@ -57,6 +55,17 @@ std::shared_ptr<grpc::Channel> TillServer::Dial(const grpc::ChannelArguments& ar
   return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
 }
 
+void TillServer::AwaitDeadline(const grpc::ServerContext& context) {
+  // Less than the time that gRPC takes for no deadline.
+  constexpr std::chrono::hours kFar(1);
+  const auto left = std::min<std::chrono::system_clock::duration>(
+      context.deadline() - std::chrono::system_clock::now(), kFar);
+  const auto deadline = std::chrono::steady_clock::now() + left;
+  internal::MutexLock lock(mutex_);
+  while (!ending_ && ends_.WaitUntil(lock, deadline)) {
+  }
+}
+
 grpc::Status TillServer::Answered(grpc::ServerContext& context, const std::string& method) {
   Answer answer;
   {
@@ -72,7 +81,7 @@ grpc::Status TillServer::Answered(grpc::ServerContext& context, const std::strin
       script_.pop_front();
     }
   }
-  if (answer.too_late) WaitForCancellation(context);
+  if (answer.too_late) AwaitDeadline(context);
   if (answer.initial_metadata) context.AddInitialMetadata("early", "1");
   if (answer.pushback_ms) {
     context.AddTrailingMetadata(std::string(kPushbackMetadata), *answer.pushback_ms);

@@ -27,7 +27,7 @@ class TillServer final : public Till::Service {
     std::optional<std::string> pushback_ms;
     // Sends initial metadata before the status.
     bool initial_metadata = false;
-    // Answers only when the caller's deadline has passed.
+    // Answers only when the caller's deadline has passed, or the server ends.
     bool too_late = false;
     std::map<std::string, std::string> trailers = {};
   };
@@ -63,10 +63,13 @@ class TillServer final : public Till::Service {
  private:
   // Records the arrival and answers by the script.
   grpc::Status Answered(grpc::ServerContext& context, const std::string& method);
+  void AwaitDeadline(const grpc::ServerContext& context);
 
   mutable internal::Mutex mutex_;
   std::deque<Answer> script_ ABSL_GUARDED_BY(mutex_);
   std::vector<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);
+  internal::CondVar ends_;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

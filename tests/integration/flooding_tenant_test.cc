@@ -1,4 +1,5 @@
-// One namespace floods a real idempotencyd, far over its limit; another one keeps its throughput.
+// One namespace floods a real idempotencyd, far over its limit; every operation of another one
+// succeeds meanwhile. The ratio of throughputs is `fairness` of scripts/bench.sh.
 //
 // The flood has a rate, many times its limit, rather than no pause at all: the generator, the
 // daemon and the other tenant share the processors of one machine, and a generator without a pause
@@ -39,8 +40,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Per second. So few that two busy processors have room for both, also with sanitizers: what is
-// measured is whom the daemon serves, not how fast the machine is.
+// Per second. So few that two busy processors have room for both, also with sanitizers: the test is
+// about whom the daemon serves, not about the speed of the machine.
 constexpr int kSteady = 150;
 constexpr int kLimit = 25;
 constexpr int kFlood = 20 * kLimit;
@@ -81,6 +82,37 @@ class PacedThread {
 
   std::atomic<bool> stop_{false};
   std::thread thread_;
+};
+
+// A number that grows. Thread-safe.
+class Count {
+ public:
+  void Add() {
+    MutexLock lock(mutex_);
+    ++count_;
+    grown_.NotifyAll();
+  }
+  std::int64_t value() {
+    MutexLock lock(mutex_);
+    return count_;
+  }
+  // False if it does not grow for a minute.
+  bool Await(std::int64_t count) {
+    MutexLock lock(mutex_);
+    while (count_ < count) {
+      const std::int64_t before = count_;
+      if (!grown_.WaitUntil(lock, steady_clock::now() + std::chrono::minutes(1)) &&
+          count_ == before) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar grown_;
+  std::int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Counts calls that have not been answered, and waits for them.
@@ -135,8 +167,9 @@ class Tenant {
     outstanding_.AwaitNone();
   }
 
-  std::int64_t cycles() const { return cycles_; }
-  std::int64_t failures() const { return failures_; }
+  // Waits until so many more have ended, also with a failure. False if none ends any more.
+  bool AwaitFurtherCycles(std::int64_t count) { return ended_.Await(ended_.value() + count); }
+  std::int64_t failures() { return failures_.value(); }
 
  private:
   static constexpr int kCallers = 16;
@@ -150,7 +183,8 @@ class Tenant {
           if (answer.ok() && answer->has_reserved()) {
             return Complete(key, answer->reserved().reservation_token());
           }
-          ++failures_;
+          failures_.Add();
+          ended_.Add();
           outstanding_.End();
         });
   }
@@ -159,7 +193,8 @@ class Tenant {
     *request.mutable_record_key() = key;
     connection_->Complete(request, Deadline(),
                           [this](const absl::StatusOr<v1::CompleteResponse>& answer) {
-                            ++(answer.ok() ? cycles_ : failures_);
+                            if (!answer.ok()) failures_.Add();
+                            ended_.Add();
                             outstanding_.End();
                           });
   }
@@ -167,8 +202,8 @@ class Tenant {
     return steady_clock::now() + std::chrono::seconds(20);
   }
 
-  std::atomic<std::int64_t> cycles_{0};
-  std::atomic<std::int64_t> failures_{0};
+  Count ended_;
+  Count failures_;
   Outstanding outstanding_;
   const std::unique_ptr<Connection> connection_;
   std::unique_ptr<PacedThread> pace_;
@@ -188,22 +223,20 @@ class Flood {
     outstanding_.AwaitNone();
   }
 
-  void Set(bool on) { on_ = on; }
-  std::int64_t sent() const { return sent_; }
-  std::int64_t admitted() const { return admitted_; }
-  std::int64_t refused() const { return refused_; }
+  bool AwaitRefused(std::int64_t count) { return refused_.Await(count); }
+  std::int64_t admitted() { return admitted_.value(); }
+  std::int64_t refused() { return refused_.value(); }
 
  private:
   // More are not kept under way: a daemon that does not answer is no reason to grow.
   static constexpr int kMaxOutstanding = 2000;
 
   void Send() {
-    if (!on_ || !outstanding_.Begin(kMaxOutstanding)) return;
-    ++sent_;
-    Connection& connection = *connections_[sent_ % connections_.size()];
+    if (!outstanding_.Begin(kMaxOutstanding)) return;
+    Connection& connection = *connections_[++sent_ % connections_.size()];
     connection.Reserve(NewReservation("flood"), steady_clock::now() + std::chrono::seconds(20),
                        [this](const absl::StatusOr<v1::ReserveResponse>& answer) {
-                         ++(answer.ok() ? admitted_ : refused_);
+                         (answer.ok() ? admitted_ : refused_).Add();
                          if (!answer.ok()) {
                            EXPECT_EQ(ReasonOf(answer.status()), Reason::kQuotaExceeded)
                                << answer.status();
@@ -212,84 +245,53 @@ class Flood {
                        });
   }
 
-  std::atomic<bool> on_{false};
-  std::atomic<std::int64_t> sent_{0};
-  std::atomic<std::int64_t> admitted_{0};
-  std::atomic<std::int64_t> refused_{0};
+  // Of the thread of the pace.
+  std::size_t sent_ = 0;
+  Count admitted_;
+  Count refused_;
   Outstanding outstanding_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::unique_ptr<PacedThread> pace_;
 };
 
-double MedianOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-// IDEMPOTENCY_FLOOD_PAIRS: how many windows with the flood, each beside one without. 7, in about 15
-// s; for a longer run see docs/testing.md.
-int Pairs() {
-  int pairs = 7;
-  const char* const wanted = std::getenv("IDEMPOTENCY_FLOOD_PAIRS");
-  if (wanted != nullptr) EXPECT_TRUE(absl::SimpleAtoi(wanted, &pairs)) << wanted;
-  return std::max(pairs, 1);
+// IDEMPOTENCY_FLOOD_CYCLES: how many the other tenant completes beside the flood. 400, in some
+// seconds; for a longer run see docs/testing.md.
+std::int64_t Cycles() {
+  std::int64_t cycles = 400;
+  const char* const wanted = std::getenv("IDEMPOTENCY_FLOOD_CYCLES");
+  if (wanted != nullptr) EXPECT_TRUE(absl::SimpleAtoi(wanted, &cycles)) << wanted;
+  return std::max<std::int64_t>(cycles, 1);
 }
 
 class FloodingTenant : public ::testing::Test {
  protected:
-  // Cycles per second in one window.
-  static double Measure(const Tenant& tenant) {
-    const std::int64_t before = tenant.cycles();
-    const auto began = steady_clock::now();
-    std::this_thread::sleep_for(milliseconds(900));
-    const std::chrono::duration<double> took = steady_clock::now() - began;
-    return static_cast<double>(tenant.cycles() - before) / took.count();
-  }
-  // Windows with and without the flood take turns, the order of a pair too, so that what grows or
-  // slows during the run affects both alike.
-  void ExpectTheOtherKeepsItsThroughput(const std::string& store) {
+  void ExpectTheOtherIsServed(const std::string& store) {
     std::ofstream(folder_.File("config")) << FloodConfig();
     const testing::DaemonProcess daemon(store, {absl::StrCat("--config=", folder_.File("config"))});
-    const Tenant tenant(daemon.address());
+    Tenant tenant(daemon.address());
     Flood flood(daemon.address());
-    std::vector<double> ratios;
-    double flooded_seconds = 0;
-    for (int pair = 0; pair < Pairs(); ++pair) {
-      double rates[2];
-      for (const bool on : {pair % 2 == 0, pair % 2 != 0}) {
-        flood.Set(on);
-        // The change reaches the daemon.
-        std::this_thread::sleep_for(milliseconds(100));
-        rates[on ? 1 : 0] = Measure(tenant);
-        if (on) flooded_seconds += 1;
-      }
-      ratios.push_back(rates[1] / rates[0]);
-      std::cout << "cycles/s without " << rates[0] << ", with " << rates[1] << ", ratio "
-                << ratios.back() << "\n";
-    }
-    flood.Set(false);
-    EXPECT_GE(MedianOf(ratios), 0.9);
+    ASSERT_TRUE(flood.AwaitRefused(1)) << "no limit";
+    ASSERT_TRUE(tenant.AwaitFurtherCycles(Cycles()));
     EXPECT_EQ(tenant.failures(), 0);
-    EXPECT_GT(tenant.cycles(), kSteady * Pairs());
     // It was a flood, and the limit held.
-    EXPECT_GT(static_cast<double>(flood.sent()), 10 * kLimit * flooded_seconds);
-    EXPECT_GT(flood.refused(), 5 * flood.admitted());
-    EXPECT_LT(static_cast<double>(flood.admitted()), kLimit * (2.5 * flooded_seconds + 1));
-    std::cout << "flood: sent " << flood.sent() << ", admitted " << flood.admitted() << ", refused "
-              << flood.refused() << "\n";
+    const std::int64_t refused = flood.refused();
+    const std::int64_t admitted = flood.admitted();
+    EXPECT_GT(refused, 5 * admitted);
+    EXPECT_GT(admitted, 0);
+    std::cout << "flood: refused " << refused << ", admitted " << admitted << "\n";
   }
 
   testing::TempFolder folder_;
 };
 
-TEST_F(FloodingTenant, LeavesTheOtherItsThroughputOnSqlite) {
-  ExpectTheOtherKeepsItsThroughput(absl::StrCat("sqlite:", folder_.File("records.db")));
+TEST_F(FloodingTenant, EveryOperationOfTheOtherSucceedsOnSqlite) {
+  ExpectTheOtherIsServed(absl::StrCat("sqlite:", folder_.File("records.db")));
 }
 
-TEST_F(FloodingTenant, LeavesTheOtherItsThroughputOnPostgres) {
+TEST_F(FloodingTenant, EveryOperationOfTheOtherSucceedsOnPostgres) {
   const std::string store = testing::PostgresCluster::Shared().NewDatabase();
   testing::MigrateStore(store);
-  ExpectTheOtherKeepsItsThroughput(store);
+  ExpectTheOtherIsServed(store);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "tests/support/redis_process.h"
 
-#include <poll.h>
 #include <signal.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -180,7 +180,8 @@ bool Eventually(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    poll(nullptr, 0, 20);
+    // The pace of the looks at other processes, which do not report their changes.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return true;
 }

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -17,10 +15,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/errors.h"
+#include "tests/support/blocking_call.h"
 
 namespace idempotency::internal {
 namespace {
 
+using testing::BlockingCall;
 using ::testing::HasSubstr;
 
 std::string Migration(const std::string& name) {
@@ -228,10 +228,10 @@ TEST_F(SqliteLedgerTest, AQuestionWaitsForAWriterAsLongAsItMay) {
   Run("BEGIN EXCLUSIVE");
   EXPECT_EQ(ReasonOf(hasty->Find(row.record_id).status()), Reason::kStoreUnavailable);
   EXPECT_EQ(ReasonOf(hasty->Sweep().status()), Reason::kStoreUnavailable);
-  auto found = std::async(std::launch::async, [&] { return patient->Find(row.record_id); });
-  EXPECT_EQ(found.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  BlockingCall<bool> finds([&] { return patient->Find(row.record_id).value().has_value(); });
+  EXPECT_TRUE(finds.AwaitBlocked());
   Run("COMMIT");
-  EXPECT_TRUE(found.get().value().has_value());
+  EXPECT_TRUE(finds.Get());
 }
 
 // A transaction that the handler ended itself cannot be committed: only the ledger can show its

@@ -24,10 +24,12 @@
 #include "interceptors/server/connection/replay_cache.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
+#include "tests/support/blocking_call.h"
 
 namespace idempotency::internal {
 namespace {
 
+using testing::BlockingCall;
 using Operation = FakeConnection::Operation;
 
 constexpr auto kLong = std::chrono::seconds(20);
@@ -127,15 +129,15 @@ TEST(ReservationClientTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
                           refused.set_value();
                         });
   ASSERT_TRUE(store.WaitForCalls(Operation::kReserve, 1));
-  const auto closed = std::async(std::launch::async, [&] { reservations.reset(); });
+  BlockingCall<void> destruction([&] { reservations.reset(); });
   refused.get_future().wait();
-  EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  EXPECT_TRUE(destruction.AwaitBlocked());
   store.AnswerHeld(Operation::kReserve);
-  closed.wait();
+  destruction.Get();
   EXPECT_EQ(store.record().state, v1::RECORD_STATE_RELEASED);
 }
 
-class ReserveLimitsTest : public testing::Test {
+class ReserveLimitsTest : public ::testing::Test {
  protected:
   ReserveLimitsTest() {
     auto connection = std::make_unique<FakeConnection>();

@@ -13,10 +13,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +31,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "tests/support/blocking_call.h"
 
 namespace {
 std::atomic<int> syncs{0};
@@ -47,6 +46,7 @@ extern "C" int fdatasync(int descriptor) {
 namespace idempotency::internal {
 namespace {
 
+using testing::BlockingCall;
 using ::testing::HasSubstr;
 
 class SqliteStoreTest : public ::testing::Test {
@@ -257,11 +257,10 @@ TEST_F(SqliteStoreTest, ABatchWaitsForAnotherProgramAsLongAsItMay) {
   ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
   const ReserveOp op = OpFor("one");
-  auto reserved = std::async(std::launch::async, [&] { return store->Reserve({&op, 1}).at(0); });
-  EXPECT_EQ(reserved.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  BlockingCall<absl::Status> reserves([&] { return store->Reserve({&op, 1}).at(0).status(); });
+  EXPECT_TRUE(reserves.AwaitBlocked());
   sqlite3_close(other);
-  const auto verdict = reserved.get();
-  EXPECT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(reserves.Get().ok());
 }
 
 // Rows that another program has damaged: each of them alone returns DATA_LOSS, and is never run
