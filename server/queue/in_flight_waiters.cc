@@ -297,7 +297,7 @@ bool InFlightWaiters::ProvesAny(const RecordWaiters& entry, const Record& record
 }
 
 void InFlightWaiters::ApplyRecord(RecordWaiters& entry, std::shared_ptr<const Record> record,
-                                      Todo& todo) {
+                                  Todo& todo) {
   RequestMatches matches(batcher_, *record);
   std::vector<Proved> proved;
   for (const auto& [waiter_id, waiter] : entry.waiters) {
