@@ -233,6 +233,7 @@ TEST(DaemonSweep, ForgottenRecordsAreSweptAndLiveOnesStay) {
   const MetricsPage page = MetricsPage::Fetch(daemon.metrics_address());
   EXPECT_GE(page.Value("idempotency_sweep_step_duration_seconds_count"), 1);
   EXPECT_EQ(page.Value("idempotency_sweep_errors_total"), 0);
+  EXPECT_EQ(page.Value("idempotency_sweep_interval_seconds"), 0.1);
   EXPECT_EQ(page.Value("idempotency_swept_records_total"), 2);
 }
 

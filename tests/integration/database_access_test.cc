@@ -25,6 +25,7 @@
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/held_port.h"
+#include "tests/support/metrics_page.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 #include "tests/support/process.h"
@@ -153,6 +154,10 @@ TEST(ReadOnlyTest, AStandbyIsReadAndNothingIsWritten) {
       EXPECT_THAT(std::string(refused.message()), HasSubstr("--read_only"));
     }
     EXPECT_FALSE(client.Call(testing::SomeGet("order-2")).ok());
+    // No alert expects sweeps of it.
+    const auto page = testing::MetricsPage::Fetch(daemon.metrics_address());
+    EXPECT_EQ(page.types().count("idempotency_sweep_interval_seconds"), 1u);
+    EXPECT_EQ(page.Value("idempotency_sweep_interval_seconds"), 0);
     EXPECT_EQ(daemon.Terminate().code, 0);
   }
 }

@@ -88,10 +88,9 @@ using Rows = std::vector<std::vector<std::string>>;
 
 // What psql prints, a list of fields for each line.
 Rows InPostgres(const std::string& url, const std::string& sql) {
-  const auto psql = Process::Start({"/bin/sh", "-c",
-                                    "exec psql --no-psqlrc --quiet --tuples-only --no-align "
-                                    "--dbname=\"$1\" --command=\"$2\"",
-                                    "sh", url, sql});
+  const std::string command =
+      "exec psql --no-psqlrc --quiet --tuples-only --no-align --dbname=\"$1\" --command=\"$2\"";
+  const auto psql = Process::Start({"/bin/sh", "-c", command, "sh", url, sql});
   EXPECT_TRUE(psql.ok()) << psql.status();
   const auto ended = (*psql)->Wait();
   EXPECT_TRUE(ended.ok() && ended->code == 0) << (*psql)->Stderr();
