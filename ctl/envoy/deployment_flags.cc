@@ -148,6 +148,19 @@ absl::Status CompletePeer(absl::string_view prefix, const HostPort& peer, EnvoyT
   return absl::OkStatus();
 }
 
+// Of Envoy's connections to a server that the help calls `peer`.
+void AddPeerTlsFlags(absl::string_view prefix, absl::string_view peer, EnvoyTlsFiles& tls,
+                     FlagSet& flags) {
+  flags.AddText(
+      absl::StrCat(prefix, "_ca"), "FILE", &tls.ca,
+      absl::StrCat("PEM file of the authorities of ", peer, "'s certificate: connect with TLS."));
+  flags.AddText(absl::StrCat(prefix, "_cert"), "FILE", &tls.cert,
+                absl::StrCat("PEM file of Envoy's certificate for ", peer, "."));
+  flags.AddText(absl::StrCat(prefix, "_key"), "FILE", &tls.key, "PEM file of its private key.");
+  flags.AddText(absl::StrCat(prefix, "_name"), "NAME", &tls.name,
+                absl::StrCat("The name in ", peer, "'s certificate, if it is not the host."));
+}
+
 // Refuses the flags of `prefix` with `remedy`, if any of them is set.
 absl::Status CheckAbsent(absl::string_view prefix, absl::string_view ca_suffix,
                          const EnvoyTlsFiles& tls, absl::string_view remedy) {
@@ -201,20 +214,8 @@ void DeploymentFlags::AddTo(FlagSet& flags) {
   flags.AddText("tls_key", "FILE", &listener_tls_.key, "PEM file of its private key.");
   flags.AddText("tls_client_ca", "FILE", &listener_tls_.ca,
                 "PEM file of the authorities of callers' certificates. Callers then need one.");
-  flags.AddText("upstream_tls_ca", "FILE", &upstream_tls_.ca,
-                "PEM file of the authorities of the service's certificate: connect with TLS.");
-  flags.AddText("upstream_tls_cert", "FILE", &upstream_tls_.cert,
-                "PEM file of Envoy's certificate for the service.");
-  flags.AddText("upstream_tls_key", "FILE", &upstream_tls_.key, "PEM file of its private key.");
-  flags.AddText("upstream_tls_name", "NAME", &upstream_tls_.name,
-                "The name in the service's certificate, if it is not the host.");
-  flags.AddText("processor_tls_ca", "FILE", &processor_tls_.ca,
-                "PEM file of the authorities of idempotencyd's certificate: connect with TLS.");
-  flags.AddText("processor_tls_cert", "FILE", &processor_tls_.cert,
-                "PEM file of Envoy's certificate for idempotencyd.");
-  flags.AddText("processor_tls_key", "FILE", &processor_tls_.key, "PEM file of its private key.");
-  flags.AddText("processor_tls_name", "NAME", &processor_tls_.name,
-                "The name in idempotencyd's certificate, if it is not the host.");
+  AddPeerTlsFlags("upstream_tls", "the service", upstream_tls_, flags);
+  AddPeerTlsFlags("processor_tls", "idempotencyd", processor_tls_, flags);
   flags.AddSwitch("allow_plaintext", &allow_plaintext_,
                   "Permit the listener and the processor on other machines without TLS. Requests\n"
                   "and replies can then be read and changed on the network.");
