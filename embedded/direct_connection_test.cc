@@ -142,7 +142,7 @@ TEST_F(DirectConnectionTest, AWaiterWhoseDeadlineHasPassedIsNeverGranted) {
   const std::string token = Grant("one");
   v1::ReserveRequest waiting = ReserveFor("one");
   waiting.mutable_max_wait()->set_seconds(20);
-  // The wait room leaves time for the answer; with no time left it answers by itself.
+  // The wait ends in time for the answer; with no time left the call does not wait.
   const auto late = Reserve(waiting, In(std::chrono::milliseconds(50))).get();
   EXPECT_FALSE(late.ok() && late->has_reserved());
   v1::ReleaseRequest release;

@@ -17,9 +17,11 @@ RULES = [(what, re.compile(pattern)) for what, pattern in [
     ("gRPC", r"libgrpc|libgpr|\bgrpc(_|::)|\bgpr_"),
     ("SQL, our side", r"libpq|\bpqxx::|Postgres|Sqlite|libsqlite|CompleteRound|SocketWatchdog"),
     ("framing",
-     r"idempotency::internal::(Session|OutstandingOperation|AnswerFrames)|GrpcSessionStream"),
+     r"idempotency::internal::(Session|OutstandingOperation|AnswerFrames|RequestFrame"
+     r"|GatheredAnswers|UnansweredOperation)|GrpcSessionStream"),
     ("batching",
-     r"idempotency::internal::(Batcher|FairQueue|RecordQueue|ResponseBatchScope|DeferredStore)"),
+     r"idempotency::internal::(Batcher|BatchRunner|OperationQueues|QueuedFor|StoreCall|HeldCall"
+     r"|FairQueue|RecordQueue|AnswerBatchScope|DeferredStore)"),
     ("service", r"idempotency::internal::(Operations|IdempotencyService|InFlightWaiters|Metrics)"),
     ("load", r"idempotency::internal::bench::"),
 ]]

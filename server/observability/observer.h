@@ -238,7 +238,7 @@ class Observer {
   // A reservation was granted and is not durable yet (ReserveOp::relaxed).
   virtual void GrantRelaxed() {}
 
-  // The wait room.
+  // The in-flight waiters.
 
   // A caller of Reserve disconnected.
   virtual void CallerLeft() {}

@@ -15,7 +15,7 @@
 #include "server/operation/failed_read.h"
 #include "server/operation/wire_request.h"
 #include "server/operation/wire_response.h"
-#include "server/queue/response_batch_scope.h"
+#include "server/queue/answer_batch_scope.h"
 
 namespace idempotency::internal {
 
@@ -100,7 +100,7 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   const InFlightWaiters::WaiterPtr call = waiters_.NewWaiter(
       *std::move(op), pending.deadline_, *max_wait,
       [this, &pending](const absl::StatusOr<Verdict>& answer) {
-        const ResponseBatchScope scope;
+        const AnswerBatchScope scope;
         Finish(pending, Write(answer, pending));
       },
       pending.trace());
@@ -158,7 +158,7 @@ void Operations::Complete(const v1::CompleteRequest& request,
   batcher_.Complete(
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::StatusOr<Completion>& answer) {
-        const ResponseBatchScope scope;
+        const AnswerBatchScope scope;
         // First, since the service may be destroyed once a call is finished.
         if (answer.ok()) waiters_.Moved(pending.id_);
         if (answer.ok()) WriteCompletion(*answer, pending.response());
@@ -179,7 +179,7 @@ void Operations::Release(const v1::ReleaseRequest& request,
   batcher_.Release(
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::Status& answer) {
-        const ResponseBatchScope scope;
+        const AnswerBatchScope scope;
         if (answer.ok()) waiters_.Moved(pending.id_);
         if (answer.ok()) pending.response();
         Finish(pending, answer);
@@ -198,7 +198,7 @@ void Operations::Extend(const v1::ExtendRequest& request,
   batcher_.Extend(
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::StatusOr<Extension>& answer) {
-        const ResponseBatchScope scope;
+        const AnswerBatchScope scope;
         if (answer.ok()) WriteExtension(*answer, pending.response());
         Finish(pending, answer.status());
       },
@@ -222,7 +222,7 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
       *std::move(op), pending.deadline_,
       [this, &pending, view = request.view(),
        is_by_id = !request.has_record_key()](const absl::StatusOr<Record>& answer) {
-        const ResponseBatchScope scope;
+        const AnswerBatchScope scope;
         const bool hides = !answer.ok() && is_by_id && !ReadsEverywhere(pending, view);
         Finish(pending,
                hides ? FailureWithoutNamespace(answer.status()) : Write(answer, view, pending));
@@ -276,7 +276,7 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
 
 void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
   pending.request_hold_.Release();
-  const ResponseBatchScope scope;
+  const AnswerBatchScope scope;
   Finish(pending, status);
 }
 

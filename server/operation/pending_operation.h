@@ -62,7 +62,7 @@ class PendingOperation {
   }
 
   // The operation is over; when `status` is OK, the response was filled in. Called
-  // exactly once, within a ResponseBatchScope; this may be destroyed afterwards.
+  // exactly once, within a AnswerBatchScope; this may be destroyed afterwards.
   virtual void Finish(const absl::Status& status) = 0;
 
   const OperationKind kind_;

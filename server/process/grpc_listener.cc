@@ -50,8 +50,8 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
   // for timers that fire early. A client that pings more often is disconnected.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // And the server pings, so that calls of a client that vanished end and
-  // leave the wait room.
+  // And the server pings, so that calls of a client that vanished end, and
+  // its in-flight waiters with them.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits::kPeerTimeout));
 }

@@ -7,10 +7,10 @@
 #include <variant>
 
 #include "grpc_idempotency/errors.h"
+#include "server/queue/answer_batch_scope.h"
 #include "server/queue/answer_report.h"
 #include "server/queue/operation_weight.h"
 #include "server/queue/queue_errors.h"
-#include "server/queue/response_batch_scope.h"
 #include "server/queue/store_span.h"
 
 namespace idempotency::internal {
@@ -130,7 +130,7 @@ template <typename... Op>
 void BatchRunner::End(SteadyTime start, StoreCall<Op>... calls) {
   const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
   if (options_.tracer != nullptr) RecordSpan(took, calls...);
-  const ResponseBatchScope scope;
+  const AnswerBatchScope scope;
   (AnswerAll(std::move(calls), took), ...);
 }
 
@@ -196,7 +196,7 @@ void BatchRunner::AnswerOne(QueuedPtr queued, typename StoreMethod<Op>::Answer a
 
 void BatchRunner::AnswerUnwanted(const std::vector<QueuedPtr>& unwanted) {
   if (unwanted.empty()) return;
-  const ResponseBatchScope scope;
+  const AnswerBatchScope scope;
   for (const QueuedPtr& queued : unwanted) {
     if (queued->CallerHasLeft()) {
       queued->Refuse(CallerLeftQueue());

@@ -23,7 +23,7 @@
 namespace idempotency::internal {
 
 // Takes batches to the store, and delivers its answers: to the metrics, to the span of the call,
-// and, within one ResponseBatchScope for each call, to the callers.
+// and, within one AnswerBatchScope for each call, to the callers.
 //
 // Some operations return to the queue in place of an answer: those that the store leaves for its
 // next call, because their replies are too large together, and the followers of a reservation

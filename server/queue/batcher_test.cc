@@ -20,7 +20,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
-#include "server/queue/response_batch_scope.h"
+#include "server/queue/answer_batch_scope.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/answers.h"
@@ -622,7 +622,7 @@ TEST_F(BatcherTest, AGroupIsOneBatchAlsoForAnIdleWorker) {
 
 TEST_F(BatcherTest, TheAnswersOfACallAreGivenInOneScope) {
   // Records the end of a scope.
-  class Flushes final : public ResponseBatchScope::Flushable {
+  class Flushes final : public AnswerBatchScope::Flushable {
    public:
     explicit Flushes(Answers<int>& flushed) : flushed_(flushed) {}
     void Flush() override { flushed_.Add(gathered); }
@@ -638,7 +638,7 @@ TEST_F(BatcherTest, TheAnswersOfACallAreGivenInOneScope) {
     batcher.Get(
         GetNamed("record-" + std::to_string(i)), kNoDeadline,
         [&flushed](const absl::StatusOr<Record>&) {
-          ResponseBatchScope* const scope = ResponseBatchScope::Current();
+          AnswerBatchScope* const scope = AnswerBatchScope::Current();
           ASSERT_NE(scope, nullptr);
           if (scope->Find(&flushed) == nullptr) {
             scope->Add(&flushed, std::make_unique<Flushes>(flushed));

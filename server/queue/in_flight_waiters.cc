@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
-#include "server/queue/response_batch_scope.h"
+#include "server/queue/answer_batch_scope.h"
 #include "server/store/decision.h"
 
 namespace idempotency::internal {
@@ -440,7 +440,7 @@ void InFlightWaiters::UpdateSchedule(const RecordId& id, RecordWaiters& entry) {
 // Outside the lock.
 
 void InFlightWaiters::Do(Todo todo) {
-  const ResponseBatchScope scope;
+  const AnswerBatchScope scope;
   for (auto& [waiter, answer] : todo.answers) waiter->done(std::move(answer));
   for (const Proved& proved : todo.proved) {
     proved.waiter->done(VerdictOf(proved.proof, *proved.record));

@@ -23,8 +23,8 @@ void WriteError(const absl::Status& status, v1::SessionError& error) {
 }  // namespace
 
 GatheredAnswers& GatheredAnswers::In(Stream& stream) {
-  ResponseBatchScope& scope = *ResponseBatchScope::Current();
-  if (ResponseBatchScope::Flushable* const found = scope.Find(&stream)) {
+  AnswerBatchScope& scope = *AnswerBatchScope::Current();
+  if (AnswerBatchScope::Flushable* const found = scope.Find(&stream)) {
     return static_cast<GatheredAnswers&>(*found);
   }
   auto made = std::make_unique<GatheredAnswers>(stream);

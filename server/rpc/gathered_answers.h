@@ -11,15 +11,15 @@
 #include "absl/status/status.h"
 
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "server/queue/answer_batch_scope.h"
 #include "server/queue/memory_budget.h"
-#include "server/queue/response_batch_scope.h"
 #include "server/rpc/answer_frames.h"
 
 namespace idempotency::internal {
 
-// The answers of one ResponseBatchScope to one stream, encoded as they are made. Belongs to the
+// The answers of one AnswerBatchScope to one stream, encoded as they are made. Belongs to the
 // thread of its scope.
-class GatheredAnswers final : public ResponseBatchScope::Flushable {
+class GatheredAnswers final : public AnswerBatchScope::Flushable {
  public:
   // The stream that sends them. Its methods are called on any thread.
   class Stream {

@@ -35,8 +35,8 @@ using IdempotencyServiceMethods = v1::IdempotencyService::WithRawCallbackMethod_
                         v1::IdempotencyService::Service>>>>>>;
 
 // The gRPC service idempotency.v1.IdempotencyService: checks every field,
-// translates, and answers when the batcher or the wait room does. Holds no
-// thread while it waits. Thread-safe.
+// translates, and answers when the batcher or the in-flight waiters do. Holds
+// no thread while it waits. Thread-safe.
 class IdempotencyService final : public IdempotencyServiceMethods {
  public:
   // All of them must outlive the server that this is registered with.

@@ -48,7 +48,7 @@ class RequestFrame {
   // The ids of operations whose callers no longer wait.
   const std::vector<std::uint64_t>& cancels() const { return cancels_; }
 
-  // Begins or refuses every operation. Within a ResponseBatchScope.
+  // Begins or refuses every operation. Within a AnswerBatchScope.
   void Begin(Operations& operations);
 
  private:

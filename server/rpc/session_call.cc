@@ -11,7 +11,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "server/queue/response_batch_scope.h"
+#include "server/queue/answer_batch_scope.h"
 #include "server/rpc/ended_writes.h"
 #include "server/rpc/session_errors.h"
 
@@ -152,7 +152,7 @@ absl::Status SessionCall::BeginFrame() {
   operations_.observer().FrameReceived(frame.size());
   if (!wrong.ok()) return wrong;
   {
-    const ResponseBatchScope scope;
+    const AnswerBatchScope scope;
     frame.Begin(operations_);
   }
   StopWaiting(frame.cancels());

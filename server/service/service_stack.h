@@ -33,8 +33,8 @@
 
 namespace idempotency::internal {
 
-// The service and its parts: store, sweeper, batcher, wait room. idempotencyd
-// serves it on a port, an embedding program over a channel inside its own
+// The service and its parts: store, sweeper, batcher, in-flight waiters.
+// idempotencyd serves it on a port, an embedding program over a channel inside its own
 // process. Owns its parts, starts them in the order below and stops them in the
 // reverse order.
 //

@@ -1,19 +1,19 @@
-#include "server/queue/response_batch_scope.h"
+#include "server/queue/answer_batch_scope.h"
 
 #include <cstddef>
 
 namespace idempotency::internal {
 namespace {
 
-thread_local ResponseBatchScope* current = nullptr;
+thread_local AnswerBatchScope* current = nullptr;
 
 }  // namespace
 
-ResponseBatchScope::ResponseBatchScope() : outermost_(current == nullptr) {
+AnswerBatchScope::AnswerBatchScope() : outermost_(current == nullptr) {
   if (outermost_) current = this;
 }
 
-ResponseBatchScope::~ResponseBatchScope() {
+AnswerBatchScope::~AnswerBatchScope() {
   if (!outermost_) return;
   // By index: a flush may lead to further answers on this thread.
   for (std::size_t i = 0; i < flushables_.size(); ++i) {
@@ -24,9 +24,9 @@ ResponseBatchScope::~ResponseBatchScope() {
   current = nullptr;
 }
 
-ResponseBatchScope* ResponseBatchScope::Current() { return current; }
+AnswerBatchScope* AnswerBatchScope::Current() { return current; }
 
-ResponseBatchScope::Flushable* ResponseBatchScope::Find(const void* owner) const {
+AnswerBatchScope::Flushable* AnswerBatchScope::Find(const void* owner) const {
   // Answers of one owner are mostly adjacent.
   for (auto flushable = flushables_.rbegin(); flushable != flushables_.rend(); ++flushable) {
     if (flushable->first == owner) return flushable->second.get();
@@ -34,7 +34,7 @@ ResponseBatchScope::Flushable* ResponseBatchScope::Find(const void* owner) const
   return nullptr;
 }
 
-void ResponseBatchScope::Add(const void* owner, std::unique_ptr<Flushable> flushable) {
+void AnswerBatchScope::Add(const void* owner, std::unique_ptr<Flushable> flushable) {
   flushables_.emplace_back(owner, std::move(flushable));
 }
 

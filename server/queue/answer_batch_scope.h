@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_QUEUE_RESPONSE_BATCH_SCOPE_H_
-#define IDEMPOTENCY_SERVER_QUEUE_RESPONSE_BATCH_SCOPE_H_
+#ifndef IDEMPOTENCY_SERVER_QUEUE_ANSWER_BATCH_SCOPE_H_
+#define IDEMPOTENCY_SERVER_QUEUE_ANSWER_BATCH_SCOPE_H_
 
 #include <memory>
 #include <utility>
@@ -14,7 +14,7 @@ namespace idempotency::internal {
 //
 // A scope within another one of the same thread does nothing: the outer one
 // applies. Not thread-safe.
-class ResponseBatchScope {
+class AnswerBatchScope {
  public:
   // An action at the end of a scope.
   class Flushable {
@@ -23,14 +23,14 @@ class ResponseBatchScope {
     virtual void Flush() = 0;
   };
 
-  ResponseBatchScope();
+  AnswerBatchScope();
   // Flushes the flushables in the order in which they were added.
-  ~ResponseBatchScope();
-  ResponseBatchScope(const ResponseBatchScope&) = delete;
-  ResponseBatchScope& operator=(const ResponseBatchScope&) = delete;
+  ~AnswerBatchScope();
+  AnswerBatchScope(const AnswerBatchScope&) = delete;
+  AnswerBatchScope& operator=(const AnswerBatchScope&) = delete;
 
   // The scope around the caller; nullptr outside of any scope.
-  static ResponseBatchScope* Current();
+  static AnswerBatchScope* Current();
 
   // The flushable of `owner` here; nullptr if there is none yet.
   Flushable* Find(const void* owner) const;
@@ -43,4 +43,4 @@ class ResponseBatchScope {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_QUEUE_RESPONSE_BATCH_SCOPE_H_
+#endif  // IDEMPOTENCY_SERVER_QUEUE_ANSWER_BATCH_SCOPE_H_
