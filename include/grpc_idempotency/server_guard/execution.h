@@ -67,12 +67,14 @@ class Execution {
 
   // Stores the progress of this attempt in place of the previous checkpoint: the next attempt,
   // or the recovery handler, receives it if this attempt does not finish. Blocks until it is
-  // durable; not for gRPC's own threads in the callback API. Counts as a heartbeat.
+  // durable; not for gRPC's own threads in the callback API. Counts as a heartbeat. A late copy of
+  // an earlier checkpoint of this attempt may overwrite it, so that its reader must tolerate that
+  // later steps were done.
   //   OK                 durable
   //   REQUEST_INVALID    empty, or over 4 KiB
   //   RESERVATION_LOST   not stored: another attempt may be running, so stop
   //   STORE_UNAVAILABLE  not acknowledged within GuardOptions::recording_timeout. It may still
-  //                      be stored, even after a later one
+  //                      be stored
   virtual absl::Status Checkpoint(std::string_view progress) = 0;
   // The same without blocking. `done` is called once, on a thread of the guard's
   // or inside this call, and must not block. Checkpoints are stored in the order
