@@ -12,6 +12,7 @@
 #include "server/sealing/sealed_checkpoint.h"
 #include "server/sealing/sealed_reply.h"
 #include "server/store/reply_envelope.h"
+#include "server/store/same_request.h"
 
 namespace idempotency::internal {
 namespace {

@@ -10,6 +10,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/lost_reservation.h"
 #include "server/store/reply_envelope.h"
+#include "server/store/same_request.h"
 
 namespace idempotency::internal {
 namespace {
@@ -357,15 +358,6 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
   const absl::Time until =
       std::max(stored.lease_expires_at, LeaseEnd(now, op.lease, stored.expires_at));
   return {until, Extension{until - now}};
-}
-
-absl::Status NoRoomForARecord() {
-  return MakeError(Reason::kQuotaExceeded, "the namespace has as many records as it may");
-}
-
-absl::Status NoSuchRecord() {
-  return MakeError(Reason::kRecordNotFound,
-                   "there is no such record, it has expired, or you may not read it");
 }
 
 absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,

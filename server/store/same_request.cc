@@ -1,8 +1,9 @@
+#include "server/store/same_request.h"
+
 #include <algorithm>
 #include <vector>
 
 #include "core/sha256.h"
-#include "server/store/store.h"
 
 namespace idempotency::internal {
 namespace {

@@ -126,13 +126,6 @@ struct Extension {
   absl::Duration lease_remaining;
 };
 
-// The comparison of a record's fingerprints with all those of a request.
-FingerprintMatch CompareRequest(absl::Span<const Fingerprint> stored, const ReserveOp& op);
-
-// Whether a completed record, `stored` being the digest of its reply, has the reply of `op`.
-bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const CompleteOp& op);
-bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const ResolveOp& op);
-
 // A store's answers to completions and reservations of one call.
 struct SharedAnswers {
   std::vector<absl::StatusOr<Completion>> completions;
@@ -185,15 +178,9 @@ struct StoreGauges {
 // and verdicts in docs/architecture.md, atomically and by its own clock, and
 // passes one conformance suite (tests/conformance).
 //
-// Every method takes a batch and answers each operation at its index; a single
-// call is a batch of one. Operations of one batch behave as if done one after
-// the other in some order. The caller puts at most one operation per record in
-// a batch, and at most limits::kMaxBatch.
-//
-// Once the replies in the answers of one Reserve or Get reach
-// limits::kMaxBatchReplyBytes, the remaining operations are answered
-// RESOURCE_EXHAUSTED / OVERLOADED and are not executed: the caller sends them
-// again with its next call. The first one never is.
+// Thread-safe: any thread may call any method at any time. The methods are in groups: batches, the
+// steps of background work, administration, and a few others. All block until the store has
+// answered, except MatchRequest() and Hold(), which wait for nothing.
 //
 // Failures of a single operation, beside those named at each method:
 //   UNAVAILABLE / STORE_UNAVAILABLE     The outcome is unknown: it may or may not
@@ -204,11 +191,18 @@ struct StoreGauges {
 //                                       changed, and it is never run again.
 // RESERVATION_LOST names its cause (server/store/lost_reservation.h). Errors never contain SQL,
 // keys, tokens or replies.
-//
-// Thread-safe. Methods block; they are called from the batcher's threads.
 class Store {
  public:
   virtual ~Store() = default;
+
+  // Batches, from several workers of the batcher at a time. Each operation is answered at its
+  // index; a single call is a batch of one. Operations of one batch behave as if done one after
+  // the other in some order. The caller puts at most one operation per record in a batch, and at
+  // most limits::kMaxBatch.
+  //
+  // Once the replies in the answers of one Reserve or Get reach limits::kMaxBatchReplyBytes, the
+  // remaining operations are answered RESOURCE_EXHAUSTED / OVERLOADED and are not executed: the
+  // caller sends them again with its next call. The first one never is.
 
   // Decides which caller may run. Beside the verdicts:
   //   INVALID_ARGUMENT / KEY_INVALID             new UUIDv7 key from more than
@@ -252,10 +246,8 @@ class Store {
   // is none, or it is forgotten.
   virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
 
-  // Compares a record that Get() answered with a request, as Reserve() does.
-  virtual FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const {
-    return CompareRequest(record.fingerprints, op);
-  }
+  // Background work, from the threads of the sweeper, the usage meter and the store monitor: one
+  // step a call, which reads a bounded number of records.
 
   // Removes forgotten records whose tombstone is over (or reduces them to it),
   // limits::kClockStepMargin later, so that a clock that steps back by less finds
@@ -271,9 +263,17 @@ class Store {
   // over, for as long as it was: an operation that may have had its effect never runs again.
   virtual absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) = 0;
 
-  // For administrators (server/store/admin_operations.h): rare, and not in batches. What
-  // changes a record writes its entry of the audit log in the same transaction.
-  // Each also fails with STORE_UNAVAILABLE; repeating it is safe.
+  // One step through the records of a namespace. Reads at most `limit` rows by an index, and no
+  // reply. Not confirmed by a standby.
+  virtual absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) = 0;
+
+  // OK while the next completion can be made durable: a write of this process was
+  // committed recently, or a test write succeeds in time. Also the gauges.
+  virtual absl::StatusOr<StoreGauges> Inspect() = 0;
+
+  // For administrators (server/store/admin_operations.h): rare, one at a time from their worker,
+  // and not in batches. What changes a record writes its entry of the audit log in the same
+  // transaction. Each also fails with STORE_UNAVAILABLE; repeating it is safe.
 
   // A page of the records that `op` selects, without their replies, in the order
   // of their places. Reads at most limits::kMaxListVisited records by an index, so a
@@ -307,9 +307,10 @@ class Store {
   // A page of the audit log, oldest entries first.
   virtual absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) = 0;
 
-  // One step through the records of a namespace. Reads at most `limit` rows by an index, and no
-  // reply. Not confirmed by a standby.
-  virtual absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) = 0;
+  // What waits for nothing.
+
+  // Compares a record that Get() answered with a request, as Reserve() does. From any thread.
+  virtual FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const;
 
   // Returns a session for an idle thread, through which another one can begin a call. Does not
   // wait: returns nullptr if no session is idle, or if the store has no such sessions. The store
@@ -319,10 +320,6 @@ class Store {
   virtual std::unique_ptr<HeldSession> Hold([[maybe_unused]] std::function<void()> wanted) {
     return nullptr;
   }
-
-  // OK while the next completion can be made durable: a write of this process was
-  // committed recently, or a test write succeeds in time. Also the gauges.
-  virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 
 // RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: the key has no record, and only_existing.

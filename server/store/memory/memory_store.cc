@@ -12,6 +12,7 @@
 #include "server/store/batch_weight.h"
 #include "server/store/lost_reservation.h"
 #include "server/store/reply_envelope.h"
+#include "server/store/same_request.h"
 
 namespace idempotency::internal {
 namespace {

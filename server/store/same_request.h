@@ -1,0 +1,26 @@
+// Whether a record is of the same request, or has the same reply, as an operation: both may be
+// stored under keys that no longer seal.
+#ifndef IDEMPOTENCY_SERVER_STORE_SAME_REQUEST_H_
+#define IDEMPOTENCY_SERVER_STORE_SAME_REQUEST_H_
+
+#include <array>
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+#include "grpc_idempotency/fingerprint.h"
+#include "server/store/admin_operations.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// The comparison of a record's fingerprints with all those of a request.
+FingerprintMatch CompareRequest(absl::Span<const Fingerprint> stored, const ReserveOp& op);
+
+// Whether a completed record, `stored` being the digest of its reply, has the reply of `op`.
+bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const CompleteOp& op);
+bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const ResolveOp& op);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_SAME_REQUEST_H_
