@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,89 +152,139 @@ TEST_F(ConfigFileTest, AFileWithoutRulesIsRefused) {
   EXPECT_TRUE(Load("external_processor { namespace: \"n\" scope { shared: \"s\" } }").ok());
 }
 
-TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {
-  const std::string identity = "identities { name: \"a\" local: true }\n";
-  const std::vector<std::pair<std::string, std::string>> faults = {
-      {"identities { name: \"a\"\n", "2:1: "},
-      {"identity { }", "1:10: "},
-      {"rules { permissions: FLY }", "1:26: "},
-      {"\nidentities { local: true }", "2: identities.name must be 1 to 64"},
-      {"identities {\n local: true\n name: \"a b\" }", "3: identities.name must be"},
-      {"identities { name: \"a/b\" local: true }", "1: identities.name must be"},
-      {identity + identity, "2: identity \"a\" is listed twice"},
-      {"identities { name: \"a\" }", "1: identity \"a\" has no credential; add"},
-      {"identities { name: \"a\" certificates { } }", "1: certificates needs one of"},
-      {"identities { name: \"a\"\n certificates { uri: \"\" } }", "2: uri must not be empty"},
-      {"identities { name: \"a\" certificates { any: false } }", "1: any must be true"},
-      {"identities { name: \"a\"\n\n tokens { sha256: \"abc\" } }", "3: sha256 must be 64"},
-      {absl::StrCat("identities { name: \"a\" tokens { sha256: \"", std::string(64, 'g'), "\" } }"),
-       "1: sha256 must be 64"},
-      {"identities { name: \"a\" tokens { sha256: "
-       "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\" } }",
-       "1: sha256 is that of an empty token"},
-      {"identities { name: \"a\" token_subjects { issuer: \"x\" subject: \"y\" } }",
-       "1: issuer must be that of an entry of token_issuers"},
-      {identity + "identities { name: \"b\" local: true }",
-       "2: this credential is also identity \"a\"'s"},
-      {"identities { name: \"a\" certificates { dns: \"x\" } }\n"
-       "identities { name: \"b\" certificates { dns: \"x\" } }",
-       "2: this credential is also identity \"a\"'s"},
-      {"rules { identity: \"a\" namespaces: \"n\" permissions: READ }",
-       "1: identity must be the name of one"},
-      {identity + "rules { identity: \"a\" permissions: READ }", "2: namespaces must not be empty"},
-      {identity + "rules { identity: \"a\"\n namespaces: [\n\"n\",\n\"n n\"] permissions: READ }",
-       "3: is not a namespace"},
-      {"identities: [\n{ name: \"a\" local: true }, { name: \"b\" }]", "2: a list of messages"},
-      {"identities: []", "1: a list of messages, or an empty list"},
-      {"identities { name: \"a\" local: true tokens: [] }", "1: a list of messages, or"},
-      {identity + "rules { identity: \"a\" namespaces: \"n\" }",
-       "2: permissions must not be empty"},
-      {identity + "rules { identity: \"a\" namespaces: \"n\" permissions: PERMISSION_UNSPECIFIED }",
-       "2: must be WRITE"},
-      {identity + "rules { identity: \"a\" namespaces: \"n\" permissions: 7 }", "2: must be WRITE"},
-      {identity + "rules { identity: \"a\" namespaces: \"n\"\n permissions: [READ, -1] }",
-       "3: must be WRITE"},
-      {"namespaces { name: \"n\"\n scope_from: 7 }", "2: scope_from must be CALLER or PEER"},
-      {"external_processor { namespace: \"n\" scope { shared: \"s\" }\n on_unknown_outcome: 7 }",
-       "2: on_unknown_outcome must be LEASE_EXPIRY_TAKE_OVER or"},
-      {"namespaces { }", "1: is not a namespace"},
-      {"namespaces { name: \"n\"\n limits {\n max_rate: 0 } }", "3: max_rate must be"},
-      {"namespaces { name: \"n\" limits { max_rate: nan } }", "1: max_rate must be"},
-      {"namespaces { name: \"n\" limits { max_rate: 1e9 } }", "1: max_rate must be"},
-      {"namespaces { name: \"n\" limits { max_rate: 1 burst: 0 } }", "1: burst must be at least"},
-      {"namespaces { name: \"n\" limits { burst: 1 } }", "1: burst has no effect without"},
-      {"namespaces { name: \"n\" limits { max_records: 0 } }", "1: max_records must be 1 to"},
-      {"namespaces { name: \"n\" limits { max_records: 10000001 } }",
-       "1: max_records must be 1 to 10000000"},
-      {"namespaces { name: \"n\" limits { max_reply_bytes: 1000000000000001 } }",
-       "1: max_reply_bytes must be 1 to"},
-      {"namespaces { name: \"n\" limits { max_in_flight: 0 } }", "1: max_in_flight must be"},
-      {"namespaces { name: \"n\"\n retention {\n min { seconds: 0 } } }", "3: min must be 1s to"},
-      {"namespaces { name: \"n\" retention { max { seconds: 99999999 } } }", "1: max must be 1s"},
-      {"namespaces { name: \"n\" retention { max { seconds: 1 nanos: -1 } } }", "1: max must be"},
-      {"namespaces { name: \"n\"\n retention { min { seconds: 2 } max { seconds: 1 } } }",
-       "2: min must not be over max"},
-      {"namespaces { name: \"n\" retention { max { seconds: 9 } default { seconds: 10 } } }",
-       "1: default must be 1s to 9s"},
-      {"namespaces { name: \"n\"\n unknown_life { seconds: 59 } }", "2: unknown_life must be 1m"},
-      {"namespaces { name: \"n\" window { seconds: 1 } }", "1: window must be 1m to"},
-      {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
-      {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
-       "1: not_before must not be in the future"},
-      {"\nnot_before: \"yesterday\"", "2: not_before must be a time"},
-      {"\nnot_before: \"2126-01-01T00:00:00Z\"", "2: not_before must not be in the future"},
-      {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
-       "2: this namespace is listed twice"},
-      {"token_issuers { issuer: \"x\" }", "1: token_issuers needs issuer, audience and keys_file"},
-      {"token_issuers { issuer: \"x\" audience: \"y\"\n keys_file: \"none.json\" }",
-       "2: keys_file "},
-  };
-  for (const auto& [text, fault] : faults) {
-    const std::vector<std::string> found = FaultsOf(text);
-    ASSERT_FALSE(found.empty()) << text;
-    EXPECT_THAT(found.front(), ::testing::StartsWith(fault)) << text;
-  }
+struct BadFile {
+  std::string text;
+  // The start of its first fault: the line, and what is wrong.
+  std::string fault;
+
+  friend void PrintTo(const BadFile& bad, std::ostream* out) { *out << bad.text; }
+};
+
+class ConfigFaultTest : public ConfigFileTest, public ::testing::WithParamInterface<BadFile> {};
+
+TEST_P(ConfigFaultTest, NamesItsLineAndTheRemedy) {
+  const std::vector<std::string> found = FaultsOf(GetParam().text);
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found.front(), ::testing::StartsWith(GetParam().fault));
 }
+
+// A line before the fault.
+const char kIdentity[] = "identities { name: \"a\" local: true }\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Syntax, ConfigFaultTest,
+    ::testing::ValuesIn(std::vector<BadFile>{
+        {"identities { name: \"a\"\n", "2:1: "},
+        {"identity { }", "1:10: "},
+        {"rules { permissions: FLY }", "1:26: "},
+        {"identities: [\n{ name: \"a\" local: true }, { name: \"b\" }]", "2: a list of messages"},
+        {"identities: []", "1: a list of messages, or an empty list"},
+        {"identities { name: \"a\" local: true tokens: [] }", "1: a list of messages, or"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Identities, ConfigFaultTest,
+    ::testing::ValuesIn(std::vector<BadFile>{
+        {"\nidentities { local: true }", "2: identities.name must be 1 to 64"},
+        {"identities {\n local: true\n name: \"a b\" }", "3: identities.name must be"},
+        {"identities { name: \"a/b\" local: true }", "1: identities.name must be"},
+        {absl::StrCat(kIdentity, kIdentity), "2: identity \"a\" is listed twice"},
+        {"identities { name: \"a\" }", "1: identity \"a\" has no credential; add"},
+        {"identities { name: \"a\" certificates { } }", "1: certificates needs one of"},
+        {"identities { name: \"a\"\n certificates { uri: \"\" } }", "2: uri must not be empty"},
+        {"identities { name: \"a\" certificates { any: false } }", "1: any must be true"},
+        {"identities { name: \"a\"\n\n tokens { sha256: \"abc\" } }", "3: sha256 must be 64"},
+        {absl::StrCat("identities { name: \"a\" tokens { sha256: \"", std::string(64, 'g'),
+                      "\" } }"),
+         "1: sha256 must be 64"},
+        {"identities { name: \"a\" tokens { sha256: "
+         "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\" } }",
+         "1: sha256 is that of an empty token"},
+        {"identities { name: \"a\" token_subjects { issuer: \"x\" subject: \"y\" } }",
+         "1: issuer must be that of an entry of token_issuers"},
+        {absl::StrCat(kIdentity, "identities { name: \"b\" local: true }"),
+         "2: this credential is also identity \"a\"'s"},
+        {"identities { name: \"a\" certificates { dns: \"x\" } }\n"
+         "identities { name: \"b\" certificates { dns: \"x\" } }",
+         "2: this credential is also identity \"a\"'s"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, ConfigFaultTest,
+    ::testing::ValuesIn(std::vector<BadFile>{
+        {"rules { identity: \"a\" namespaces: \"n\" permissions: READ }",
+         "1: identity must be the name of one"},
+        {absl::StrCat(kIdentity, "rules { identity: \"a\" permissions: READ }"),
+         "2: namespaces must not be empty"},
+        {absl::StrCat(
+             kIdentity,
+             "rules { identity: \"a\"\n namespaces: [\n\"n\",\n\"n n\"] permissions: READ }"),
+         "3: is not a namespace"},
+        {absl::StrCat(kIdentity, "rules { identity: \"a\" namespaces: \"n\" }"),
+         "2: permissions must not be empty"},
+        {absl::StrCat(
+             kIdentity,
+             "rules { identity: \"a\" namespaces: \"n\" permissions: PERMISSION_UNSPECIFIED }"),
+         "2: must be WRITE"},
+        {absl::StrCat(kIdentity, "rules { identity: \"a\" namespaces: \"n\" permissions: 7 }"),
+         "2: must be WRITE"},
+        {absl::StrCat(kIdentity,
+                      "rules { identity: \"a\" namespaces: \"n\"\n permissions: [READ, -1] }"),
+         "3: must be WRITE"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Namespaces, ConfigFaultTest,
+    ::testing::ValuesIn(std::vector<BadFile>{
+        {"namespaces { name: \"n\"\n scope_from: 7 }", "2: scope_from must be CALLER or PEER"},
+        {"namespaces { }", "1: is not a namespace"},
+        {"namespaces { name: \"n\"\n retention {\n min { seconds: 0 } } }", "3: min must be 1s to"},
+        {"namespaces { name: \"n\" retention { max { seconds: 99999999 } } }", "1: max must be 1s"},
+        {"namespaces { name: \"n\" retention { max { seconds: 1 nanos: -1 } } }", "1: max must be"},
+        {"namespaces { name: \"n\"\n retention { min { seconds: 2 } max { seconds: 1 } } }",
+         "2: min must not be over max"},
+        {"namespaces { name: \"n\" retention { max { seconds: 9 } default { seconds: 10 } } }",
+         "1: default must be 1s to 9s"},
+        {"namespaces { name: \"n\"\n unknown_life { seconds: 59 } }", "2: unknown_life must be 1m"},
+        {"namespaces { name: \"n\" window { seconds: 1 } }", "1: window must be 1m to"},
+        {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
+        {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
+         "1: not_before must not be in the future"},
+        {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
+         "2: this namespace is listed twice"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    ExternalProcessor, ConfigFaultTest,
+    ::testing::ValuesIn(std::vector<BadFile>{
+        {"external_processor { namespace: \"n\" scope { shared: \"s\" }\n on_unknown_outcome: 7 }",
+         "2: on_unknown_outcome must be LEASE_EXPIRY_TAKE_OVER or"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Limits, ConfigFaultTest,
+    ::testing::ValuesIn(std::vector<BadFile>{
+        {"namespaces { name: \"n\"\n limits {\n max_rate: 0 } }", "3: max_rate must be"},
+        {"namespaces { name: \"n\" limits { max_rate: nan } }", "1: max_rate must be"},
+        {"namespaces { name: \"n\" limits { max_rate: 1e9 } }", "1: max_rate must be"},
+        {"namespaces { name: \"n\" limits { max_rate: 1 burst: 0 } }", "1: burst must be at least"},
+        {"namespaces { name: \"n\" limits { burst: 1 } }", "1: burst has no effect without"},
+        {"namespaces { name: \"n\" limits { max_records: 0 } }", "1: max_records must be 1 to"},
+        {"namespaces { name: \"n\" limits { max_records: 10000001 } }",
+         "1: max_records must be 1 to 10000000"},
+        {"namespaces { name: \"n\" limits { max_reply_bytes: 1000000000000001 } }",
+         "1: max_reply_bytes must be 1 to"},
+        {"namespaces { name: \"n\" limits { max_in_flight: 0 } }", "1: max_in_flight must be"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    TokenIssuers, ConfigFaultTest,
+    ::testing::ValuesIn(std::vector<BadFile>{
+        {"token_issuers { issuer: \"x\" }",
+         "1: token_issuers needs issuer, audience and keys_file"},
+        {"token_issuers { issuer: \"x\" audience: \"y\"\n keys_file: \"none.json\" }",
+         "2: keys_file "},
+    }));
 
 TEST_F(ConfigFileTest, AllFaultsAreListedUpToABound) {
   EXPECT_EQ(FaultsOf("namespaces { }\nrules { identity: \"x\" }").size(), 4u);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -31,20 +32,29 @@ struct BadField {
   std::string field;
 };
 
+template <typename Request>
+void PrintTo(const BadField<Request>& bad, std::ostream* out) {
+  *out << bad.what;
+}
+
+template <typename Request, typename Parse>
+void ExpectRefused(Request request, const BadField<Request>& bad, Parse parse) {
+  ASSERT_TRUE(parse(request).ok()) << parse(request).status();
+  bad.spoil(request);
+  const absl::Status status = parse(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(status), bad.reason) << status;
+  const ErrorDetails details = DetailsOf(status);
+  ASSERT_FALSE(details.violations.empty()) << status.message();
+  EXPECT_EQ(details.violations[0].field, bad.field);
+  EXPECT_FALSE(details.violations[0].description.empty());
+}
+
 template <typename Request, typename Parse>
 void ExpectRefused(const Request& good, const std::vector<BadField<Request>>& cases, Parse parse) {
-  ASSERT_TRUE(parse(good).ok()) << parse(good).status();
   for (const BadField<Request>& bad : cases) {
     SCOPED_TRACE(bad.what);
-    Request request = good;
-    bad.spoil(request);
-    const absl::Status status = parse(request).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(ReasonOf(status), bad.reason) << status;
-    const ErrorDetails details = DetailsOf(status);
-    ASSERT_FALSE(details.violations.empty()) << status.message();
-    EXPECT_EQ(details.violations[0].field, bad.field);
-    EXPECT_FALSE(details.violations[0].description.empty());
+    ExpectRefused(good, bad, parse);
   }
 }
 
@@ -145,84 +155,119 @@ absl::StatusOr<ReserveOp> ParseReserve(const v1::ReserveRequest& request) {
   return ReserveOpFrom(request, limits::kDefaultWindow);
 }
 
-TEST(WireRequestTest, RefusesBadReservations) {
+using BadReservation = BadField<v1::ReserveRequest>;
+
+class BadReservationTest : public ::testing::TestWithParam<BadReservation> {};
+
+TEST_P(BadReservationTest, IsRefused) { ExpectRefused(GoodReserve(), GetParam(), ParseReserve); }
+
+std::vector<BadReservation> BadDurationsOfReservations() {
   using Request = v1::ReserveRequest;
-  const Reason invalid = Reason::kRequestInvalid;
-  auto cases = BadRecordKeys<Request>();
+  std::vector<BadReservation> cases;
   AddBadDurations("lease", &Request::mutable_lease, cases);
   AddBadDurations("retention", &Request::mutable_retention, cases);
   AddBadDurations("reply_retention", &Request::mutable_reply_retention, cases);
   AddBadDurations("tombstone", &Request::mutable_tombstone, cases);
-  const std::vector<BadField<Request>> more = {
-      {"reply retention over the retention",
-       [](Request& r) {
-         Set(*r.mutable_retention(), 60, 0);
-         Set(*r.mutable_reply_retention(), 60, 1);
-       },
-       invalid, "reply_retention"},
-      {"no fingerprint", [](Request& r) { r.clear_fingerprints(); }, invalid, "fingerprints"},
-      {"five fingerprints",
-       [](Request& r) {
-         for (int i = 2; i <= 5; ++i) *r.add_fingerprints() = r.fingerprints(0);
-       },
-       invalid, "fingerprints"},
-      {"fingerprint version 0", [](Request& r) { r.mutable_fingerprints(0)->clear_version(); },
-       invalid, "fingerprints[0].version"},
-      {"a version with a key and without",
-       [](Request& r) {
-         *r.add_fingerprints() = ToProto(Fingerprint{1, std::string(32, 'k'), 7});
-       },
-       invalid, "fingerprints[1].version"},
-      {"short digest", [](Request& r) { r.mutable_fingerprints(0)->set_digest("short"); }, invalid,
-       "fingerprints[0].digest"},
-      {"request token that is no UUID", [](Request& r) { r.set_request_token("mine"); }, invalid,
-       "request_token"},
-      {"nil request token", [](Request& r) { r.set_request_token(kNilUuid); }, invalid,
-       "request_token"},
-      {"lease of 0", [](Request& r) { r.mutable_lease(); }, invalid, "lease"},
-      {"lease over an hour", [](Request& r) { Set(*r.mutable_lease(), 3601, 0); }, invalid,
-       "lease"},
-      {"retention under a second", [](Request& r) { Set(*r.mutable_retention(), 0, 999'999'999); },
-       invalid, "retention"},
-      {"retention under the lease",
-       [](Request& r) {
-         Set(*r.mutable_lease(), 10, 0);
-         Set(*r.mutable_retention(), 9, 0);
-       },
-       invalid, "retention"},
-      {"unheard-of lease expiry",
-       [](Request& r) { r.set_on_lease_expiry(static_cast<v1::LeaseExpiry>(17)); }, invalid,
-       "on_lease_expiry"},
-      {"empty parent", [](Request& r) { r.mutable_parent(); }, invalid, "parent.namespace"},
-      {"parent without a key",
-       [](Request& r) {
-         SetKey(*r.mutable_parent());
-         r.mutable_parent()->clear_key();
-       },
-       invalid, "parent.key"},
-      {"17 labels",
-       [](Request& r) {
-         for (int i = 0; i < 17; ++i) (*r.mutable_labels())[std::to_string(i)] = "";
-       },
-       invalid, "labels"},
-      {"label without a key", [](Request& r) { (*r.mutable_labels())[""] = "v"; }, invalid,
-       "labels"},
-      {"long label key",
-       [](Request& r) {
-         (*r.mutable_labels())[std::string(limits::kMaxLabelKeyBytes + 1, 'k')] = "v";
-       },
-       invalid, "labels"},
-      {"long label value",
-       [](Request& r) {
-         (*r.mutable_labels())["k"] = std::string(limits::kMaxLabelValueBytes + 1, 'v');
-       },
-       invalid, "labels"},
-      {"label with a NUL", [](Request& r) { (*r.mutable_labels())["k"] = std::string("a\0b", 3); },
-       invalid, "labels"},
-  };
-  cases.insert(cases.end(), more.begin(), more.end());
-  ExpectRefused(GoodReserve(), cases, ParseReserve);
+  return cases;
 }
+
+INSTANTIATE_TEST_SUITE_P(RecordKey, BadReservationTest,
+                         ::testing::ValuesIn(BadRecordKeys<v1::ReserveRequest>()));
+INSTANTIATE_TEST_SUITE_P(Durations, BadReservationTest,
+                         ::testing::ValuesIn(BadDurationsOfReservations()));
+
+INSTANTIATE_TEST_SUITE_P(
+    Terms, BadReservationTest,
+    ::testing::ValuesIn(std::vector<BadReservation>{
+        {"reply retention over the retention",
+         [](v1::ReserveRequest& r) {
+           Set(*r.mutable_retention(), 60, 0);
+           Set(*r.mutable_reply_retention(), 60, 1);
+         },
+         Reason::kRequestInvalid, "reply_retention"},
+        {"lease of 0", [](v1::ReserveRequest& r) { r.mutable_lease(); }, Reason::kRequestInvalid,
+         "lease"},
+        {"lease over an hour", [](v1::ReserveRequest& r) { Set(*r.mutable_lease(), 3601, 0); },
+         Reason::kRequestInvalid, "lease"},
+        {"retention under a second",
+         [](v1::ReserveRequest& r) { Set(*r.mutable_retention(), 0, 999'999'999); },
+         Reason::kRequestInvalid, "retention"},
+        {"retention under the lease",
+         [](v1::ReserveRequest& r) {
+           Set(*r.mutable_lease(), 10, 0);
+           Set(*r.mutable_retention(), 9, 0);
+         },
+         Reason::kRequestInvalid, "retention"},
+        {"unheard-of lease expiry",
+         [](v1::ReserveRequest& r) { r.set_on_lease_expiry(static_cast<v1::LeaseExpiry>(17)); },
+         Reason::kRequestInvalid, "on_lease_expiry"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Fingerprints, BadReservationTest,
+    ::testing::ValuesIn(std::vector<BadReservation>{
+        {"no fingerprint", [](v1::ReserveRequest& r) { r.clear_fingerprints(); },
+         Reason::kRequestInvalid, "fingerprints"},
+        {"five fingerprints",
+         [](v1::ReserveRequest& r) {
+           for (int i = 2; i <= 5; ++i) *r.add_fingerprints() = r.fingerprints(0);
+         },
+         Reason::kRequestInvalid, "fingerprints"},
+        {"fingerprint version 0",
+         [](v1::ReserveRequest& r) { r.mutable_fingerprints(0)->clear_version(); },
+         Reason::kRequestInvalid, "fingerprints[0].version"},
+        {"a version with a key and without",
+         [](v1::ReserveRequest& r) {
+           *r.add_fingerprints() = ToProto(Fingerprint{1, std::string(32, 'k'), 7});
+         },
+         Reason::kRequestInvalid, "fingerprints[1].version"},
+        {"short digest",
+         [](v1::ReserveRequest& r) { r.mutable_fingerprints(0)->set_digest("short"); },
+         Reason::kRequestInvalid, "fingerprints[0].digest"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(RequestToken, BadReservationTest,
+                         ::testing::ValuesIn(std::vector<BadReservation>{
+                             {"request token that is no UUID",
+                              [](v1::ReserveRequest& r) { r.set_request_token("mine"); },
+                              Reason::kRequestInvalid, "request_token"},
+                             {"nil request token",
+                              [](v1::ReserveRequest& r) { r.set_request_token(kNilUuid); },
+                              Reason::kRequestInvalid, "request_token"},
+                         }));
+
+INSTANTIATE_TEST_SUITE_P(
+    ParentAndLabels, BadReservationTest,
+    ::testing::ValuesIn(std::vector<BadReservation>{
+        {"empty parent", [](v1::ReserveRequest& r) { r.mutable_parent(); }, Reason::kRequestInvalid,
+         "parent.namespace"},
+        {"parent without a key",
+         [](v1::ReserveRequest& r) {
+           SetKey(*r.mutable_parent());
+           r.mutable_parent()->clear_key();
+         },
+         Reason::kRequestInvalid, "parent.key"},
+        {"17 labels",
+         [](v1::ReserveRequest& r) {
+           for (int i = 0; i < 17; ++i) (*r.mutable_labels())[std::to_string(i)] = "";
+         },
+         Reason::kRequestInvalid, "labels"},
+        {"label without a key", [](v1::ReserveRequest& r) { (*r.mutable_labels())[""] = "v"; },
+         Reason::kRequestInvalid, "labels"},
+        {"long label key",
+         [](v1::ReserveRequest& r) {
+           (*r.mutable_labels())[std::string(limits::kMaxLabelKeyBytes + 1, 'k')] = "v";
+         },
+         Reason::kRequestInvalid, "labels"},
+        {"long label value",
+         [](v1::ReserveRequest& r) {
+           (*r.mutable_labels())["k"] = std::string(limits::kMaxLabelValueBytes + 1, 'v');
+         },
+         Reason::kRequestInvalid, "labels"},
+        {"label with a NUL",
+         [](v1::ReserveRequest& r) { (*r.mutable_labels())["k"] = std::string("a\0b", 3); },
+         Reason::kRequestInvalid, "labels"},
+    }));
 
 // protobuf's maps have another order in every message.
 TEST(WireRequestTest, ReportsTheSameOfTwoBadLabelsEachTime) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -181,81 +183,115 @@ TEST(CommandLineTest, HealthTakesAnAddress) {
   EXPECT_FALSE(ParseAs<HealthOptions>({"health"}).address.has_value());
 }
 
-struct Bad {
+struct BadCommandLine {
   // Split at spaces.
   std::string args;
   std::string message;
+
+  friend void PrintTo(const BadCommandLine& bad, std::ostream* out) { *out << bad.args; }
 };
 
-TEST(CommandLineTest, ReportsTheFault) {
-  const Bad cases[] = {
-      {"start", "'start' is not a command"},
-      {"--store=sqlite:r.db", "is not a command"},
-      {"serve", "--store is missing"},
-      {"serve --store", "--store has no value; write --store=ADDRESS"},
-      {"serve --store --metrics=", "--store has no value"},
-      {"serve --store=r.db", "--store: the store must be sqlite:PATH"},
-      {"serve --store=sqlite:r.db extra", "'extra' is not a flag"},
-      {"serve --store=sqlite:r.db -v", "'-v' is not a flag"},
-      {"serve --store=sqlite:r.db --", "'--' is not a flag"},
-      {"serve --store=sqlite:r.db --lsten=x", "there is no flag --lsten"},
-      {"serve --store=sqlite:r.db --to=1", "there is no flag --to"},
-      {"serve --store=sqlite:r.db --store=sqlite:r.db", "--store is given twice"},
-      {"serve --store=sqlite:r.db --listen=7411", "--listen: '7411' is not an address"},
-      {"serve --store=sqlite:r.db --metrics=unix:/m", "--metrics: cannot be a unix socket"},
-      {"serve --store=sqlite:r.db --store_connections=0", "must be a number, 1 to 64"},
-      {"serve --store=sqlite:r.db --store_connections=65", "must be a number, 1 to 64"},
-      {"serve --store=sqlite:r.db --store_connections=many", "must be a number, 1 to 64"},
-      {"serve --store=sqlite:r.db --sweep_interval=60", "must be a duration with its unit"},
-      {"serve --store=sqlite:r.db --sweep_interval=99ms", "100ms to 24h"},
-      {"serve --store=sqlite:r.db --drain_timeout=-1s", "0 to 10m"},
-      {"serve --store=sqlite:r.db --drain_timeout=inf", "0 to 10m"},
-      {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
-      {"serve --store=sqlite:r.db --log_format=xml", "--log_format: must be text or json"},
-      {"serve --store=sqlite:r.db --otlp_endpoint=collector", "--otlp_endpoint: "},
-      {"serve --store=sqlite:r.db --read_only", "--read_only needs a Postgres store"},
-      {"serve --store=sqlite:r.db --otlp_plaintext", "need --otlp_endpoint"},
-      {"serve --store=sqlite:r.db --otlp_endpoint=c:4317 --otlp_ca=f --otlp_plaintext",
-       "exclude each other"},
-      {"serve --store=sqlite:r.db --tls_cert=c.pem", "must be set together"},
-      {"serve --store=sqlite:r.db --tls_key=k.pem", "must be set together"},
-      {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},
-      {"health --address=a:1 --tls_cert=c", "--tls_cert and --tls_key must be set together"},
-      {"health --address=a:1 --tls_name=n", "--tls_name needs --tls_ca"},
-      {"health --address=7411", "--address: '7411' is not an address"},
-      {"health --address=a:1 --timeout=2m", "10ms to 1m"},
-      {"check-config", "--config is missing"},
-      {"check-config --config=c --store=sqlite:r.db", "there is no flag --store"},
-      {"migrate", "--store is missing"},
-      {"migrate --store=postgresql://db --to=-2", "must be a number"},
-      {"migrate --store=postgresql://db --status=maybe", "must be true, false"},
-      {"migrate --store=postgresql://db --status --to=1", "cannot be combined with --to"},
-      {"migrate --store=postgresql://db --status --yes", "cannot be combined with --yes"},
-      {"migrate --store=postgresql://db --status --grant_to=r", "--grant_to or --create_roles"},
-      {"migrate --store=postgresql://db --status --create_roles", "--grant_to or --create_roles"},
-      {"migrate --store=postgresql://db --role_prefix=p", "names the roles of --create_roles"},
-      {"serve --store=postgresql://db --statements=single", "must be auto, batched or single-row"},
-      {"serve --store=sqlite:r.db --statements=single-row", "--statements needs a Postgres store"},
-      {"serve --store=redis://h --statements=batched", "--statements needs a Postgres store"},
-      {"serve --store=postgresql://db --clock_margin=6m", "0 to 5m"},
-      {"migrate --store=postgresql://db --distribute --status", "cannot be combined with --status"},
-      {"migrate --store=postgresql://db --distribute --to=7", "cannot be combined with --status"},
-      {"migrate --store=sqlite:r.db --distribute", "--distribute needs a Postgres store"},
-      {"serve --store=sqlite:r.db --maintenance_store=postgresql://db", "both it and --store"},
-      {"serve --store=postgresql://db --maintenance_store=sqlite:r.db", "both it and --store"},
-      {"serve --store=postgresql://db --maintenance_store=host=db", "--maintenance_store: "},
-      {"serve --store=postgresql://db --maintenance_store=postgresql://db --read_only",
-       "cannot be combined with --maintenance_store"},
-      {"migrate --store=postgresql://db --yes", "set the version with --to"},
-      {"migrate --store=postgresql://db --listen=127.0.0.1:1", "there is no flag --listen"},
-  };
-  for (const Bad& bad : cases) {
-    SCOPED_TRACE(bad.args);
-    const std::vector<absl::string_view> args = absl::StrSplit(bad.args, ' ');
-    const absl::Status status = Parse(args).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
-  }
+class CommandLineFaultTest : public ::testing::TestWithParam<BadCommandLine> {};
+
+TEST_P(CommandLineFaultTest, IsReported) {
+  const std::vector<absl::string_view> args = absl::StrSplit(GetParam().args, ' ');
+  const absl::Status status = Parse(args).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(Command, CommandLineFaultTest,
+                         ::testing::ValuesIn(std::vector<BadCommandLine>{
+                             {"start", "'start' is not a command"},
+                             {"--store=sqlite:r.db", "is not a command"},
+                         }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Serve, CommandLineFaultTest,
+    ::testing::ValuesIn(std::vector<BadCommandLine>{
+        {"serve", "--store is missing"},
+        {"serve --store", "--store has no value; write --store=ADDRESS"},
+        {"serve --store --metrics=", "--store has no value"},
+        {"serve --store=r.db", "--store: the store must be sqlite:PATH"},
+        {"serve --store=sqlite:r.db extra", "'extra' is not a flag"},
+        {"serve --store=sqlite:r.db -v", "'-v' is not a flag"},
+        {"serve --store=sqlite:r.db --", "'--' is not a flag"},
+        {"serve --store=sqlite:r.db --lsten=x", "there is no flag --lsten"},
+        {"serve --store=sqlite:r.db --to=1", "there is no flag --to"},
+        {"serve --store=sqlite:r.db --store=sqlite:r.db", "--store is given twice"},
+        {"serve --store=sqlite:r.db --listen=7411", "--listen: '7411' is not an address"},
+        {"serve --store=sqlite:r.db --metrics=unix:/m", "--metrics: cannot be a unix socket"},
+        {"serve --store=sqlite:r.db --store_connections=0", "must be a number, 1 to 64"},
+        {"serve --store=sqlite:r.db --store_connections=65", "must be a number, 1 to 64"},
+        {"serve --store=sqlite:r.db --store_connections=many", "must be a number, 1 to 64"},
+        {"serve --store=sqlite:r.db --sweep_interval=60", "must be a duration with its unit"},
+        {"serve --store=sqlite:r.db --sweep_interval=99ms", "100ms to 24h"},
+        {"serve --store=sqlite:r.db --drain_timeout=-1s", "0 to 10m"},
+        {"serve --store=sqlite:r.db --drain_timeout=inf", "0 to 10m"},
+        {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
+        {"serve --store=sqlite:r.db --log_format=xml", "--log_format: must be text or json"},
+        {"serve --store=sqlite:r.db --otlp_endpoint=collector", "--otlp_endpoint: "},
+        {"serve --store=sqlite:r.db --otlp_plaintext", "need --otlp_endpoint"},
+        {"serve --store=sqlite:r.db --otlp_endpoint=c:4317 --otlp_ca=f --otlp_plaintext",
+         "exclude each other"},
+        {"serve --store=sqlite:r.db --tls_cert=c.pem", "must be set together"},
+        {"serve --store=sqlite:r.db --tls_key=k.pem", "must be set together"},
+        {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(
+    ServeStores, CommandLineFaultTest,
+    ::testing::ValuesIn(std::vector<BadCommandLine>{
+        {"serve --store=sqlite:r.db --read_only", "--read_only needs a Postgres store"},
+        {"serve --store=postgresql://db --statements=single",
+         "must be auto, batched or single-row"},
+        {"serve --store=sqlite:r.db --statements=single-row",
+         "--statements needs a Postgres store"},
+        {"serve --store=redis://h --statements=batched", "--statements needs a Postgres store"},
+        {"serve --store=postgresql://db --clock_margin=6m", "0 to 5m"},
+        {"serve --store=sqlite:r.db --maintenance_store=postgresql://db", "both it and --store"},
+        {"serve --store=postgresql://db --maintenance_store=sqlite:r.db", "both it and --store"},
+        {"serve --store=postgresql://db --maintenance_store=host=db", "--maintenance_store: "},
+        {"serve --store=postgresql://db --maintenance_store=postgresql://db --read_only",
+         "cannot be combined with --maintenance_store"},
+    }));
+
+INSTANTIATE_TEST_SUITE_P(Health, CommandLineFaultTest,
+                         ::testing::ValuesIn(std::vector<BadCommandLine>{
+                             {"health --address=a:1 --tls_cert=c",
+                              "--tls_cert and --tls_key must be set together"},
+                             {"health --address=a:1 --tls_name=n", "--tls_name needs --tls_ca"},
+                             {"health --address=7411", "--address: '7411' is not an address"},
+                             {"health --address=a:1 --timeout=2m", "10ms to 1m"},
+                         }));
+
+INSTANTIATE_TEST_SUITE_P(CheckConfig, CommandLineFaultTest,
+                         ::testing::ValuesIn(std::vector<BadCommandLine>{
+                             {"check-config", "--config is missing"},
+                             {"check-config --config=c --store=sqlite:r.db",
+                              "there is no flag --store"},
+                         }));
+
+INSTANTIATE_TEST_SUITE_P(
+    Migrate, CommandLineFaultTest,
+    ::testing::ValuesIn(std::vector<BadCommandLine>{
+        {"migrate", "--store is missing"},
+        {"migrate --store=postgresql://db --to=-2", "must be a number"},
+        {"migrate --store=postgresql://db --status=maybe", "must be true, false"},
+        {"migrate --store=postgresql://db --status --to=1", "cannot be combined with --to"},
+        {"migrate --store=postgresql://db --status --yes", "cannot be combined with --yes"},
+        {"migrate --store=postgresql://db --status --grant_to=r", "--grant_to or --create_roles"},
+        {"migrate --store=postgresql://db --status --create_roles", "--grant_to or --create_roles"},
+        {"migrate --store=postgresql://db --role_prefix=p", "names the roles of --create_roles"},
+        {"migrate --store=postgresql://db --distribute --status",
+         "cannot be combined with --status"},
+        {"migrate --store=postgresql://db --distribute --to=7", "cannot be combined with --status"},
+        {"migrate --store=sqlite:r.db --distribute", "--distribute needs a Postgres store"},
+        {"migrate --store=postgresql://db --yes", "set the version with --to"},
+        {"migrate --store=postgresql://db --listen=127.0.0.1:1", "there is no flag --listen"},
+    }));
+
+TEST(CommandLineTest, ACommandIsNeeded) {
   EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("no command is given"));
 }
 
