@@ -250,6 +250,8 @@ INSTANTIATE_TEST_SUITE_P(
         {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
         {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
          "1: not_before must not be in the future"},
+        {"\nnot_before: \"yesterday\"", "2: not_before must be a time"},
+        {"\nnot_before: \"2126-01-01T00:00:00Z\"", "2: not_before must not be in the future"},
         {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
          "2: this namespace is listed twice"},
     }));

@@ -1,4 +1,4 @@
-// The table of states and verdicts (docs/architecture.md) as pure functions: a
+// The table of states and verdicts (docs/states.md) as pure functions: a
 // store reads a record, calls these functions to decide, and executes the
 // decision. No SQL, no IO, no clock: time enters as `now`, which is always the
 // store's own.

@@ -175,7 +175,7 @@ struct StoreGauges {
 };
 
 // The storage of records. Every implementation decides by the table of states
-// and verdicts in docs/architecture.md, atomically and by its own clock, and
+// and verdicts in docs/states.md, atomically and by its own clock, and
 // passes one conformance suite (tests/conformance).
 //
 // Thread-safe: any thread may call any method at any time. The methods are in groups: batches, the
