@@ -206,4 +206,18 @@ TombstoneTimes TombstoneOf(const Record& record, absl::Duration tombstone, absl:
   return times;
 }
 
+AuditEntry EntryFor(const Record& before, const AdminNote& note, AuditAction action, bool forced,
+                    absl::Time now) {
+  AuditEntry entry;
+  entry.at = now;
+  entry.note = note;
+  entry.action = action;
+  entry.forced = forced;
+  entry.record_id = before.id;
+  entry.name_space = before.key.name_space;
+  entry.state = before.state;
+  entry.attempt = before.attempt;
+  return entry;
+}
+
 }  // namespace idempotency::internal

@@ -78,6 +78,12 @@ struct TombstoneTimes {
 absl::Duration RefusedAfterUnknown(const Record& record, absl::Time now);
 TombstoneTimes TombstoneOf(const Record& record, absl::Duration tombstone, absl::Time now);
 
+// Audit log.
+
+// The entry of a change to `before`, without its sequence and key_hmac.
+AuditEntry EntryFor(const Record& before, const AdminNote& note, AuditAction action, bool forced,
+                    absl::Time now);
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_ADMIN_DECISION_H_

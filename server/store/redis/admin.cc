@@ -33,20 +33,6 @@ std::string_view DigestBytes(const std::array<std::uint8_t, 32>& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-AuditEntry EntryFor(const StoredRecord& stored, const AdminNote& note, AuditAction action,
-                    bool forced, absl::Time now) {
-  AuditEntry entry;
-  entry.at = now;
-  entry.note = note;
-  entry.action = action;
-  entry.forced = forced;
-  entry.record_id = stored.record.id;
-  entry.name_space = stored.record.key.name_space;
-  entry.state = stored.record.state;
-  entry.attempt = stored.record.attempt;
-  return entry;
-}
-
 // The fields of a settled record.
 std::vector<Field> SettledFields(const ResolveOp& op, const Resolution& to,
                                  const StoredRecord& stored, absl::Time now) {
@@ -302,7 +288,7 @@ absl::StatusOr<Resolution> RedisStore::ResolveOnce(const ResolveOp& op, bool& ch
   decision.answer->key_hmac = AuditHmac(*audit_key, op.key);
   if (!decision.store) return decision.answer;
   AuditEntry entry =
-      EntryFor(*read->stored, op.note,
+      EntryFor(read->stored->record, op.note,
                op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased,
                op.force, read->now);
   entry.key_hmac = decision.answer->key_hmac;
@@ -403,8 +389,8 @@ absl::StatusOr<std::vector<bool>> RedisStore::Forget(
   std::vector<RedisCall> changes;
   for (const StoredRecord* const stored : records) {
     AuditEntry entry =
-        EntryFor(*stored, op.note, entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged,
-                 op.force, now);
+        EntryFor(stored->record, op.note,
+                 entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged, op.force, now);
     entry.key_hmac = AuditHmac(*audit_key, stored->record.key);
     notes.push_back(AuditCall(entry));
     changes.push_back(entomb ? calls_.Change(*stored, RedisTombstoneFields(TombstoneOf(

@@ -9,24 +9,6 @@
 #include "server/store/sqlite/transaction.h"
 
 namespace idempotency::internal {
-namespace {
-
-AuditEntry EntryFor(const StoredRecord& stored, const AdminNote& note, AuditAction action,
-                    bool forced, absl::Time now) {
-  AuditEntry entry;
-  entry.at = now;
-  entry.note = note;
-  entry.action = action;
-  entry.forced = forced;
-  entry.record_id = stored.record.id;
-  entry.name_space = stored.record.key.name_space;
-  entry.state = stored.record.state;
-  entry.attempt = stored.record.attempt;
-  return entry;
-}
-
-}  // namespace
-
 absl::StatusOr<RecordPage> SqliteStore::List(const ListOp& op) {
   MutexLock lock(reader_mutex_);
   const ListWalk walk = WalkOf(op);
@@ -72,7 +54,7 @@ absl::StatusOr<Resolution> SqliteStore::ResolveHere(const ResolveOp& op) {
   const absl::Status written = writer_.records->Settle(op, decision, now);
   if (!written.ok()) return written;
   AuditEntry entry = EntryFor(
-      **stored, op.note,
+      (*stored)->record, op.note,
       op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased, op.force, now);
   entry.key_hmac = *hmac;
   if (const absl::Status noted = writer_.audit->Append(entry); !noted.ok()) return noted;
@@ -175,8 +157,8 @@ absl::Status SqliteStore::Forget(const PurgeOp& op, const StoredRecord& stored, 
              : records.Remove(stored.record.id, guard);
   if (!forgotten.ok()) return forgotten;
   AuditEntry entry =
-      EntryFor(stored, op.note, entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged,
-               op.force, now);
+      EntryFor(stored.record, op.note,
+               entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged, op.force, now);
   const auto hmac = writer_.audit->HmacOf(stored.record.key);
   if (!hmac.ok()) return hmac.status();
   entry.key_hmac = *hmac;
@@ -234,7 +216,8 @@ absl::Status SqliteStore::ReplaceHere(const ResealOp& op,
     if (!last || last->record.id < replacement.before.id) last = *std::move(replaced);
   }
   if (!last) return absl::OkStatus();
-  AuditEntry entry = EntryFor(*last, op.note, AuditAction::kResealed, /*forced=*/false, Now());
+  AuditEntry entry =
+      EntryFor(last->record, op.note, AuditAction::kResealed, /*forced=*/false, Now());
   const auto hmac = writer_.audit->HmacOf(last->record.key);
   if (!hmac.ok()) return hmac.status();
   entry.key_hmac = *hmac;

@@ -99,6 +99,13 @@ absl::StatusOr<std::unique_ptr<Statements>> PrepareFor(SqliteConnection& connect
 // the batch otherwise.
 bool IsOfRecord(const absl::Status& status) { return absl::IsDataLoss(status); }
 
+// Answers an operation whose record cannot be read. Not OK if the batch cannot continue.
+template <typename Answer>
+absl::Status Unread(const absl::Status& failure, Answer& answer) {
+  answer = failure;
+  return IsOfRecord(failure) ? absl::OkStatus() : failure;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
@@ -233,49 +240,43 @@ std::vector<absl::StatusOr<Extension>> SqliteStore::Extend(absl::Span<const Exte
 absl::Status SqliteStore::Answer(const ReserveOp& op, absl::Time now,
                                  absl::StatusOr<Verdict>& answer) {
   auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kWhole);
-  if (!stored.ok()) {
-    answer = stored.status();
-    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
-  }
+  if (!stored.ok()) return Unread(stored.status(), answer);
   ReserveDecision decision = DecideReserve(op, now, *std::move(stored));
-  switch (decision.action) {
-    case ReserveAction::kAnswer:
-      answer = std::move(decision.answer);
-      return absl::OkStatus();
-    case ReserveAction::kMarkUnknown:
-      answer = std::move(decision.answer);
-      return writer_.records->MarkUnknown(op.id, decision.guard);
-    default:
-      break;
-  }
   const Uuid token = decision.grant.repeated ? decision.grant.token : Uuid::Random();
-  answer = Verdict(ToReserved(decision.grant, token, now));
-  return WriteGrant(op, decision, token);
+  if (decision.action == ReserveAction::kAnswer || decision.action == ReserveAction::kMarkUnknown) {
+    answer = std::move(decision.answer);
+  } else {
+    answer = Verdict(ToReserved(decision.grant, token, now));
+  }
+  return Write(op, decision, token);
 }
 
-absl::Status SqliteStore::WriteGrant(const ReserveOp& op, const ReserveDecision& decision,
-                                     const Uuid& token) {
+absl::Status SqliteStore::Write(const ReserveOp& op, const ReserveDecision& decision,
+                                const Uuid& token) {
   SqliteRecords& records = *writer_.records;
   const Grant& grant = decision.grant;
   switch (decision.action) {
+    case ReserveAction::kAnswer:
+      break;
+    case ReserveAction::kMarkUnknown:
+      return records.MarkUnknown(op.id, decision.guard);
     case ReserveAction::kInsert:
       return records.Insert(op, grant, token);
     case ReserveAction::kStartAfresh:
       return records.StartAfresh(op, grant, token, decision.guard);
     case ReserveAction::kRenewLease:
       return records.RenewLease(op.id, grant.lease_expires_at, decision.guard);
-    default:  // kGrant, kGrantRecovery
+    case ReserveAction::kGrant:
+    case ReserveAction::kGrantRecovery:
       return records.GrantNext(op, grant, token, decision.guard);
   }
+  return absl::OkStatus();
 }
 
 absl::Status SqliteStore::Answer(const CompleteOp& op, absl::Time now,
                                  absl::StatusOr<Completion>& answer) {
   const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
-  if (!stored.ok()) {
-    answer = stored.status();
-    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
-  }
+  if (!stored.ok()) return Unread(stored.status(), answer);
   CompleteDecision decision = DecideComplete(op, now, *stored);
   answer = std::move(decision.answer);
   return decision.store ? writer_.records->Complete(op, now) : absl::OkStatus();
@@ -283,10 +284,7 @@ absl::Status SqliteStore::Answer(const CompleteOp& op, absl::Time now,
 
 absl::Status SqliteStore::Answer(const ReleaseOp& op, absl::Time now, absl::Status& answer) {
   const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
-  if (!stored.ok()) {
-    answer = stored.status();
-    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
-  }
+  if (!stored.ok()) return Unread(stored.status(), answer);
   ReleaseDecision decision = DecideRelease(op, now, *stored);
   answer = std::move(decision.answer);
   if (!decision.becomes) return absl::OkStatus();
@@ -296,10 +294,7 @@ absl::Status SqliteStore::Answer(const ReleaseOp& op, absl::Time now, absl::Stat
 absl::Status SqliteStore::Answer(const ExtendOp& op, absl::Time now,
                                  absl::StatusOr<Extension>& answer) {
   const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
-  if (!stored.ok()) {
-    answer = stored.status();
-    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
-  }
+  if (!stored.ok()) return Unread(stored.status(), answer);
   ExtendDecision decision = DecideExtend(op, now, *stored);
   answer = std::move(decision.answer);
   return decision.lease_expires_at ? writer_.records->Extend(op, *decision.lease_expires_at)

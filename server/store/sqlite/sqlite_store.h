@@ -93,7 +93,7 @@ class SqliteStore final : public Store {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::Status Answer(const ExtendOp& op, absl::Time now, absl::StatusOr<Extension>& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
-  absl::Status WriteGrant(const ReserveOp& op, const ReserveDecision& decision, const Uuid& token)
+  absl::Status Write(const ReserveOp& op, const ReserveDecision& decision, const Uuid& token)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::StatusOr<SweepProgress> SweepPage(const SweepOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
