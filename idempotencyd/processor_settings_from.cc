@@ -105,6 +105,7 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
     }
     made.path = route.path();
     made.policy = PolicyOf(route);
+    made.operation = route.operation();
   }
   if (section.max_request_bytes() > limits::kMaxConfiguredRequestBytes) {
     return absl::InvalidArgumentError(

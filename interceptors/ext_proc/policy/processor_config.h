@@ -30,6 +30,8 @@ struct ProcessorConfig {
     std::vector<std::string> methods;
     std::string path;
     std::optional<v1::Policy> policy;
+    // "": of the method and the path.
+    std::string operation = "";
   };
   struct DescriptorSet {
     std::string file;

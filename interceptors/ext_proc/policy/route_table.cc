@@ -172,14 +172,19 @@ class RouteTable::Builder {
     absl::StatusOr<PathPattern> pattern = PathPattern::Parse(configured.path);
     if (!pattern.ok()) return Fault(place, pattern.status().message());
     if (configured.methods.empty()) return Fault(place, "methods must name one at least");
+    // Those of gRPC methods do, and their records are others.
+    if (configured.operation.rfind('/', 0) == 0) Fault(place, "operation must not begin with '/'");
     const GuardedRoute shared = RouteWithoutDescriptor(place, configured.policy);
     for (const std::string& method : configured.methods) {
       GuardedRoute route = shared;
       // Part of the record's id, so another method in the entry, or another name for a segment,
       // must not change it: a retry would then run again.
-      route.operation = absl::StrCat(method, " ", pattern->Canonical());
+      route.operation = configured.operation.empty()
+                            ? absl::StrCat(method, " ", pattern->Canonical())
+                            : configured.operation;
       if (!ValidateRecordKey({"namespace", "scope", route.operation, "key"}).ok()) {
-        Fault(place, "is too long for the operation of a record");
+        Fault(place,
+              "the operation of its records is too long, or not a text that a record can have");
       }
       table_->http_.push_back({method, *pattern, std::move(route)});
     }

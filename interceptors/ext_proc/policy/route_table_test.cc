@@ -120,6 +120,37 @@ TEST(RouteTableTest, AnEditedEntryOfHttpKeepsItsRecords) {
   EXPECT_EQ(operation_with({"POST"}, "/V1/Orders/{id}/Refunds"), before);
 }
 
+// A more specific entry is put before it.
+TEST(RouteTableTest, AnEntryBeforeAnotherKeepsItsRecordsByTheirOperation) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  config.http_routes.push_back({{"POST"}, "/v1/{kind}/refunds", std::nullopt});
+  const auto operation = [&config] {
+    const auto table = RouteTable::Make(config).value();
+    return table->ForHttp("POST", "/v1/orders/refunds").value()->operation;
+  };
+  const std::string before = operation();
+  config.http_routes.insert(config.http_routes.begin(),
+                            {{"POST"}, "/v1/orders/refunds", std::nullopt});
+  EXPECT_NE(operation(), before);
+  config.http_routes.front().operation = "POST /v1/{}/refunds";
+  EXPECT_EQ(operation(), before);
+}
+
+TEST(RouteTableTest, AnOperationOfHttpIsOneThatARecordCanHave) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  config.http_routes.push_back({{"POST"}, "/v1/orders", std::nullopt, "refund"});
+  EXPECT_TRUE(RouteTable::Make(config).ok());
+  for (const std::string& bad : {std::string("/shop.v1.Shop/Order"), std::string(600, 'o')}) {
+    config.http_routes.front().operation = bad;
+    EXPECT_THAT(std::string(RouteTable::Make(config).status().message()),
+                HasSubstr("http_routes /v1/orders: "));
+  }
+}
+
 TEST(RouteTableTest, EveryFaultIsReported) {
   ProcessorConfig config = Described();
   config.name_space = "No";
