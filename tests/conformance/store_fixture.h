@@ -21,20 +21,20 @@
 
 namespace idempotency::internal {
 
-inline absl::Status StatusOf(const absl::Status& status) { return status; }
+inline absl::Status PlainStatus(const absl::Status& status) { return status; }
 template <typename T>
-absl::Status StatusOf(const absl::StatusOr<T>& result) {
+absl::Status PlainStatus(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
 MATCHER_P(FailsWith, reason, "") {
-  const absl::Status status = StatusOf(arg);
+  const absl::Status status = PlainStatus(arg);
   *result_listener << "is " << status.ToString();
   return ReasonOf(status) == reason;
 }
 
 MATCHER(Succeeds, "") {
-  const absl::Status status = StatusOf(arg);
+  const absl::Status status = PlainStatus(arg);
   *result_listener << "is " << status.ToString();
   return status.ok();
 }
