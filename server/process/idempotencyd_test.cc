@@ -133,8 +133,12 @@ TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
   const std::string missing = folder_.File("missing.pem");
   Write("wrong", "\nrules { identity: \"a\" namespaces: \"n\" permissions: READ }");
   Write("empty", "");
+  Write("good",
+        "identities { name: \"a\" local: true }\n"
+        "rules { identity: \"a\" namespaces: \"n\" permissions: READ }");
   const std::string wrong = folder_.File("wrong");
   const std::string empty = folder_.File("empty");
+  const std::string good = folder_.File("good");
   const struct {
     std::vector<std::string> arguments;
     std::string message;
@@ -147,12 +151,13 @@ TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
       {{"serve", Store(), "--listen=0.0.0.0:0"}, "--config must state who may do what"},
       {{"serve", Store(), "--config=" + missing}, missing + ": cannot be read"},
       {{"serve", Store(), "--config=" + wrong}, wrong + ":2: identity must be the name of one"},
+      {{"serve", Store(), "--config=" + empty}, empty + ":1: there are no rules"},
       {{"check-config", "--config=" + wrong}, wrong + ":2: identity must be the name of one"},
       {{"serve", Store(), "--accept_unsealed"}, "--accept_unsealed needs --keyring"},
       {{"serve", Store(), "--keyring=" + missing}, "missing.pem: cannot be read"},
       // TEST-NET-1: an address of no machine.
       {{"serve", Store(), "--listen=192.0.2.1:0", "--metrics=", "--allow_plaintext",
-        "--config=" + empty},
+        "--config=" + good},
        "cannot listen on 192.0.2.1:0"},
       {{"serve", Store(), "--listen=127.0.0.1:0", "--metrics=192.0.2.1:0"},
        "cannot listen on 192.0.2.1:0 for metrics"},
@@ -167,7 +172,9 @@ TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
 
 TEST_F(IdempotencydTest, ChecksAndPrintsAConfiguration) {
   const std::string digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-  Write("config", "identities { name: \"a\" tokens { sha256: \"" + digest + "\" } }");
+  Write("config", "identities { name: \"a\" tokens { sha256: \"" + digest +
+                      "\" } }\n"
+                      "rules { identity: \"a\" namespaces: \"*\" permissions: READ }");
   const std::string config = "--config=" + folder_.File("config");
   const Ended checked = Run({"check-config", config});
   EXPECT_EQ(checked.code, 0);
