@@ -124,7 +124,7 @@ TEST(RouteTableTest, AnEditedEntryOfHttpKeepsItsRecords) {
 TEST(RouteTableTest, AnEntryBeforeAnotherKeepsItsRecordsByTheirOperation) {
   ProcessorConfig config;
   config.name_space = "shop";
-  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   config.http_routes.push_back({{"POST"}, "/v1/{kind}/refunds", std::nullopt});
   const auto operation = [&config] {
     const auto table = RouteTable::Make(config).value();
@@ -141,7 +141,7 @@ TEST(RouteTableTest, AnEntryBeforeAnotherKeepsItsRecordsByTheirOperation) {
 TEST(RouteTableTest, AnOperationOfHttpIsOneThatARecordCanHave) {
   ProcessorConfig config;
   config.name_space = "shop";
-  config.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   config.http_routes.push_back({{"POST"}, "/v1/orders", std::nullopt, "refund"});
   EXPECT_TRUE(RouteTable::Make(config).ok());
   for (const std::string& bad : {std::string("/shop.v1.Shop/Order"), std::string(600, 'o')}) {
