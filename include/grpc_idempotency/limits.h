@@ -222,6 +222,9 @@ inline constexpr std::size_t kMaxSessionUnansweredBytes = 2 * kMaxMessageBytes;
 inline constexpr std::size_t kMaxAnswerFrameBytes = 256 * 1024;
 // Answers that the client has not read: at this size its session is no longer read.
 inline constexpr std::size_t kMaxSessionUnwrittenBytes = 4 * 1024 * 1024;
+// What a session may have of such answers, replies apart, however many all sessions have: as much
+// as an idle one takes.
+inline constexpr std::size_t kMinSessionAnswersBytes = 16 * 1024;
 // At this size the session gets no more replies.
 inline constexpr std::size_t kMaxSessionHeldBytes = 64 * 1024 * 1024;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "grpc_idempotency/limits.h"
+
 namespace idempotency::internal {
 
 MemoryBudget::Hold& MemoryBudget::Hold::operator=(Hold&& other) noexcept {
@@ -31,6 +33,12 @@ void MemoryBudget::Remove(std::size_t bytes) {
   observer_.MemoryHeldChanged(held_.fetch_sub(bytes, std::memory_order_relaxed) - bytes);
 }
 
+bool MemoryBudget::Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
+  if (brings_work) return held == 0 || held + bytes <= max_bytes_ - max_bytes_ / 5;
+  const std::size_t others = held - std::min(held, answers_.load(std::memory_order_relaxed));
+  return others == 0 || others + bytes <= max_bytes_;
+}
+
 bool MemoryBudget::HasRoomFor(std::size_t bytes, bool brings_work) const {
   return Fits(held(), bytes, brings_work);
 }
@@ -42,7 +50,7 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldRequest(std::size_t bytes
     if (!Fits(held, bytes, brings_work)) return std::nullopt;
   } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
   observer_.MemoryHeldChanged(held + bytes);
-  return Hold(*this, Hold::For::kRequestOrAnswer, "", bytes);
+  return Hold(*this, Hold::For::kRequest, "", bytes);
 }
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldReply(std::string_view name_space,
@@ -56,8 +64,21 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldWaiter(std::string_view n
 }
 
 MemoryBudget::Hold MemoryBudget::HoldAnswer(std::size_t bytes) {
+  answers_.fetch_add(bytes, std::memory_order_relaxed);
   Add(bytes);
-  return Hold(*this, Hold::For::kRequestOrAnswer, "", bytes);
+  return Hold(*this, Hold::For::kAnswer, "", bytes);
+}
+
+MemoryBudget::Hold MemoryBudget::HoldSessionAnswers(std::size_t bytes) {
+  session_answers_.fetch_add(bytes, std::memory_order_relaxed);
+  Hold hold = HoldAnswer(bytes);
+  hold.for_ = Hold::For::kSessionAnswers;
+  return hold;
+}
+
+std::size_t MemoryBudget::SessionAnswersAllowance() const {
+  const std::size_t left = max_bytes_ / 2 - std::min(session_answers(), max_bytes_ / 2);
+  return std::max(left / kAllowanceShare, limits::kMinSessionAnswersBytes);
 }
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(Hold::For held_for,
@@ -79,7 +100,19 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(Hold::For held_for,
 
 void MemoryBudget::GiveBack(const Hold& hold, std::size_t bytes) {
   Remove(bytes);
-  if (hold.for_ == Hold::For::kRequestOrAnswer) return;
+  switch (hold.for_) {
+    case Hold::For::kRequest:
+      return;
+    case Hold::For::kSessionAnswers:
+      session_answers_.fetch_sub(bytes, std::memory_order_relaxed);
+      [[fallthrough]];
+    case Hold::For::kAnswer:
+      answers_.fetch_sub(bytes, std::memory_order_relaxed);
+      return;
+    case Hold::For::kReply:
+    case Hold::For::kWaiter:
+      break;
+  }
   MutexLock lock(mutex_);
   shares_.Remove(hold.name_space_, bytes);
   if (hold.for_ == Hold::For::kReply) replies_ -= bytes;

@@ -24,6 +24,10 @@ namespace idempotency::internal {
 // Of the half of answers and waiters, each namespace takes no more than it leaves to
 // the others (NamespaceShares).
 //
+// Answers without a reply cannot be refused, so they do not count against operations that end
+// admitted work: callers that do not read keep no lease from being extended. Those of sessions
+// have a part of their own, an eighth, over which sessions are not read (SessionCall).
+//
 // The bound holds up to one reply: if no other is held, one is always admitted, so
 // that the largest is not refused permanently.
 //
@@ -46,13 +50,13 @@ class MemoryBudget {
 
    private:
     friend class MemoryBudget;
-    enum class For { kRequestOrAnswer, kReply, kWaiter };
+    enum class For { kRequest, kAnswer, kSessionAnswers, kReply, kWaiter };
 
     Hold(MemoryBudget& budget, For held_for, std::string_view name_space, std::size_t bytes)
         : budget_(&budget), for_(held_for), name_space_(name_space), bytes_(bytes) {}
 
     MemoryBudget* budget_ = nullptr;
-    For for_ = For::kRequestOrAnswer;
+    For for_ = For::kRequest;
     std::string name_space_;
     std::size_t bytes_ = 0;
   };
@@ -79,14 +83,25 @@ class MemoryBudget {
   std::optional<Hold> TryHoldWaiter(std::string_view name_space, std::size_t bytes);
   // For any other answer, which cannot be refused.
   Hold HoldAnswer(std::size_t bytes);
+  // The same, for answers of a session.
+  Hold HoldSessionAnswers(std::size_t bytes);
+
+  // Whether the answers of sessions have more than their part.
+  bool SessionAnswersAreMany() const { return session_answers() > max_bytes_ / kAnswersShare; }
+  // What one session may have of them then: the more there are, the less.
+  std::size_t SessionAnswersAllowance() const;
 
   // Everything.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
-  bool Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
-    return held == 0 || held + bytes <= max_bytes_ - (brings_work ? max_bytes_ / 5 : 0);
-  }
+  // Of the budget, as 1 / kAnswersShare.
+  static constexpr std::size_t kAnswersShare = 8;
+  // What is left of the half of the budget for one session's answers, as 1 / kAllowanceShare.
+  static constexpr std::size_t kAllowanceShare = 64;
+
+  bool Fits(std::size_t held, std::size_t bytes, bool brings_work) const;
+  std::size_t session_answers() const { return session_answers_.load(std::memory_order_relaxed); }
   std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const Hold& hold, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -94,6 +109,9 @@ class MemoryBudget {
   const std::size_t max_bytes_;
   Observer& observer_;
   std::atomic<std::size_t> held_{0};
+  // Answers without a reply among them, and those of sessions among these.
+  std::atomic<std::size_t> answers_{0};
+  std::atomic<std::size_t> session_answers_{0};
 
   Mutex mutex_;
   // Replies and waiters.

@@ -110,6 +110,48 @@ TEST(MemoryBudgetTest, RequestsHaveRoomAsTheirOperationsHave) {
   EXPECT_EQ(budget.held(), kMax);
 }
 
+// Callers that do not read them would otherwise end the leases of all others.
+TEST(MemoryBudgetTest, AnswersLeaveRoomForOperationsThatEndWork) {
+  Observer observer;
+  MemoryBudget budget(kMax, observer);
+  const Hold others = budget.HoldAnswer(kMax);
+  const Hold of_sessions = budget.HoldSessionAnswers(kMax);
+  EXPECT_EQ(budget.held(), 2 * kMax);
+  EXPECT_FALSE(budget.HasRoomFor(1, kBringsWork));
+  EXPECT_FALSE(budget.TryHoldRequest(1, kBringsWork).has_value());
+  EXPECT_TRUE(budget.HasRoomFor(kMax, kEndsWork));
+  budget.Add(900);
+  EXPECT_FALSE(budget.HasRoomFor(101, kEndsWork));
+  const std::optional<Hold> request = budget.TryHoldRequest(100, kEndsWork);
+  EXPECT_TRUE(request.has_value());
+  EXPECT_FALSE(budget.TryHoldRequest(1, kEndsWork).has_value());
+  budget.Remove(900);
+}
+
+TEST(MemoryBudgetTest, AnswersOfSessionsAreManyAboveAnEighth) {
+  constexpr std::size_t kBytes = 64 * 1024 * 1024;
+  Observer observer;
+  MemoryBudget budget(kBytes, observer);
+  const Hold other = budget.HoldAnswer(kBytes);
+  Hold eighth = budget.HoldSessionAnswers(kBytes / 8);
+  EXPECT_FALSE(budget.SessionAnswersAreMany());
+  const Hold one = budget.HoldSessionAnswers(1);
+  EXPECT_TRUE(budget.SessionAnswersAreMany());
+  eighth.Release();
+  EXPECT_FALSE(budget.SessionAnswersAreMany());
+}
+
+TEST(MemoryBudgetTest, ASessionMayHaveLessOfManyAnswers) {
+  constexpr std::size_t kBytes = 64 * 1024 * 1024;
+  Observer observer;
+  MemoryBudget budget(kBytes, observer);
+  EXPECT_EQ(budget.SessionAnswersAllowance(), kBytes / 128);
+  const Hold quarter = budget.HoldSessionAnswers(kBytes / 4);
+  EXPECT_EQ(budget.SessionAnswersAllowance(), kBytes / 256);
+  const Hold most = budget.HoldSessionAnswers(kBytes);
+  EXPECT_EQ(budget.SessionAnswersAllowance(), 16u * 1024);
+}
+
 TEST(MemoryBudgetTest, AHoldIsGivenBackOnceWhereverItGoes) {
   Observer observer;
   MemoryBudget budget(kMax, observer);

@@ -78,9 +78,8 @@ void GatheredAnswers::Hold(MemoryBudget::Hold hold, std::size_t bytes) {
   }
 }
 
-std::vector<MemoryBudget::Hold> GatheredAnswers::TakeHolds() {
-  holds_.push_back(stream_.budget().HoldAnswer(others_bytes_));
-  return std::move(holds_);
+GatheredAnswers::Holds GatheredAnswers::TakeHolds() {
+  return {std::move(holds_), stream_.budget().HoldSessionAnswers(others_bytes_)};
 }
 
 google::protobuf::ArenaOptions GatheredAnswers::ArenaOptions() {

@@ -56,7 +56,11 @@ class GatheredAnswers final : public AnswerBatchScope::Flushable {
 
   AnswerFrames& frames() { return frames_; }
   // The frames' part of the memory budget.
-  std::vector<MemoryBudget::Hold> TakeHolds();
+  struct Holds {
+    std::vector<MemoryBudget::Hold> replies;
+    MemoryBudget::Hold others;
+  };
+  Holds TakeHolds();
   // The operations that are over, also those without an answer here.
   const std::vector<std::uint64_t>& ids() const { return ids_; }
 

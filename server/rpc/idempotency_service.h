@@ -48,6 +48,10 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   // Shutdown(), which waits for them. May be called again.
   void DrainSessions() { sessions_.Drain(); }
 
+  // Ends the sessions whose callers have not read for too long. For a thread that calls it
+  // regularly.
+  void EndStalledSessions() { sessions_.EndStalled(); }
+
   Operations& operations() { return operations_; }
 
   grpc::ServerUnaryReactor* Reserve(grpc::CallbackServerContext* context,

@@ -427,7 +427,7 @@ TEST_P(IdempotencyServiceTest, EveryMethodRefusesARequestThatWouldTakeMuchMemory
 // Bytes that would be refused once they are parsed.
 TEST_P(IdempotencyServiceTest, NothingIsParsedForWhichThereIsNoRoom) {
   const std::size_t most = BatcherOptions().max_bytes;
-  MemoryBudget::Hold held = batcher_.budget().HoldAnswer(most);
+  MemoryBudget::Hold held = *batcher_.budget().TryHoldRequest(most, /*brings_work=*/false);
   for (const char* const method : kMethods) {
     const absl::Status refused = CallRaw(method, "\xff");
     EXPECT_EQ(ReasonOf(refused), Reason::kOverloaded) << method << ": " << refused;

@@ -37,10 +37,12 @@ v1::SessionResponse DrainingNotice() {
 }  // namespace
 
 SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
-                         const SessionOptions& options, std::unique_ptr<Caller> caller)
+                         const SessionOptions& options, grpc::ServerContextBase& context,
+                         std::unique_ptr<Caller> caller)
     : operations_(operations),
       registry_(registry),
       options_(options),
+      context_(context),
       caller_(std::move(caller)),
       began_(operations.clock().Monotonic()),
       frames_(options.max_answer_frame_bytes),
@@ -71,6 +73,16 @@ void SessionCall::AnnounceDraining() {
     MutexLock lock(mutex_);
     frames_.Append(DrainingNotice());
     next = Step();
+  }
+  Do(next);
+}
+
+void SessionCall::EndIfStalled() {
+  Next next;
+  {
+    MutexLock lock(mutex_);
+    if (!IsStalled()) return;
+    next = Abandon();
   }
   Do(next);
 }
@@ -184,9 +196,10 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
     if (!finished_) {
       appended_bytes_ += gathered.frames().bytes();
       frames_.Append(std::move(gathered.frames()));
-      holds_.emplace_back(appended_bytes_, gathered.TakeHolds());
+      holds_.push_back({appended_bytes_, gathered.TakeHolds()});
+      held_others_ += holds_.back().holds.others.bytes();
     }
-    next = Step();
+    next = HasTooManyUnread() ? Abandon() : Step();
     last = done_ && unanswered_.empty();
   }
   if (last) {
@@ -230,8 +243,8 @@ SessionCall::Next SessionCall::Step() {
   Next next;
   if (cancelled_) frames_.Clear();
   const std::size_t unwritten = frames_.bytes() + writing_bytes_;
-  while (!holds_.empty() &&
-         (unwritten == 0 || holds_.front().first + unwritten <= appended_bytes_)) {
+  while (!holds_.empty() && (unwritten == 0 || holds_.front().end + unwritten <= appended_bytes_)) {
+    held_others_ -= holds_.front().others.bytes();
     holds_.pop_front();
   }
   if (!writing_ && !finished_ && !frames_.empty()) {
@@ -239,6 +252,7 @@ SessionCall::Next SessionCall::Step() {
     writing_bytes_ = frame.size();
     write_ = BufferOf(std::move(frame));
     writing_ = true;
+    writing_since_ = operations_.clock().Monotonic();
     next.write = true;
   }
   unwritten_bytes_.store(frames_.bytes() + writing_bytes_, std::memory_order_relaxed);
@@ -253,20 +267,54 @@ SessionCall::Next SessionCall::Step() {
   return next;
 }
 
+SessionCall::Next SessionCall::Abandon() {
+  cancelled_ = true;
+  abandoning_ = true;
+  Next next = Step();
+  next.abandon = true;
+  return next;
+}
+
+bool SessionCall::HasTooManyUnread() const {
+  const MemoryBudget& budget = operations_.batcher().budget();
+  return !cancelled_ && !finished_ && budget.SessionAnswersAreMany() &&
+         held_others_ > budget.SessionAnswersAllowance();
+}
+
+bool SessionCall::IsStalled() const {
+  if (!writing_ || cancelled_ || finished_) return false;
+  const std::size_t frames = 1 + writing_bytes_ / options_.max_answer_frame_bytes;
+  return operations_.clock().Monotonic() - writing_since_ >=
+         absl::ToChronoNanoseconds(options_.write_timeout * static_cast<double>(frames));
+}
+
 bool SessionCall::MayRead() const {
+  const std::size_t unwritten = frames_.bytes() + writing_bytes_;
   return !reading_ && !half_closed_ && !cancelled_ && !finished_ && failure_.ok() &&
          unanswered_.size() < options_.max_unanswered &&
          unanswered_.bytes() < options_.max_unanswered_bytes &&
-         frames_.bytes() + writing_bytes_ < options_.max_unwritten_bytes;
+         unwritten < options_.max_unwritten_bytes &&
+         (unwritten == 0 || !operations_.batcher().budget().SessionAnswersAreMany());
 }
 
 bool SessionCall::IsOver() const {
-  if (finished_ || reading_ || writing_) return false;
+  if (finished_ || reading_ || writing_ || abandoning_) return false;
   if (!failure_.ok()) return frames_.empty();
   return unanswered_.empty() && (cancelled_ || (half_closed_ && frames_.empty()));
 }
 
 void SessionCall::Do(const Next& next) {
+  if (next.abandon) {
+    // OnCancel follows, and handles the waiting operations.
+    context_.TryCancel();
+    Next last;
+    {
+      MutexLock lock(mutex_);
+      abandoning_ = false;
+      last = Step();
+    }
+    return Do(last);
+  }
   if (next.finish) {
     absl::Status status;
     {

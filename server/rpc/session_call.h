@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_SESSION_CALL_H_
 #define IDEMPOTENCY_SERVER_RPC_SESSION_CALL_H_
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -9,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,16 +35,19 @@ namespace idempotency::internal {
 //
 // If a caller breaks a rule, its stream ends at once, with the reason: its
 // operations no longer wait. Operations at the store are executed, and their
-// answers discarded.
+// answers discarded. It ends too, as if the connection had broken, if its caller does not read: a
+// write takes longer than SessionOptions::write_timeout, or the unread answers of all sessions are
+// many, and its own are more than MemoryBudget::SessionAnswersAllowance().
 //
 // Owns itself: it is deleted when gRPC is done with it and every operation was
 // answered. Thread-safe.
 class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                           private GatheredAnswers::Stream {
  public:
-  // The first two must outlive it. Without a caller everything is permitted.
+  // The first two must outlive it, and `context` exists until OnDone(). Without a caller everything
+  // is permitted.
   SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options,
-              std::unique_ptr<Caller> caller = nullptr);
+              grpc::ServerContextBase& context, std::unique_ptr<Caller> caller = nullptr);
   ~SessionCall() override;
 
   // Sends the limits and begins to read.
@@ -53,19 +56,31 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // Notifies the caller to send no more on this stream.
   void AnnounceDraining();
 
+  // Ends the stream if a write has taken too long.
+  void EndIfStalled();
+
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
  private:
+  // The memory budget of unsent answers.
+  struct HeldAnswers {
+    // The size of all answers up to the last one of these.
+    std::uint64_t end;
+    GatheredAnswers::Holds holds;
+  };
+
   // Actions for after the lock is released.
   struct Next {
     bool read = false;
     bool write = false;
     bool finish = false;
+    // Alone.
+    bool abandon = false;
 
-    bool any() const { return read || write || finish; }
+    bool any() const { return read || write || finish || abandon; }
   };
 
   void TakeFrame();
@@ -92,6 +107,10 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From then on nothing is written or read, and the stream stays until Next::abandon is done.
+  Next Abandon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasTooManyUnread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsStalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // On a thread that is not one of this stream's reactions, this may be
   // destroyed afterwards.
   void Do(const Next& next) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -99,6 +118,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   Operations& operations_;
   SessionRegistry& registry_;
   const SessionOptions options_;
+  grpc::ServerContextBase& context_;
   const std::unique_ptr<Caller> caller_;
   const SteadyTime began_;
 
@@ -117,6 +137,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  SteadyTime writing_since_ ABSL_GUARDED_BY(mutex_);
   // A frame's operations are registered, and are being made in-flight waiters.
   bool submitting_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -124,16 +145,18 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // The caller has disconnected.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  // Between Abandon() and the end of gRPC's TryCancel(), which needs the call.
+  bool abandoning_ ABSL_GUARDED_BY(mutex_) = false;
   // gRPC is done with the stream.
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   // The caller's fault.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);
-  // The count of all answers so far, and the memory budget of the unsent ones: each
-  // with the count at which its answers end.
+  // The size of all answers so far.
   std::uint64_t appended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<std::pair<std::uint64_t, std::vector<MemoryBudget::Hold>>> holds_
-      ABSL_GUARDED_BY(mutex_);
+  std::deque<HeldAnswers> holds_ ABSL_GUARDED_BY(mutex_);
+  // The sum of GatheredAnswers::Holds::others.
+  std::size_t held_others_ ABSL_GUARDED_BY(mutex_) = 0;
   UnansweredOperations unanswered_ ABSL_GUARDED_BY(mutex_);
 };
 

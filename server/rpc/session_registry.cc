@@ -27,4 +27,9 @@ void SessionRegistry::Drain() {
   for (const auto& [place, stream] : streams_) stream->AnnounceDraining();
 }
 
+void SessionRegistry::EndStalled() {
+  MutexLock lock(mutex_);
+  for (const auto& [place, stream] : streams_) stream->EndIfStalled();
+}
+
 }  // namespace idempotency::internal

@@ -28,6 +28,8 @@ class SessionRegistry {
   void Remove(SessionCall* stream);
   // Lets every session announce that the server is about to end.
   void Drain();
+  // Ends those whose callers have not read for too long.
+  void EndStalled();
 
  private:
   Observer& observer_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -174,6 +175,7 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
     BatcherOptions batching;
     batching.threads = workers;
     batching.clock = &clock_;
+    batching.max_bytes = max_bytes_;
     batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
     InFlightWaitersOptions waiting;
     waiting.clock = &clock_;
@@ -185,6 +187,7 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
 
     server_ = std::make_unique<ApiServer>(GetParam(), *service_);
     stub_ = v1::IdempotencyService::NewStub(server_->Channel());
+    unread_ = v1::IdempotencyService::NewStub(server_->ChannelWithSmallWindows());
   }
 
   void StopServing() {
@@ -220,6 +223,23 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
   // The number of frames that AskElsewhere() sends.
   static constexpr std::size_t kFramesElsewhere = 20;
 
+  // Operations without a kind, each of which is answered with an error.
+  static std::vector<v1::SessionOperation> Nothing(std::size_t count) {
+    std::vector<v1::SessionOperation> nothing(count);
+    for (std::size_t i = 0; i < count; ++i) nothing[i].set_id(i);
+    return nothing;
+  }
+  // While the answers are on their way; false after 20 s.
+  bool AwaitHeld(const std::function<bool(std::size_t)>& is_so) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!is_so(batcher_->budget().held())) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  std::size_t max_bytes_ = BatcherOptions().max_bytes;
   ManualClock clock_;
   MemoryStore memory_{clock_};
   GatedStore store_{memory_};
@@ -229,6 +249,8 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
   std::unique_ptr<IdempotencyService> service_;
   std::unique_ptr<ApiServer> server_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
+  // For callers that do not read.
+  std::unique_ptr<v1::IdempotencyService::Stub> unread_;
 };
 
 TEST(SessionOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
@@ -503,6 +525,69 @@ TEST_P(SessionTest, UnreadErrorsAreBounded) {
   } while (read - before > kFramesElsewhere);
   caller.Hangup();
   sender.join();
+}
+
+// Their callers need no credentials: what they send is refused before those are examined.
+TEST_P(SessionTest, UnreadErrorsOfAllSessionsAreBounded) {
+  max_bytes_ = 4 * 1024 * 1024;
+  Serve({});
+  const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed("one")})[0]).token;
+  constexpr std::size_t kSessions = 24;
+  // A connection each, since what one does not read fills its connection's window.
+  std::vector<std::unique_ptr<v1::IdempotencyService::Stub>> stubs;
+  std::vector<std::unique_ptr<Caller>> others;
+  for (std::size_t i = 0; i < kSessions; ++i) {
+    stubs.push_back(v1::IdempotencyService::NewStub(server_->ChannelWithSmallWindows()));
+    others.push_back(std::make_unique<Caller>(*stubs.back()));
+    others.back()->First();
+    ASSERT_TRUE(others.back()->Send(Nothing(1000)));
+    ASSERT_TRUE(observer_.Await(&Counts::frames_received, i + 1));
+    EXPECT_LE(batcher_->budget().held(), max_bytes_ / 2);
+  }
+  Caller honest(*stub_);
+  honest.First();
+  EXPECT_TRUE(honest.Ask(ExtendAs(2, "one", token.ToString())).has_extend());
+  EXPECT_TRUE(honest.Ask(CompleteAs(3, "one", token.ToString())).has_complete());
+  EXPECT_TRUE(honest.Ask(ReserveAs(4, "two")).has_reserve());
+}
+
+TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {
+  Caller idle(*stub_);
+  idle.First();
+  Caller other(*unread_);
+  other.First();
+  ASSERT_TRUE(observer_.Await(&Counts::frames_sent, 2)) << "the limits";
+  ASSERT_TRUE(other.Send(Nothing(2000)));
+  ASSERT_TRUE(observer_.Await(&Counts::frames_received, 1));
+  ASSERT_TRUE(AwaitHeld([](std::size_t held) { return held > 0; }));
+  // Waits for the lock under which the write is begun.
+  service_->EndStalledSessions();
+  clock_.Advance(limits::kPeerTimeout - absl::Microseconds(1));
+  service_->EndStalledSessions();
+  EXPECT_EQ(observer_.counts().sessions, 2u);
+  clock_.Advance(absl::Microseconds(1));
+  service_->EndStalledSessions();
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
+  EXPECT_TRUE(AwaitHeld([](std::size_t held) { return held == 0; }));
+  EXPECT_TRUE(idle.Ask(ReserveAs(1, "one")).has_reserve());
+}
+
+TEST_P(SessionTest, ALargerFrameMayTakeLonger) {
+  SessionOptions options;
+  options.max_answer_frame_bytes = 1024 * 1024;
+  Serve(options);
+  const std::string body(3 * options.max_answer_frame_bytes, 'b');
+  const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed("one")})[0]).token;
+  ASSERT_TRUE(memory_.Complete({CompleteNamed("one", token, body)})[0].ok());
+  Caller caller(*unread_);
+  caller.First();
+  ASSERT_TRUE(observer_.Await(&Counts::frames_sent, 1)) << "the limits";
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "one")}));
+  ASSERT_TRUE(AwaitHeld([&](std::size_t held) { return held >= body.size(); }));
+  ASSERT_TRUE(observer_.Await(&Counts::rpcs, 1));
+  clock_.Advance(3 * limits::kPeerTimeout);
+  service_->EndStalledSessions();
+  EXPECT_EQ(caller.Answers(1)[1].reserve().replay().reply().body(), body);
 }
 
 TEST_P(SessionTest, AFrameOverTheMessageLimitEndsTheStream) {

@@ -118,6 +118,7 @@ void ServiceStack::StartParts() {
   serving.tenants = sharing_.tenants;
   serving.tracer = sharing_.tracer;
   service_.emplace(*batcher_, *waiters_, observer_, serving);
+  session_watch_.emplace(*service_);
 }
 
 void ServiceStack::ServeAdmin() {
@@ -152,6 +153,7 @@ void ServiceStack::StopWaiting() {
 
 void ServiceStack::Close() {
   StopWaiting();
+  session_watch_.reset();
   if (admin_worker_) admin_worker_->Close();
   batcher_->Close();
   if (usage_meter_) usage_meter_->Stop();

@@ -25,6 +25,7 @@
 #include "server/sealing/sealing_options.h"
 #include "server/service/deferred_store.h"
 #include "server/service/key_ring_watch.h"
+#include "server/service/session_watch.h"
 #include "server/service/store_address.h"
 #include "server/service/store_factory.h"
 #include "server/service/store_monitor.h"
@@ -131,6 +132,7 @@ class ServiceStack {
   std::optional<Batcher> batcher_;
   std::optional<InFlightWaiters> waiters_;
   std::optional<IdempotencyService> service_;
+  std::optional<SessionWatch> session_watch_;
   // If administrators are served.
   std::optional<Administration> administration_;
   std::optional<AdminWorker> admin_worker_;

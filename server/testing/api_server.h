@@ -57,11 +57,13 @@ class ApiServer {
   ApiServer(const ApiServer&) = delete;
   ApiServer& operator=(const ApiServer&) = delete;
 
-  std::shared_ptr<grpc::Channel> Channel() const {
+  std::shared_ptr<grpc::Channel> Channel() const { return Channel(grpc::ChannelArguments()); }
+  // With a connection of its own, over which a stream that is not read gets 64 KiB.
+  std::shared_ptr<grpc::Channel> ChannelWithSmallWindows() const {
     grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
-    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
-                                     grpc::InsecureChannelCredentials(), arguments);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return Channel(arguments);
   }
   std::shared_ptr<grpc::Channel> InProcessChannel() { return server_->InProcessChannel({}); }
 
@@ -72,6 +74,12 @@ class ApiServer {
   }
 
  private:
+  std::shared_ptr<grpc::Channel> Channel(grpc::ChannelArguments arguments) const {
+    arguments.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
+    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
+                                     grpc::InsecureChannelCredentials(), arguments);
+  }
+
   int port_ = 0;
   QueuedMethods methods_;
   CallTable table_;
