@@ -36,8 +36,8 @@ struct BatcherOptions {
   // Reservations and reads are refused before completions, releases and
   // extensions are: those end work that was admitted before.
   //
-  // Operations that wait for a worker. The latter get a quarter more, and so
-  // does a namespace that has less than its share of them.
+  // Operations that wait for a worker. The latter get an eighth more, and a
+  // namespace that has less than its share of them a quarter more.
   std::size_t max_queued = limits::kMaxQueuedOperations;
   // Of budget(): the size of operations from here until they are answered, with the
   // store's replies, and what other parts hold of it. Reservations and reads leave

@@ -8,8 +8,28 @@
 namespace idempotency::internal {
 namespace {
 
-// The limit of operations that end admitted work, and of namespaces with less than their share.
+// The limit of operations that end work.
+std::size_t ForEndsOfWork(std::size_t limit) { return limit + limit / 8; }
+// That of namespaces with less than their share.
 std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
+
+std::size_t ShareOf(QueueKind kind) {
+  switch (kind) {
+    case QueueKind::kComplete:
+      break;
+    case QueueKind::kRelease:
+    case QueueKind::kExtend:
+    case QueueKind::kReserve:
+      return OperationQueues::kSmallShare;
+    case QueueKind::kReserveRelaxed:
+    case QueueKind::kReserveForWaiter:
+    case QueueKind::kGetForWaiter:
+    case QueueKind::kGet:
+      return OperationQueues::kShare;
+  }
+  // It is the first: none is in front of it.
+  return 1;
+}
 
 // Has a reservation follow the one in front of it. Bounded by the operations of a batch.
 class Join {
@@ -40,11 +60,15 @@ absl::Status OperationQueues::Admit(const QueuedOperation& queued) const {
   if (!budget_.HasRoomFor(queued.bytes, brings_work)) return QueueIsFull();
   if (size_ < max_queued_) return absl::OkStatus();
   if (size_ >= WithReserve(max_queued_)) return QueueIsFull();
-  if (brings_work && HasItsShare(queued.name_space())) return QueueIsFull();
-  return absl::OkStatus();
+  if (brings_work) {
+    return HasItsShare(queued.name_space(), 0) ? QueueIsFull() : absl::OkStatus();
+  }
+  // A namespace that fills the queue alone leaves room for one that has nothing here yet.
+  const bool is_last_room = size_ >= ForEndsOfWork(max_queued_);
+  return is_last_room && HasItsShare(queued.name_space(), 1) ? QueueIsFull() : absl::OkStatus();
 }
 
-bool OperationQueues::HasItsShare(std::string_view name_space) const {
+bool OperationQueues::HasItsShare(std::string_view name_space, std::size_t others) const {
   std::size_t its = 0;
   std::size_t namespaces = 0;
   for (const FairQueue<QueuedPtr>& queue : queues_) {
@@ -52,7 +76,7 @@ bool OperationQueues::HasItsShare(std::string_view name_space) const {
     namespaces = std::max(namespaces, queue.namespaces());
   }
   // One more, since its first operation is not counted yet.
-  return its >= max_queued_ / (namespaces + (its == 0 ? 1 : 0));
+  return its >= max_queued_ / (namespaces + others + (its == 0 ? 1 : 0));
 }
 
 void OperationQueues::Push(QueuedPtr queued) {
@@ -75,10 +99,10 @@ void OperationQueues::PutBack(std::vector<QueuedPtr> operations) {
 }
 
 std::size_t OperationQueues::PromisedBehind(std::size_t queue) const {
-  constexpr auto kFirstPromised = static_cast<std::size_t>(QueueKind::kReserveRelaxed);
   std::size_t promised = 0;
-  for (std::size_t behind = std::max(queue + 1, kFirstPromised); behind < kQueueKinds; ++behind) {
-    promised += std::min(queues_[behind].size(), max_batch_ / kShare);
+  for (std::size_t behind = queue + 1; behind < kQueueKinds; ++behind) {
+    promised +=
+        std::min(queues_[behind].size(), max_batch_ / ShareOf(static_cast<QueueKind>(behind)));
   }
   return promised;
 }

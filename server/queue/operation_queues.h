@@ -25,8 +25,10 @@ enum class Lane { kDurable, kRelaxed };
 // Order. Completions leave first, then releases, extensions, reservations and reads. Within a
 // kind, namespaces take turns, and a batch has at most one operation of a record (FairQueue).
 //
-// Shares. Reads, relaxed reservations, and the operations of in-flight waiters have a part of every
-// batch each (kShare), so that no number of other operations delays them.
+// Shares. Every kind but completions has a part of every batch (kShare, kSmallShare), so that no
+// number of operations in front delays them: nobody checks before the store whether a completion
+// or an extension has a reservation. The last places of a full queue are for namespaces that have
+// less than their share of it.
 //
 // Followers. A reservation that queues behind one of the same record, for the same request, leaves
 // with it (QueuedOperation::followers).
@@ -35,8 +37,11 @@ enum class Lane { kDurable, kRelaxed };
 class OperationQueues {
  public:
   // Each part of a batch, as 1 / kShare, that operations in front leave to a kind behind them, as
-  // far as operations wait there. Four kinds have one: together half of a batch.
+  // far as operations wait there: reads, relaxed reservations, and the operations of in-flight
+  // waiters, together half of a batch.
   static constexpr std::size_t kShare = 8;
+  // The same for releases, extensions and reservations: together three sixteenths.
+  static constexpr std::size_t kSmallShare = 16;
 
   // `max_queued` as BatcherOptions has it; `max_batch` operations leave at once. `budget` must
   // outlive this.
@@ -71,8 +76,9 @@ class OperationQueues {
 
  private:
   FairQueue<QueuedPtr>& QueueOf(QueueKind kind) { return queues_[static_cast<std::size_t>(kind)]; }
-  // Whether the namespace has as many operations here as an equal share would give it.
-  bool HasItsShare(std::string_view name_space) const;
+  // Whether the namespace has as many operations here as an equal share would give it, among
+  // those that have some and `others` more.
+  bool HasItsShare(std::string_view name_space, std::size_t others) const;
   // The part of a batch that the kinds behind `queue` have.
   std::size_t PromisedBehind(std::size_t queue) const;
 

@@ -48,6 +48,13 @@ QueuedPtr Completion(std::string_view name) {
   return Queue(QueueKind::kComplete, CompleteNamed(name, Uuid()));
 }
 
+QueuedPtr CompletionIn(std::string_view name_space, std::string_view name) {
+  CompleteOp op = CompleteNamed(name, Uuid());
+  op.key.name_space = std::string(name_space);
+  op.id = RecordIdFor(op.key);
+  return Queue(QueueKind::kComplete, std::move(op));
+}
+
 std::vector<RecordId> Ids(const std::vector<QueuedPtr>& operations) {
   std::vector<RecordId> ids;
   for (const QueuedPtr& queued : operations) ids.push_back(queued->id);
@@ -86,16 +93,43 @@ class OperationQueuesTest : public ::testing::Test {
   std::vector<QueuedPtr> unwanted_;
 };
 
-TEST_F(OperationQueuesTest, OperationsThatEndWorkHaveAQuarterMoreRoom) {
-  OperationQueues queues = Make(/*max_queued=*/4, /*max_batch=*/10);
-  for (int i = 0; i < 4; ++i) {
+TEST_F(OperationQueuesTest, OperationsThatEndWorkHaveAnEighthMoreRoom) {
+  OperationQueues queues = Make(/*max_queued=*/16, /*max_batch=*/10);
+  for (int i = 0; i < 16; ++i) {
     EXPECT_TRUE(TryPush(queues, Reservation(absl::StrCat("record-", i))));
   }
-  EXPECT_FALSE(TryPush(queues, Reservation("fifth")));
-  EXPECT_FALSE(TryPush(queues, Queue(QueueKind::kGet, GetNamed("fifth"))));
-  EXPECT_TRUE(TryPush(queues, Completion("fifth")));
-  EXPECT_FALSE(TryPush(queues, Completion("sixth")));
-  EXPECT_EQ(queues.size(), 5u);
+  EXPECT_FALSE(TryPush(queues, Reservation("next")));
+  EXPECT_FALSE(TryPush(queues, Queue(QueueKind::kGet, GetNamed("next"))));
+  EXPECT_TRUE(TryPush(queues, Completion("next")));
+  EXPECT_TRUE(TryPush(queues, Completion("second")));
+  EXPECT_FALSE(TryPush(queues, Completion("third")));
+  EXPECT_EQ(queues.size(), 18u);
+}
+
+// Nobody has checked yet whether these have a reservation.
+TEST_F(OperationQueuesTest, CompletionsOfOneNamespaceLeaveRoomForOthers) {
+  OperationQueues queues = Make(/*max_queued=*/16, /*max_batch=*/10);
+  int admitted = 0;
+  while (TryPush(queues, CompletionIn("many", absl::StrCat("record-", admitted)))) ++admitted;
+  EXPECT_EQ(admitted, 18);
+  EXPECT_TRUE(TryPush(queues, CompletionIn("few", "first")));
+  EXPECT_TRUE(TryPush(queues, ReservationIn("few", "second")));
+  EXPECT_FALSE(TryPush(queues, CompletionIn("few", "third"))) << "the reserve is used up";
+}
+
+TEST_F(OperationQueuesTest, CompletionsLeaveAPartOfABatchToEveryKindBehindThem) {
+  OperationQueues queues = Make(/*max_queued=*/1000, /*max_batch=*/16);
+  for (int i = 0; i < 100; ++i) {
+    queues.Push(Completion(absl::StrCat("completed-", i)));
+    queues.Push(Queue(QueueKind::kRelease, ReleaseNamed(absl::StrCat("released-", i), Uuid())));
+    queues.Push(Queue(QueueKind::kExtend, ExtendNamed(absl::StrCat("extended-", i), Uuid())));
+    queues.Push(Reservation(absl::StrCat("reserved-", i)));
+  }
+  OperationBatch batch = TakeAll(queues);
+  EXPECT_THAT(batch.of(QueueKind::kComplete), SizeIs(13));
+  EXPECT_THAT(batch.of(QueueKind::kRelease), SizeIs(1));
+  EXPECT_THAT(batch.of(QueueKind::kExtend), SizeIs(1));
+  EXPECT_THAT(batch.of(QueueKind::kReserve), SizeIs(1));
 }
 
 TEST_F(OperationQueuesTest, ANamespaceWithLessThanItsShareIsAdmittedToAFullQueue) {
