@@ -164,7 +164,7 @@ void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> 
   const auto* const in_flight = answer.ok() ? std::get_if<InFlight>(&*answer) : nullptr;
   // Most calls have nothing to do with any waiter.
   if (in_flight == nullptr && !waiter->trying && !waiter->HasLeft()) {
-    return waiter->done(std::move(answer));
+    return waiter->done(answer);
   }
   Todo todo;
   std::optional<Reserved> unwanted;
@@ -441,9 +441,15 @@ void InFlightWaiters::UpdateSchedule(const RecordId& id, RecordWaiters& entry) {
 
 void InFlightWaiters::Do(Todo todo) {
   const AnswerBatchScope scope;
-  for (auto& [waiter, answer] : todo.answers) waiter->done(std::move(answer));
+  for (const auto& [waiter, answer] : todo.answers) waiter->done(answer);
+  const Proved* last = nullptr;
+  absl::StatusOr<Verdict> verdict = absl::UnknownError("no waiter");
   for (const Proved& proved : todo.proved) {
-    proved.waiter->done(VerdictOf(proved.proof, *proved.record));
+    const bool same =
+        last != nullptr && last->proof == proved.proof && last->record == proved.record;
+    if (!same) verdict = VerdictOf(proved.proof, *proved.record);
+    last = &proved;
+    proved.waiter->done(verdict);
   }
   for (const WaiterPtr& waiter : todo.tries) SendTry(waiter);
   for (GetOp& op : todo.reads) SendRead(std::move(op));

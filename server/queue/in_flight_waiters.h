@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -62,7 +63,8 @@ struct InFlightWaitersOptions {
 class InFlightWaiters {
  public:
   using Deadline = Batcher::Deadline;
-  using Done = Batcher::Done<absl::StatusOr<Verdict>>;
+  // By reference: the reply of a record is one for all that waited for it.
+  using Done = std::function<void(const absl::StatusOr<Verdict>&)>;
 
   // One Reserve. Made by NewWaiter(), handed to Start() and Cancel().
   class Waiter;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/testing/manual_clock.h"
 #include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
@@ -502,6 +503,33 @@ TEST_F(InFlightWaitersTest, AnExtendedLeaseIsNotTakenOver) {
 
   CompleteHere("held", token);
   EXPECT_EQ(Count<Replay>(2), 2u);
+}
+
+// A copy of a large reply for each of thousands of waiters would keep the worker from the store.
+TEST_F(InFlightWaitersTest, WaitersShareTheReplyThatAnswersThem) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("charge"));
+  std::vector<const char*> replies;
+  Mutex mutex;
+  CondVar answered;
+  for (int i = 0; i < 3; ++i) {
+    room_->Start(room_->NewWaiter(ReserveNamed("charge"), kNoDeadline, kLongWait,
+                                  [&](const absl::StatusOr<Verdict>& verdict) {
+                                    const MutexLock lock(mutex);
+                                    replies.push_back(
+                                        std::get<Replay>(*verdict).reply.bytes.data());
+                                    answered.NotifyAll();
+                                  }));
+  }
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 3));
+  // Large enough for memory of its own, which AddressSanitizer does not give out again.
+  const CompleteOp completion = CompleteNamed("charge", token, std::string(1'000, 'r'));
+  ASSERT_TRUE(memory_.Complete({completion})[0].ok());
+  room_->Moved(IdNamed("charge"));
+  MutexLock lock(mutex);
+  while (replies.size() < 3) answered.Wait(lock);
+  EXPECT_EQ(replies[0], replies[1]);
+  EXPECT_EQ(replies[0], replies[2]);
 }
 
 TEST_F(InFlightWaitersTest, AnswersAnotherRequestWithAMismatch) {
