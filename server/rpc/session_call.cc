@@ -244,7 +244,7 @@ SessionCall::Next SessionCall::Step() {
   if (cancelled_) frames_.Clear();
   const std::size_t unwritten = frames_.bytes() + writing_bytes_;
   while (!holds_.empty() && (unwritten == 0 || holds_.front().end + unwritten <= appended_bytes_)) {
-    held_others_ -= holds_.front().others.bytes();
+    held_others_ -= holds_.front().holds.others.bytes();
     holds_.pop_front();
   }
   if (!writing_ && !finished_ && !frames_.empty()) {
