@@ -89,8 +89,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService:
   std::unique_ptr<Caller> caller;
   if (access_ != nullptr) caller = std::make_unique<Caller>(*access_, *context);
   // It deletes itself in OnDone.
-  auto* const stream = std::make_unique<SessionCall>(operations_, sessions_, session_options_,
-                                                     *context, std::move(caller))
+  auto* const stream = std::make_unique<SessionCall>(
+                           operations_, sessions_, session_options_,
+                           [context] { context->TryCancel(); }, std::move(caller))
                            .release();
   stream->Start();
   return stream;

@@ -37,12 +37,12 @@ v1::SessionResponse DrainingNotice() {
 }  // namespace
 
 SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
-                         const SessionOptions& options, grpc::ServerContextBase& context,
+                         const SessionOptions& options, std::function<void()> cancel_call,
                          std::unique_ptr<Caller> caller)
     : operations_(operations),
       registry_(registry),
       options_(options),
-      context_(context),
+      cancel_call_(std::move(cancel_call)),
       caller_(std::move(caller)),
       began_(operations.clock().Monotonic()),
       frames_(options.max_answer_frame_bytes),
@@ -306,7 +306,7 @@ bool SessionCall::IsOver() const {
 void SessionCall::Do(const Next& next) {
   if (next.abandon) {
     // OnCancel follows, and handles the waiting operations.
-    context_.TryCancel();
+    cancel_call_();
     Next last;
     {
       MutexLock lock(mutex_);

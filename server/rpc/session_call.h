@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -44,10 +45,10 @@ namespace idempotency::internal {
 class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                           private GatheredAnswers::Stream {
  public:
-  // The first two must outlive it, and `context` exists until OnDone(). Without a caller everything
-  // is permitted.
+  // The first two must outlive it. `cancel_call` cancels the gRPC call, so that OnCancel() follows;
+  // it is not called after OnDone(). Without a caller everything is permitted.
   SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options,
-              grpc::ServerContextBase& context, std::unique_ptr<Caller> caller = nullptr);
+              std::function<void()> cancel_call, std::unique_ptr<Caller> caller = nullptr);
   ~SessionCall() override;
 
   // Sends the limits and begins to read.
@@ -118,7 +119,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   Operations& operations_;
   SessionRegistry& registry_;
   const SessionOptions options_;
-  grpc::ServerContextBase& context_;
+  const std::function<void()> cancel_call_;
   const std::unique_ptr<Caller> caller_;
   const SteadyTime began_;
 

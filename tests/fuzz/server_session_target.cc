@@ -48,7 +48,8 @@ Options OnClock(const Clock& clock) {
 class Service {
  public:
   Service() {
-    auto stream = std::make_unique<SessionCall>(operations_, registry_, Limits());
+    auto stream = std::make_unique<SessionCall>(operations_, registry_, Limits(),
+                                                [this] { served_->Cancel(); });
     SessionCall* const started = stream.release();  // it owns itself
     served_ = std::make_unique<ServedStream>(started);
     started->Start();
