@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 #include "core/mutex.h"
@@ -155,11 +156,12 @@ TEST_F(ListenerCredentialsTest, WithoutTlsNoValidityIsReported) {
 TEST_F(ListenerCredentialsTest, AnAuthorityThatHasExpiredDoesNotCountBesideOneThatHasNot) {
   const std::string good = CertificatePem(key_, 3600);
   const std::string old = CertificatePem(key_, -60);
-  for (const std::string& authorities : {old + good, good + old, old + old + good}) {
+  for (const std::string& authorities :
+       {absl::StrCat(old, good), absl::StrCat(good, old), absl::StrCat(old, old, good)}) {
     const std::string file = Write("authorities.pem", authorities);
     EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, file}, validities_).ok());
   }
-  const std::string file = Write("authorities.pem", old + old);
+  const std::string file = Write("authorities.pem", absl::StrCat(old, old));
   EXPECT_THAT(ErrorOf({good_certificate_, good_key_, file}),
               HasSubstr("contains only certificates that have expired"));
 }

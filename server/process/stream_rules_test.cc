@@ -13,8 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const std::string kOne = "\x7f\0\0\1";
-const std::string kOther = "\x7f\0\0\2";
+const std::string kOne = {127, 0, 0, 1};
+const std::string kOther = {127, 0, 0, 2};
 
 // Connections are numbered from 1; the port of each remote end is its number.
 class StreamRulesTest : public ::testing::Test {

@@ -394,9 +394,9 @@ TEST_F(BatcherTest, AReservationThatFollowedAFailedOneIsTheNext) {
 
 TEST_F(BatcherTest, AFullQueueRefusesReservationsAndReadsBeforeCompletions) {
   const Uuid token = Token("running");
-  Batcher& batcher = Make(/*max_queued=*/4);
+  Batcher& batcher = Make(/*max_queued=*/8);
   OccupyWorker();
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 9; ++i) {
     batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
                     ReserveSink(verdicts_));
   }
@@ -420,7 +420,7 @@ TEST_F(BatcherTest, AFullQueueRefusesReservationsAndReadsBeforeCompletions) {
   EXPECT_EQ(observer_.counts().shed, 3u);
 
   store_.Open();
-  EXPECT_THAT(verdicts_.Await(5), SizeIs(5));
+  EXPECT_THAT(verdicts_.Await(9), SizeIs(9));
   EXPECT_TRUE(completions_.Await(1)[0].ok());
   EXPECT_EQ(observer_.counts().queued, 0u);
 }

@@ -123,8 +123,9 @@ class RouteTable::Builder {
     for (std::string& fault : FaultsFor(UnknownMethod(), route.policy)) {
       faults.push_back(std::move(fault));
     }
-    if (!route.policy.on_unknown_outcome)
+    if (!route.policy.on_unknown_outcome) {
       route.policy.on_unknown_outcome = config_.on_unknown_outcome;
+    }
     const auto chosen = ChosenUnknownOutcome(route.policy, nullptr, options_);
     std::string relaxation = RelaxationFault(route.policy, chosen, options_);
     if (!relaxation.empty()) faults.push_back(std::move(relaxation));
