@@ -57,8 +57,9 @@ class BlockingCall {
   }
 
  private:
-  // In a row, without a run of the thread in between.
-  static constexpr int kLooks = 200;
+  // In a row, without a run of the thread in between. Few enough for one pause of a function that
+  // tries again by itself, also where a look takes long.
+  static constexpr int kLooks = 5;
 
   bool Returned() const {
     return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
