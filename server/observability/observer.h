@@ -87,7 +87,8 @@ enum class ConnectionRefusal {
   kPeerLimit,
   // No descriptor or memory was left for it.
   kNoDescriptor,
-  // Its client did not keep to the number of streams that the server allows.
+  // Its client did not keep to the number of streams that the server allows, or another of its host
+  // did not, just before.
   kStreams,
 };
 inline constexpr ConnectionRefusal kAllConnectionRefusals[] = {

@@ -27,8 +27,8 @@ absl::string_view TextOf(const Json& json) {
   return json != nullptr ? absl::string_view(json.get()) : absl::string_view();
 }
 
-// Takes the next value of `name`, which is given with its quotes, from the front of `json`, also if
-// it is a text. nullopt if there is none.
+// The next value of `name`, which is given with its quotes; a text without them. `json` begins with
+// that value afterwards. nullopt if there is no such name.
 std::optional<absl::string_view> TakeValue(absl::string_view& json, absl::string_view name) {
   const std::size_t at = json.find(name);
   if (at == absl::string_view::npos) return std::nullopt;

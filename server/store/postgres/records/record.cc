@@ -48,7 +48,7 @@ bool ReadLabels(const PostgresResult& result, int row, Record& record) {
   return true;
 }
 
-// False if it is none, such as 'infinity', which nothing of this service writes.
+// False for a value that this service never writes, such as 'infinity'.
 bool ReadTime(const PostgresResult& result, int row, int column, absl::Time& time) {
   const std::optional<absl::Time> read = result.TimeIfValid(row, column);
   if (read) time = *read;
