@@ -19,15 +19,16 @@ from tests.support.subreaper import run_under_subreaper
 from .contender import Absent
 from .dbos_workflows import DbosWorkflows
 from .guarded import Embedded, Guarded
+from .idemlease import Idemlease
 from .middleware import Middleware
 from .packages import LeftOut, Packages
 from .report import table
 from .restate_ingress import RestateIngress
 from .turns import Times, rounds, summary
 
+IDEMLEASE = Idemlease()
 CONTENDERS = [
-    Guarded(), Embedded(), Middleware(), RestateIngress(), DbosWorkflows(),
-    Absent("idemlease", "idemlease (Go)", "the Go module proxy does not serve the module"),
+    Guarded(), Embedded(), Middleware(), IDEMLEASE, RestateIngress(), DbosWorkflows(),
     Absent("diom", "Diom", "the registries carry its client libraries, not its server"),
 ]
 
@@ -55,11 +56,14 @@ failed; 2 for a bad argument.""")
     parser.add_argument("--no-install", action="store_true",
                         help="with the packages that are there already")
     parser.add_argument("--packages", default="build/peers", help="folder of the alternatives")
+    parser.add_argument("--idemlease", metavar="FOLDER",
+                        help="a source tree of the Go library idemlease, to measure it too")
     parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     for name in (options.only or "").split(","):
         if name and name not in known:
             parser.error(f"unknown contender {name}; see --help")
+    IDEMLEASE.source = options.idemlease
     options.seconds = options.seconds or (1.0 if options.quick else 3.0)
     if not 1 <= options.rounds <= 20:
         parser.error("--rounds takes 1 to 20")

@@ -51,6 +51,23 @@ class Packages:
             run(["go", "build", "-o", str(program), f"./{name}"], HERE / "go")
         return program
 
+    def go_program_with(self, name, modules):
+        """The path of the program of bench/peers/NAME, with Go modules from folders of the user's:
+        `modules` by import path."""
+        program = self.folder / "bin" / name
+        if self._missing(program, "Go"):
+            self._generate()
+            folder = self.folder / name
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in (HERE / name).iterdir():
+                shutil.copy(file, folder)
+            replaced = {"peers": HERE / "go", **modules}
+            run(["go", "mod", "edit", *(f"-replace={module}={path}"
+                                        for module, path in replaced.items())], folder)
+            run(["go", "mod", "tidy"], folder)
+            run(["go", "build", "-o", str(program), "."], folder)
+        return program
+
     def _generate(self):
         """The Go code of charges.proto, by the plugins that go.mod names."""
         made, source = HERE / "go" / "chargesv1" / "charges.pb.go", HERE.parent / "charges.proto"

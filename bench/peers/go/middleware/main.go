@@ -2,38 +2,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"log"
-	"net"
 	"os/signal"
-	"strconv"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"google.golang.org/grpc"
 
-	"peers/chargesv1"
+	"peers/charges"
 )
-
-const receiptBytes = 256
-
-// Charges numbers its receipts, so that a second execution shows.
-type Charges struct {
-	chargesv1.UnimplementedChargesServer
-	executions atomic.Uint64
-}
-
-// Charge costs nothing itself.
-func (charges *Charges) Charge(context.Context,
-	*chargesv1.ChargeRequest) (*chargesv1.ChargeReply, error) {
-	receipt := bytes.Repeat([]byte("Z"), receiptBytes)
-	copy(receipt, strconv.FormatUint(charges.executions.Add(1), 10)+" ")
-	return &chargesv1.ChargeReply{Receipt: receipt}, nil
-}
 
 func serve(store string, connections int) error {
 	config, err := pgxpool.ParseConfig(store)
@@ -51,16 +29,7 @@ func serve(store string, connections int) error {
 	if _, err := pool.Exec(ctx, schema); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	idempotency := &Idempotency{pool}
-	server := grpc.NewServer(grpc.UnaryInterceptor(idempotency.Intercept))
-	chargesv1.RegisterChargesServer(server, &Charges{})
-	context.AfterFunc(ctx, server.Stop)
-	fmt.Printf("charges: serving on %s\n", listener.Addr())
-	return server.Serve(listener)
+	return charges.Serve(ctx, (&Idempotency{pool}).Intercept)
 }
 
 func main() {
