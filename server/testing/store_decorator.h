@@ -21,7 +21,8 @@ namespace idempotency::internal {
 //   }
 //
 // A batch of CompleteAndReserve() passes it twice, unless `Derived` overrides that. Sweep(),
-// Inspect() and what administrators do are passed on. As thread-safe as the hook.
+// Inspect() and the administrators' methods are passed on. Hold() is not, so that no call passes
+// the hook by: a decorated store has no held connections. As thread-safe as the hook.
 template <typename Derived>
 class StoreDecorator : public Store {
  public:

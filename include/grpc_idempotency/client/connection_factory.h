@@ -13,14 +13,15 @@
 
 namespace idempotency {
 
+// Durations below zero act as zero.
 struct SessionConnectionOptions {
   // The number of open streams; each operation goes to the stream that has the fewest
   // unanswered ones. One stream batches best. A stream stays with one daemon: if the channel
   // leads to several daemons and this client alone should use all of them, as many streams as
-  // daemons (grpc_idempotency/client/channel_arguments.h spreads them).
+  // daemons (grpc_idempotency/client/channel_arguments.h spreads them). Below 1 acts as 1.
   int streams = 1;
   // The maximum number of reservations and reads that wait for room in the daemon's window. One
-  // more is answered with OVERLOADED.
+  // more is answered with OVERLOADED. As many as the daemon queues: more would only grow old.
   std::size_t max_waiting = limits::kMaxQueuedOperations;
   // How long a daemon's answer may be overdue after its operation's deadline, while nothing
   // else arrives on that stream, before the client replaces the stream by one to the next
@@ -54,7 +55,9 @@ struct ConnectionOptions {
 };
 
 // Creates a Connection to idempotencyd over `channel`, which may be remote (create it with
-// IdempotencydChannelArguments()) or grpc::Server::InProcessChannel().
+// IdempotencydChannelArguments()) or grpc::Server::InProcessChannel(), and must not be null.
+// Connects with the first operation, so that it neither blocks nor fails: while no daemon can be
+// reached, operations are answered with STORE_UNAVAILABLE. Thread-safe; so is the Connection.
 std::unique_ptr<Connection> MakeConnection(std::shared_ptr<grpc::Channel> channel,
                                            const ConnectionOptions& options = {});
 

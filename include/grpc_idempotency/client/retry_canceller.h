@@ -23,6 +23,7 @@ class RetryCanceller {
   // Cancels the running tries, ends every pause, and prevents further tries, permanently. A
   // cancelled operation may have happened: a repeat with its key finds out.
   void Cancel();
+  // Whether Cancel() was called.
   bool cancelled() const;
 
  private:

@@ -22,7 +22,8 @@ namespace idempotency {
 using ReplyLoader =
     std::function<absl::Status(const v1::Reference& reference, google::protobuf::Message& reply)>;
 
-// The same for a reply of a known type.
+// The same for a reply of a known type. A method of another reply type gets INTERNAL from the
+// loader, so that its callers get STORE_UNAVAILABLE.
 template <typename Reply>
 ReplyLoader LoadReply(std::function<absl::Status(const v1::Reference&, Reply&)> load) {
   return
