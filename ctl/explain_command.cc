@@ -66,9 +66,8 @@ class ExplainCommand final : public Command {
     }
     if (!text.empty()) terminal.Print(absl::StrCat("\nAdministrators:\n", text));
     if (!*complete) {
-      terminal.Note(
-          absl::StrCat("Only ", audit_limit_,
-                       " entries of the audit log were searched: raise --audit_limit.\n"));
+      terminal.Note(absl::StrCat("The search of the audit log ended at --audit_limit=",
+                                 audit_limit_, " entries: raise it to search the others.\n"));
     }
   }
 

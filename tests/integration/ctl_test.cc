@@ -195,6 +195,46 @@ TEST_F(CtlTest, AReleasedOneRunsAgain) {
   EXPECT_THAT(running.err, HasSubstr("FORCE_REQUIRED: "));
 }
 
+TEST_F(CtlTest, ASettledErrorKeepsItsDetails) {
+  const std::string id = MakeUnknown("order-1");
+  const std::string details("\x08\x09\x00\xff", 4);
+  Write("details", details);
+  EXPECT_EQ(Run("on-call", {"resolve", id, "--outcome=completed", "--code=9", "--message=closed",
+                            absl::StrCat("--details_file=", folder_.File("details")),
+                            "--reason=ticket 43", "--yes"})
+                .code,
+            0);
+  const v1::Reply reply = Reserve("order-1").replay().reply();
+  EXPECT_EQ(reply.code(), 9);
+  EXPECT_EQ(reply.message(), "closed");
+  EXPECT_EQ(reply.details(), details);
+}
+
+TEST_F(CtlTest, ListsAreNarrowedByAge) {
+  const std::string id = MakeUnknown("order-1");
+  EXPECT_THAT(Run("reader", {"list", "--namespace=payments", "--newer_than=1h"}).out,
+              HasSubstr(id));
+  const Result none = Run("reader", {"list", "--namespace=payments", "--older_than=1h", "--json"});
+  EXPECT_EQ(none.code, 0) << none.err;
+  EXPECT_THAT(none.out, IsEmpty());
+}
+
+TEST_F(CtlTest, ExplainReportsThatItSearchedAPartOfTheAuditLog) {
+  const std::string id = MakeUnknown("order-1");
+  for (const std::string& settled : {id, MakeUnknown("order-2")}) {
+    EXPECT_EQ(
+        Run("on-call", {"resolve", settled, "--outcome=released", "--reason=retry", "--yes"}).code,
+        0);
+  }
+  const Result part = Run("on-call", {"explain", id, "--audit_limit=1"});
+  EXPECT_THAT(part.err, HasSubstr("ended at --audit_limit=1 entries"));
+  const Result whole = Run("on-call", {"explain", id, "--audit_limit=2"});
+  EXPECT_THAT(whole.err, IsEmpty());
+  EXPECT_THAT(whole.out, HasSubstr("RESOLVED_RELEASED by on-call: retry"));
+  EXPECT_THAT(Run("on-call", {"explain", id, "--audit_limit=0"}).out,
+              Not(HasSubstr("RESOLVED_RELEASED")));
+}
+
 TEST_F(CtlTest, ATenantIsPurged) {
   for (int i = 0; i < 3; ++i) MakeUnknown(absl::StrCat("order-", i));
   Reserve("order-running");
