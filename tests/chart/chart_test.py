@@ -26,6 +26,14 @@ LOCAL = """identities { name: "this-pod" local: true }
 """
 ISSUER = """token_issuers { issuer: "https://issuer.example" audience: "idempotency" keys_file: "keys.json" }
 """
+EXTERNAL_PROCESSOR = """external_processor {
+  namespace: "payments"
+  proxies: "payments"
+  on_unknown_outcome: LEASE_EXPIRY_REQUIRE_RECOVERY
+  scope { shared: "everyone" }
+  http_routes { path: "/v1/payments" methods: "POST" }
+}
+"""
 # RFC 8037, A.2.
 KEYS = """{"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": "1", "use": "sig",
   "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}
@@ -44,7 +52,8 @@ EVERYTHING = {
     "store": {**TLS["store"], "maintenance": {
         "url": "postgresql://maintenance@db:5432/idempotency",
         "passwordSecret": {"name": "maintenance-password"}}},
-    "config": {"text": CONFIG + ISSUER, "files": {"keys.json": KEYS}},
+    "config": {"text": CONFIG + ISSUER + EXTERNAL_PROCESSOR, "files": {"keys.json": KEYS}},
+    "extProc": {"enabled": True},
     "tls": {**TLS["tls"], "probeSecret": "probe-tls"},
     "image": {"repository": "registry.example/idempotencyd", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
@@ -59,7 +68,8 @@ EVERYTHING = {
                        "runbookBaseUrl": "https://wiki.example/idempotency/"},
     "dashboard": {"enabled": True, "annotations": {"grafana_folder": "Services"}},
     "networkPolicy": {"database": [{"ipBlock": {"cidr": "10.1.2.3/32"}}]},
-    "service": {"headless": False, "port": 7500, "metricsPort": 9500, "annotations": {"a": "b"}},
+    "service": {"headless": False, "port": 7500, "metricsPort": 9500, "extProcPort": 7600,
+                "annotations": {"a": "b"}},
     "serviceAccount": {"annotations": {"a": "b"}},
     "extraFlags": ["--queue_mib=512", "--max_connections=1000"],
     "logLevel": "debug",
@@ -84,6 +94,8 @@ REFUSED = [
     ({}, "store.url is missing"),
     ({"store": {"url": URL}}, "tls.existingSecret is missing"),
     ({**MINIMAL, "config": {}}, "config.text is missing"),
+    ({**MINIMAL, "extProc": {"enabled": True}}, "needs the section `external_processor`"),
+    ({**MINIMAL, "extProc": {"port": 7413}}, "extProc"),
     ({**MINIMAL, "config": {"text": CONFIG, "existingConfigMap": "rules"}}, "excludes config.text"),
     ({**TLS, "tls": {"existingSecret": "a", "insecure": True}}, "exclude each other"),
     *[({**MINIMAL, "config": {"text": CONFIG + LOCAL.replace("local: true", local)}},
@@ -319,6 +331,18 @@ class ChartTest(unittest.TestCase):
         self.assertIn("--console=127.0.0.1:7412", self.container("everything")["args"])
         self.assertNotIn(7412, [port["containerPort"] for port in self.container("everything")["ports"]])
 
+    def test_the_external_processor_is_off_or_has_a_port_of_the_service(self):
+        self.assertNotIn("--ext_proc", " ".join(self.container("tls")["args"]))
+        ports = self.objects["tls"][("Service", NAME)]["spec"]["ports"]
+        self.assertEqual([port["name"] for port in ports], ["grpc", "metrics"])
+        self.assertIn("--ext_proc=0.0.0.0:7413", self.container("everything")["args"])
+        self.assertIn({"name": "grpc-ext-proc", "containerPort": 7413},
+                      self.container("everything")["ports"])
+        headless = rendered({**EVERYTHING, "service": {}})
+        for objects, port in [(self.objects["everything"], 7600), (headless, 7413)]:
+            self.assertIn({"name": "grpc-ext-proc", "port": port, "targetPort": "grpc-ext-proc"},
+                          objects[("Service", NAME)]["spec"]["ports"])
+
     def test_plaintext_is_served_only_where_it_is_chosen(self):
         self.assertIn("--allow_plaintext", self.container("minimal")["args"])
         for name in ("tls", "everything"):
@@ -426,6 +450,9 @@ class ChartTest(unittest.TestCase):
         policy = self.objects["everything"][("NetworkPolicy", NAME)]["spec"]
         self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
         self.assertEqual([rule["ports"][0]["port"] for rule in policy["ingress"]],
+                         ["grpc", "grpc-ext-proc", "metrics"])
+        minimal = self.objects["minimal"][("NetworkPolicy", NAME)]["spec"]
+        self.assertEqual([rule["ports"][0]["port"] for rule in minimal["ingress"]],
                          ["grpc", "metrics"])
         self.assertEqual(policy["egress"][1]["to"], [{"ipBlock": {"cidr": "10.1.2.3/32"}}])
         self.assertEqual(policy["egress"][1]["ports"], [{"port": 5432, "protocol": "TCP"}])

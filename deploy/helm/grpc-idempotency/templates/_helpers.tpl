@@ -207,6 +207,9 @@ env:
 {{- if and (not .Values.config.text) (not .Values.config.existingConfigMap) -}}
 {{- fail "config.text is missing: no caller may do anything without a rule; docs/configuration.md has an example, and --set-file config.text=FILE passes a file" -}}
 {{- end -}}
+{{- if and .Values.extProc.enabled .Values.config.text (not (regexMatch "(?m)^\\s*external_processor\\b" .Values.config.text)) -}}
+{{- fail "extProc.enabled needs the section `external_processor` in config.text, which states what is guarded (docs/external_processor.md)" -}}
+{{- end -}}
 {{- if and .Values.config.existingConfigMap (or .Values.config.text .Values.config.files) -}}
 {{- fail "config.existingConfigMap excludes config.text and config.files" -}}
 {{- end -}}
