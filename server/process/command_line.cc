@@ -30,7 +30,7 @@ Usage:
 
 Examples:
   # One machine: SQLite in a file, on the default port.
-  idempotencyd serve --store=sqlite:/var/lib/idempotencyd/records.db
+  idempotencyd serve --store=sqlite:/var/lib/idempotency/records.db
 
   # Production: any number of replicas over one Postgres.
   export PGPASSWORD=...

@@ -30,13 +30,13 @@ constexpr absl::string_view kSqlitePrefix = "sqlite:";
 absl::StatusOr<StoreAddress> ParseSqlite(absl::string_view path) {
   if (path.empty()) {
     return absl::InvalidArgumentError(
-        "sqlite: has no path; write for example sqlite:/var/lib/idempotencyd/records.db");
+        "sqlite: has no path; write for example sqlite:/var/lib/idempotency/records.db");
   }
   // SQLite's own names for databases that end with the process.
   if (path == ":memory:" || absl::StartsWith(path, "file:")) {
     return absl::InvalidArgumentError(
         "sqlite: needs the path of a file that outlives the process, for example "
-        "sqlite:/var/lib/idempotencyd/records.db");
+        "sqlite:/var/lib/idempotency/records.db");
   }
   return AddressOf(StoreAddress::Kind::kSqlite, path);
 }

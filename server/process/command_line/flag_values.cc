@@ -7,7 +7,7 @@ namespace idempotency::internal {
 absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
   if (text.empty()) {
     return absl::InvalidArgumentError(
-        "--store is missing; write for example --store=sqlite:/var/lib/idempotencyd/records.db");
+        "--store is missing; write for example --store=sqlite:/var/lib/idempotency/records.db");
   }
   absl::StatusOr<StoreAddress> store = StoreAddress::Parse(text);
   if (!store.ok()) return AboutFlag("store", store.status());
