@@ -119,10 +119,12 @@ def page(figures):
     rows = [row(figures, shards) for shards in SHARDS]
     shards = needed(figures, LARGEST_RATE)
     worst = largest(figures, shards)
+    error = max(abs(off) for *_, off in differences(figures))
     text = "\n\n".join([
         _thousand(figures), _shards(rows),
         f"{LARGEST_RATE:,} calls a second, placed by key, take {shards:,} shards of this size, "
-        f"each with {DAEMONS} daemons, at {100 * PLANNED:.0f} % of what they can do. With one store "
+        f"each with {DAEMONS} daemons, at {100 * PLANNED:.0f} % of what they can do. The model differs "
+        f"from what was measured by up to {100 * error:.0f} % (below), which the other half covers. With one store "
         f"away for {LOST_S:.0f} s in the middle of an upgrade of all daemons ({UPGRADE_S:.0f} s each, one "
         f"after the other): {100 * worst.late / worst.offered:.2g} % of the calls of 90 s are "
         f"late, and no queue is left after {worst.queued_until_s:.0f} s.",
