@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`idempotencyd serve-testing`: the example of docs/testing_your_service.md as it stands, worlds
-over the wire, and when the process ends.
+"""`idempotencyd serve-testing`: the examples of docs/testing_your_service.md and of
+docs/other_languages.md as they stand, worlds over the wire, and when the process ends.
 
 usage: serve_testing_test.py BIN_FOLDER PROJECT_ROOT
 """
@@ -21,9 +21,16 @@ import grpc
 
 BIN, ROOT = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 DAEMON = BIN / "idempotencyd"
-PAGE = (ROOT / "docs/testing_your_service.md").read_text(encoding="utf-8")
-PROTOC, EXAMPLE, RUN = re.findall(r"^```(?:sh|python)\n(.*?)^```", PAGE, re.M | re.S)
 SOME_SECONDS = 30
+
+
+def blocks_of(page):
+    """The commands and programs of a page."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(?:sh|python)\n(.*?)^```", text, re.M | re.S)
+
+
+PROTOC, EXAMPLE, RUN = blocks_of("testing_your_service.md")
 
 
 def shell(text, folder):
@@ -109,6 +116,16 @@ class ServeTestingTest(unittest.TestCase):
             shell(PROTOC, folder)
             pathlib.Path(folder, "expiry_test.py").write_text(EXAMPLE, encoding="utf-8")
             self.assertIn("Ran 2 tests", shell(RUN, folder))
+
+    def test_the_example_of_other_languages_charges_once(self):
+        protoc, once, charge, run = blocks_of("other_languages.md")
+        with tempfile.TemporaryDirectory() as folder:
+            shell(protoc, folder)
+            pathlib.Path(folder, "once.py").write_text(once, encoding="utf-8")
+            pathlib.Path(folder, "charge.py").write_text(charge, encoding="utf-8")
+            printed = shell(run, folder)
+            for line in re.findall(r"(?m)^#> (.*)$", run):
+                self.assertIn(line, printed)
 
     def test_worlds_have_their_own_records(self):
         other = [("idempotency-test-world", self.id() + "/other")]
