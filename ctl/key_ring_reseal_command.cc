@@ -41,10 +41,11 @@ class ResealCommand final : public Command {
   absl::string_view name() const override { return "keyring reseal"; }
   absl::string_view summary() const override { return "seal stored replies under the newest key"; }
   absl::string_view description() const override {
-    return "Seals the stored replies and checkpoints of a namespace anew, under the key that\n"
-           "seals now, so that earlier keys open none of them. It counts the records and asks\n"
-           "before it writes; interrupted, it may be run again. Run it until it finds nothing to\n"
-           "seal. Fingerprints stay under their keys. Needs the permission ADMIN.";
+    return "Reseals the stored replies and checkpoints of a namespace under the key that seals\n"
+           "now, so that previous keys open none of them. It counts the records and requests a\n"
+           "confirmation before it writes; interrupted, it may be run again. Run it until it "
+           "finds\n"
+           "nothing to seal. Fingerprints stay under their keys. Needs the permission ADMIN.";
   }
 
   void AddFlags(FlagSet& flags) override {
@@ -52,7 +53,7 @@ class ResealCommand final : public Command {
     flags.AddText("reason", "TEXT", &reason_,
                   "Why, for the audit log. Required. No keys, no personal data: it is kept.");
     flags.AddSwitch("dry_run", &dry_run_, "Open and count, and change nothing.");
-    flags.AddSwitch("yes", &yes_, "Do not ask, nor count before.");
+    flags.AddSwitch("yes", &yes_, "Write without a count and a confirmation.");
     flags.AddSwitch("json", &json_, "Print the sums as a line of JSON, as ResealResponse.");
   }
 
@@ -68,17 +69,17 @@ class ResealCommand final : public Command {
       const absl::StatusOr<v1::ResealResponse> counted = Reseal(service, true, terminal);
       if (!counted.ok()) return counted.status();
       if (dry_run_) {
-        Show(*counted, "would be sealed anew", terminal);
+        Show(*counted, "would be resealed", terminal);
         return absl::OkStatus();
       }
-      if (!terminal.Confirm(absl::StrCat("Seal ", counted->resealed(), " records anew under key ",
+      if (!terminal.Confirm(absl::StrCat("Reseal ", counted->resealed(), " records under key ",
                                          counted->sealing_key_id(), "?"))) {
         return NotConfirmed("nothing was changed; --yes reseals without a question");
       }
     }
     const absl::StatusOr<v1::ResealResponse> resealed = Reseal(service, false, terminal);
     if (!resealed.ok()) return resealed.status();
-    Show(*resealed, "are sealed anew", terminal);
+    Show(*resealed, "are resealed", terminal);
     return absl::OkStatus();
   }
 
@@ -98,13 +99,13 @@ class ResealCommand final : public Command {
         return absl::Status(
             page.status().code(),
             absl::StrCat(page.status().message(), "; ", sums.resealed(),
-                         " records are sealed anew already: run it again for the others"));
+                         " records are resealed already: run it again for the others"));
       }
       Add(*page, sums);
       if (page->next_page_token().empty()) return sums;
       terminal.Note(absl::StrCat("examined ", sums.examined(), " records so far, ",
-                                 validate_only ? "would seal " : "sealed ", sums.resealed(),
-                                 " anew\n"));
+                                 validate_only ? "would reseal " : "resealed ", sums.resealed(),
+                                 "\n"));
       request.set_page_token(page->next_page_token());
     }
   }

@@ -21,7 +21,8 @@ class PurgeCommand final : public Command {
     return "Forgets one record (RECORD_ID, or all four parts of its key), all records of a scope\n"
            "(--namespace and --scope), or those of a namespace that are older than --older_than.\n"
            "Without --tombstone a retry that arrives late runs again. It counts the records and\n"
-           "asks before it writes; interrupted, it may be run again. Needs the permission ADMIN.";
+           "requests a confirmation before it writes; interrupted, it may be run again. Needs the\n"
+           "permission ADMIN.";
   }
 
   void AddFlags(FlagSet& flags) override {
@@ -40,7 +41,7 @@ class PurgeCommand final : public Command {
         "Also records whose operation may then run twice: UNKNOWN, or RESERVED under a\n"
         "live lease or REQUIRE_RECOVERY.");
     flags.AddSwitch("dry_run", &dry_run_, "Count, and change nothing.");
-    flags.AddSwitch("yes", &yes_, "Do not ask.");
+    flags.AddSwitch("yes", &yes_, "Write without a confirmation.");
     flags.AddSwitch("json", &json_, "Print the sums as a line of JSON, as PurgeResponse.");
   }
 

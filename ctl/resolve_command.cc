@@ -39,9 +39,9 @@ class ResolveCommand final : public Command {
            "out, in the systems that the operation writes to, whether it took place:\n"
            "  --outcome=completed  it did: its callers get the reply that you give\n"
            "  --outcome=released   nothing happened: the next call runs, as the next attempt\n"
-           "It shows the record and asks before it writes. If the record changes meanwhile, "
-           "nothing\n"
-           "is written. Needs the permissions READ and ADMIN.";
+           "It shows the record and requests a confirmation before it writes. If the record "
+           "changes\n"
+           "meanwhile, nothing is written. Needs the permissions READ and ADMIN.";
   }
 
   void AddFlags(FlagSet& flags) override {
@@ -65,7 +65,7 @@ class ResolveCommand final : public Command {
                     "Also under a live lease, while the attempt may be running: released with it,\n"
                     "the operation may run twice.");
     flags.AddSwitch("dry_run", &dry_run_, "Show what would be done, and change nothing.");
-    flags.AddSwitch("yes", &yes_, "Do not ask.");
+    flags.AddSwitch("yes", &yes_, "Write without a confirmation.");
     flags.AddSwitch("json", &json_, "Print the answer as a line of JSON, as ResolveResponse.");
   }
 

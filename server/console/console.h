@@ -9,7 +9,7 @@
 
 namespace idempotency::internal {
 
-// The operators' page and its calls (docs/console.md). Thread-safe.
+// The console's page and its calls (docs/console.md). Thread-safe.
 class Console {
  public:
   explicit Console(ConsoleApi::Service service)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The operators' page in a headless Chromium, against a real idempotencyd with TLS and tokens, and
+"""The console in a headless Chromium, against a real idempotencyd with TLS and tokens, and
 records whose texts attack the page. Each test fails on an error in the browser's console and on a
 violation of the content security policy. Screenshots are written to SCREENSHOTS.
 

@@ -117,7 +117,7 @@ void ServeFlags::AddAddressFlags() {
   set.AddText("metrics", "ADDRESS", &metrics,
               "Listen address of /metrics for Prometheus, plain HTTP: IP:PORT. Empty disables it.");
   set.AddText("console", "ADDRESS", &console,
-              "Listen address of the operators' page, HOST:PORT, for example localhost:7412; with\n"
+              "Listen address of the console, HOST:PORT, for example localhost:7412; with\n"
               "--tls_cert it is HTTPS. Empty: none. See docs/console.md.");
   set.AddText("ext_proc", "ADDRESS", &ext_proc,
               "Listen address of the external processor that Envoy calls, HOST:PORT, with the\n"

@@ -303,10 +303,9 @@ absl::StatusOr<Resolution> RedisStore::ResolveOnce(const ResolveOp& op, bool& ch
 }
 
 absl::StatusOr<ResealStep> RedisStore::Reseal(const ResealOp& /*op*/) {
-  return MakeError(
-      Reason::kRequestInvalid,
-      "records on Redis are not sealed anew: keep the former key in the ring until the "
-      "longest retention of a record is over");
+  return MakeError(Reason::kRequestInvalid,
+                   "records on Redis are not resealed: keep the previous key in the ring until the "
+                   "longest retention of a record is over");
 }
 
 absl::StatusOr<PurgeStep> RedisStore::Purge(const PurgeOp& op) {

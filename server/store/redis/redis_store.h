@@ -69,7 +69,7 @@ class RedisStore final : public Store {
   // ends in between, the log has an entry of a change that did not happen, never the reverse.
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
-  // REQUEST_INVALID: what former keys sealed stays until its retention ends.
+  // REQUEST_INVALID: replies that previous keys sealed stay until their retention ends.
   absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
