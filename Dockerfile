@@ -25,7 +25,7 @@ USER idempotency
 WORKDIR /var/lib/idempotency
 VOLUME /var/lib/idempotency
 EXPOSE 7411 9464
-# Asks the health check of the service that runs here, wherever it listens, with or without
+# Calls the health service of the idempotencyd in this container, at its address, with or without
 # TLS (docs/operations.md). Each connection takes a descriptor: run the container with
 # --ulimit nofile=65536:65536 or more.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=3 \
