@@ -15,6 +15,17 @@ inline constexpr absl::Duration kUnavailable = absl::Seconds(1);
 // STORE_UNAVAILABLE, the idempotencyd is read-only and stays so: a caller that came here by mistake
 // retries elsewhere.
 inline constexpr absl::Duration kReadOnly = absl::Seconds(5);
+// STORE_UNAVAILABLE, Postgres did not confirm: in most cases one session was lost, and the repeat
+// gets another one.
+inline constexpr absl::Duration kPostgresUnconfirmed = absl::Milliseconds(50);
+// STORE_UNAVAILABLE, another session has locked the record's row: it held the lock for a second
+// already, so it is no commit that is about to end.
+inline constexpr absl::Duration kRowLocked = absl::Milliseconds(500);
+// STORE_UNAVAILABLE, the store's schema is gone or not the one that was served: an operator has to
+// act.
+inline constexpr absl::Duration kSchemaGone = absl::Seconds(5);
+// STORE_UNAVAILABLE, SQLite did not answer: another process held the file, or the disk failed.
+inline constexpr absl::Duration kSqliteUnconfirmed = absl::Milliseconds(100);
 
 // OVERLOADED, by the part that is full; each waits for other work.
 // In the client reservations wait, which take milliseconds.

@@ -12,6 +12,7 @@
 #include "client/connection/session_frame.h"
 #include "client/connection/unary_connection.h"
 #include "core/absl_view.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
@@ -33,7 +34,6 @@ constexpr Clock::duration kPauseBetweenStreams = std::chrono::seconds(1);
 constexpr Clock::duration kPauseBetweenWarnings = std::chrono::seconds(10);
 // Deadlines are kept to this.
 constexpr Clock::duration kAlarmGrain = std::chrono::milliseconds(1);
-constexpr absl::Duration kOverloadedDelay = absl::Milliseconds(100);
 
 const grpc::Status& Passed() {
   static const auto& status =
@@ -49,7 +49,7 @@ const grpc::Status& Closing() {
 
 absl::Status Overloaded() {
   ErrorDetails details;
-  details.retry_delay = kOverloadedDelay;
+  details.retry_delay = retry_delays::kClientOverloaded;
   return MakeError(Reason::kOverloaded,
                    "too many reservations wait for idempotencyd in this client: try again later",
                    std::move(details));

@@ -8,6 +8,7 @@
 #include "client/connection/session_connection.h"
 #include "client/testing/fake_service.h"
 #include "client/testing/session_connection_fixture.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -91,7 +92,7 @@ TEST_F(SessionConnectionTest, OneTooManyWaitingIsOverloaded) {
   const auto answers = answers_.Wait(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kOverloaded);
-  EXPECT_GT(DetailsOf(answers[0].status()).retry_delay, absl::ZeroDuration());
+  EXPECT_EQ(DetailsOf(answers[0].status()).retry_delay, retry_delays::kClientOverloaded);
 }
 
 TEST_F(SessionConnectionTest, TheTimeThatIsLeftTravels) {

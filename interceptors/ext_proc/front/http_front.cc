@@ -19,6 +19,7 @@
 #include "google/protobuf/util/json_util.h"
 
 #include "core/absl_view.h"
+#include "core/retry_delays.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -307,7 +308,7 @@ HttpMessage HttpFront::Reject(const absl::Status& why, std::string_view record_i
   response.headers.Add(":status", absl::StrCat(status));
   response.headers.Add("content-type", "application/problem+json");
   std::optional<absl::Duration> delay = DetailsOf(why).retry_delay;
-  if (!delay.has_value() && status == 503) delay = absl::Seconds(1);
+  if (!delay.has_value() && status == 503) delay = retry_delays::kUnavailable;
   if (delay.has_value()) {
     // Whole seconds, rounded up.
     const std::int64_t seconds = absl::ToInt64Seconds(absl::Ceil(*delay, absl::Seconds(1)));

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/postgres/schema/migrator.h"
@@ -490,7 +491,7 @@ TEST_F(PostgresStoreTest, ARecreatedSchemaIsNotServed) {
   const absl::StatusOr<Verdict> verdict = Reserve(op);
   EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
   EXPECT_THAT(verdict.status().ToString(), HasSubstr("was recreated"));
-  EXPECT_EQ(DetailsOf(verdict.status()).retry_delay, absl::Seconds(5));
+  EXPECT_EQ(DetailsOf(verdict.status()).retry_delay, retry_delays::kSchemaGone);
   // A store that begins with it misses no records.
   EXPECT_TRUE(PostgresStore::Create(schema_->options()).value()->Inspect().ok());
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -18,7 +19,7 @@ constexpr absl::string_view kUndefinedTable = "42P01";
 
 absl::Status SchemaGone(const std::string& schema, absl::string_view what) {
   ErrorDetails details;
-  details.retry_delay = absl::Seconds(5);
+  details.retry_delay = retry_delays::kSchemaGone;
   return MakeError(Reason::kStoreUnavailable,
                    absl::StrCat("the store's schema ", schema, " ", what), std::move(details));
 }

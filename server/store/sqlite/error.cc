@@ -3,8 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <sqlite3.h>
 
-#include "absl/time/time.h"
-
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -13,7 +12,7 @@ absl::Status SqliteUnavailable(int extended_code) {
   // Not sqlite3_errmsg: it can quote SQL.
   spdlog::error("sqlite: {} (result code {})", sqlite3_errstr(extended_code), extended_code);
   ErrorDetails details;
-  details.retry_delay = absl::Milliseconds(100);
+  details.retry_delay = retry_delays::kSqliteUnconfirmed;
   return MakeError(Reason::kStoreUnavailable,
                    "the record store could not answer; repeat the call with the same tokens",
                    std::move(details));

@@ -1,7 +1,6 @@
 #include "server/store/postgres/records/batch.h"
 
-#include "absl/time/time.h"
-
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -14,13 +13,13 @@ absl::Status ToCallerStatus(const absl::Status& failure) {
   }
   ErrorDetails details;
   if (IsLocked(failure)) {
-    details.retry_delay = absl::Milliseconds(500);
+    details.retry_delay = retry_delays::kRowLocked;
     return MakeError(Reason::kStoreUnavailable,
                      "another session has locked the record's row; nothing happened, repeat the "
                      "call with the same tokens",
                      std::move(details));
   }
-  details.retry_delay = absl::Milliseconds(50);
+  details.retry_delay = retry_delays::kPostgresUnconfirmed;
   return MakeError(Reason::kStoreUnavailable,
                    "the store did not confirm the operation; repeat the call with the same tokens",
                    std::move(details));

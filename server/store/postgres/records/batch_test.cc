@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -120,7 +121,7 @@ TEST_F(PostgresBatchTest, AnUnavailableStoreIsTriedOnce) {
       Run(4, [](Batch&, const Indices&) { return absl::UnavailableError("SQLSTATE 08006"); });
   for (const absl::Status& answer : answers) {
     EXPECT_EQ(ReasonOf(answer), Reason::kStoreUnavailable);
-    EXPECT_EQ(DetailsOf(answer).retry_delay, absl::Milliseconds(50));
+    EXPECT_EQ(DetailsOf(answer).retry_delay, retry_delays::kPostgresUnconfirmed);
   }
   EXPECT_EQ(rounds_.size(), 1u);
 }
@@ -148,7 +149,7 @@ TEST_F(PostgresBatchTest, LockedRowsAreSetAsideAndTheOthersContinue) {
       });
   for (const std::size_t i : {0, 2, 3}) EXPECT_TRUE(answers.at(i).ok()) << i;
   EXPECT_EQ(ReasonOf(answers.at(1)), Reason::kStoreUnavailable);
-  EXPECT_EQ(DetailsOf(answers.at(1)).retry_delay, absl::Milliseconds(500));
+  EXPECT_EQ(DetailsOf(answers.at(1)).retry_delay, retry_delays::kRowLocked);
   EXPECT_EQ(rounds_, std::vector<Indices>({{3, 2, 1, 0}, {3, 2, 0}}));
   EXPECT_EQ(locked_, std::vector<RecordId>({Ops(4)[1].id}));
 }
@@ -174,7 +175,7 @@ TEST_F(PostgresBatchTest, ABatchWaitsForLocksFourTimesAtMost) {
       });
   for (const absl::Status& answer : answers) {
     EXPECT_EQ(ReasonOf(answer), Reason::kStoreUnavailable);
-    EXPECT_EQ(DetailsOf(answer).retry_delay, absl::Milliseconds(500));
+    EXPECT_EQ(DetailsOf(answer).retry_delay, retry_delays::kRowLocked);
   }
   EXPECT_EQ(rounds_.size(), 4u);
   EXPECT_EQ(set_asides_.size(), 3u);
@@ -187,8 +188,8 @@ TEST_F(PostgresBatchTest, TheRestFailsIfTheLockedRowsAreUnknown) {
         batch.FailLocked(pending.front());
         return absl::UnavailableError("SQLSTATE 08006");
       });
-  EXPECT_EQ(DetailsOf(answers.at(0)).retry_delay, absl::Milliseconds(50));
-  EXPECT_EQ(DetailsOf(answers.at(1)).retry_delay, absl::Milliseconds(500));
+  EXPECT_EQ(DetailsOf(answers.at(0)).retry_delay, retry_delays::kPostgresUnconfirmed);
+  EXPECT_EQ(DetailsOf(answers.at(1)).retry_delay, retry_delays::kRowLocked);
   EXPECT_EQ(rounds_.size(), 1u);
 }
 
