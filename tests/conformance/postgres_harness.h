@@ -37,8 +37,16 @@ class PostgresHarness final : public StoreHarness {
 
  private:
   explicit PostgresHarness(std::unique_ptr<testing::PostgresSchema> schema)
-      : schema_(std::move(schema)), options_(schema_->options()) {}
+      : schema_(std::move(schema)), options_(schema_->options()) {
+    // A row that was found locked is waited for again, so that repeating a call takes time.
+    options_.locked_pause = absl::Milliseconds(1);
+  }
 
+  // With a schema, before the store is opened.
+  static absl::StatusOr<std::unique_ptr<PostgresHarness>> MakeClosed();
+  static absl::StatusOr<std::unique_ptr<StoreHarness>> Opened(
+      absl::StatusOr<std::unique_ptr<PostgresHarness>> harness);
+  static absl::StatusOr<std::unique_ptr<PostgresHarness>> MakeClosedWithRoles();
   absl::Status AddRoles();
 
   std::unique_ptr<testing::PostgresSchema> schema_;

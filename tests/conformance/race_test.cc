@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -10,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/limits.h"
@@ -22,6 +25,18 @@ namespace {
 constexpr int kThreads = 6;
 constexpr int kKeys = 40;
 constexpr int kBatch = 16;
+// How often the operations of one call are repeated: each repeat waits for the row again.
+constexpr int kMaxRepeatsOfACall = 8;
+// Of the calls of a test, how many may need a repeat: one in this many.
+constexpr int kCallsPerRepeat = 10;
+
+// IDEMPOTENCY_RACE_RESERVATIONS: how many, over each store (CONTRIBUTING.md).
+int Reservations(const StoreUnderTest& store) {
+  int reservations = store.racing_reservations;
+  const char* const wanted = std::getenv("IDEMPOTENCY_RACE_RESERVATIONS");
+  if (wanted != nullptr) EXPECT_TRUE(absl::SimpleAtoi(wanted, &reservations)) << wanted;
+  return reservations;
+}
 
 // The winner of each attempt of each record. Thread-safe.
 class Winners {
@@ -65,9 +80,10 @@ class RaceTest : public StoreTest {
     std::vector<ReserveOp> keys = keys_;
     for (int done = 0; done < reservations; done += kBatch) {
       std::shuffle(keys.begin(), keys.end(), random);
-      const std::vector<ReserveOp> batch(keys.begin(), keys.begin() + kBatch);
+      std::vector<ReserveOp> batch(keys.begin(), keys.begin() + kBatch);
+      for (ReserveOp& op : batch) op.request_token = Uuid::Random();
       std::vector<ReleaseOp> released;
-      const auto answers = store().Reserve(batch);
+      const auto answers = Persist(store().Reserve(batch), batch, &Store::Reserve);
       for (int i = 0; i < kBatch; ++i) {
         if (!answers[i].ok()) {
           errors_ += 1;
@@ -79,12 +95,40 @@ class RaceTest : public StoreTest {
           }
         }
       }
-      for (const absl::Status& status : store().Release(released)) {
+      for (const absl::Status& status :
+           Persist(store().Release(released), released, &Store::Release)) {
         // Lost is right: the lease may have run out and another thread may have taken over.
         if (!status.ok() && ReasonOf(status) != Reason::kReservationLost) errors_ += 1;
       }
       if (random() % 4 == 0) LetLeasesRunOut();
     }
+  }
+
+  // The answers to `ops`, after those that STORE_UNAVAILABLE left open were repeated with the same
+  // tokens: on a busy machine another session holds a row for too long.
+  template <typename Op, typename Answer>
+  std::vector<Answer> Persist(std::vector<Answer> answers, const std::vector<Op>& ops,
+                              std::vector<Answer> (Store::*method)(absl::Span<const Op>)) {
+    calls_ += 1;
+    for (int repeat = 0; repeat < kMaxRepeatsOfACall; ++repeat) {
+      std::vector<std::size_t> open;
+      std::vector<Op> again;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        if (ReasonOf(PlainStatus(answers[i])) != Reason::kStoreUnavailable) continue;
+        open.push_back(i);
+        again.push_back(ops[i]);
+      }
+      if (open.empty()) break;
+      repeats_ += 1;
+      std::vector<Answer> repeated = (store().*method)(again);
+      for (std::size_t i = 0; i < open.size(); ++i) answers[open[i]] = std::move(repeated[i]);
+    }
+    return answers;
+  }
+
+  void ExpectFewRepeats() const {
+    EXPECT_LE(repeats_, calls_ / kCallsPerRepeat);
+    RecordProperty("repeats", repeats_);
   }
 
   void LetLeasesRunOut() {
@@ -95,6 +139,8 @@ class RaceTest : public StoreTest {
   std::vector<ReserveOp> keys_;
   Winners winners_;
   std::atomic<int> errors_{0};
+  std::atomic<int> calls_{0};
+  std::atomic<int> repeats_{0};
   // A harness is used from one thread at a time.
   Mutex clock_mutex_;
 };
@@ -110,11 +156,12 @@ TEST_P(RaceTest, EveryAttemptHasExactlyOneWinner) {
   for (int i = 0; i < kThreads; ++i) {
     racers.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), "racer");
-      RunRacer(static_cast<unsigned>(i), GetParam().racing_reservations / kThreads);
+      RunRacer(static_cast<unsigned>(i), Reservations(GetParam()) / kThreads);
     });
   }
   for (std::thread& racer : racers) racer.join();
   EXPECT_EQ(errors_, 0);
+  ExpectFewRepeats();
   EXPECT_EQ(winners_.twice(), 0) << "an attempt was granted twice";
   EXPECT_EQ(winners_.count(), winners_.highest()) << "an attempt was skipped";
   EXPECT_GT(winners_.count(), static_cast<std::size_t>(kKeys));
@@ -124,7 +171,7 @@ TEST_P(RaceTest, EveryAttemptHasExactlyOneWinner) {
 TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
   // New keys only: every thread reserves the same ones in the same order, and completes those that
   // it wins under its own name.
-  const int rounds = GetParam().racing_reservations / (kThreads * kBatch * 4);
+  const int rounds = Reservations(GetParam()) / (kThreads * kBatch * 4);
   std::vector<std::thread> racers;
   std::atomic<int> won{0};
   for (int thread = 0; thread < kThreads; ++thread) {
@@ -133,9 +180,15 @@ TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
       std::vector<CompleteOp> completions;
       for (int round = 0; round < rounds; ++round) {
         std::vector<ReserveOp> batch;
-        for (int i = 0; i < kBatch; ++i) batch.push_back(OpFor(absl::StrCat(round, "/", i)));
+        for (int i = 0; i < kBatch; ++i) {
+          batch.push_back(OpFor(absl::StrCat(round, "/", i)));
+          batch.back().request_token = Uuid::Random();
+        }
         // With the grants of the round before, as in a busy service.
-        const SharedAnswers answers = store().CompleteAndReserve(completions, batch);
+        SharedAnswers answers = store().CompleteAndReserve(completions, batch);
+        answers.completions =
+            Persist(std::move(answers.completions), completions, &Store::Complete);
+        answers.verdicts = Persist(std::move(answers.verdicts), batch, &Store::Reserve);
         for (const auto& completion : answers.completions) {
           if (!completion.ok()) errors_ += 1;
         }
@@ -152,13 +205,15 @@ TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
           }
         }
       }
-      for (const auto& completion : store().Complete(completions)) {
+      for (const auto& completion :
+           Persist(store().Complete(completions), completions, &Store::Complete)) {
         if (!completion.ok()) errors_ += 1;
       }
     });
   }
   for (std::thread& racer : racers) racer.join();
   EXPECT_EQ(errors_, 0);
+  ExpectFewRepeats();
   EXPECT_EQ(winners_.twice(), 0);
   EXPECT_EQ(won, rounds * kBatch);
 }

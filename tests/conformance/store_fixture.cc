@@ -1,5 +1,6 @@
 #include "tests/conformance/store_fixture.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -10,6 +11,16 @@
 #include "grpc_idempotency/reply.h"
 
 namespace idempotency::internal {
+
+std::vector<StoreUnderTest> StoresUnder(const std::string& suite) {
+  std::vector<StoreUnderTest> stores = StoresUnderTest();
+  const auto is_left_out = [&suite](const StoreUnderTest& store) {
+    const std::vector<std::string>& suites = store.suites;
+    return !suites.empty() && std::find(suites.begin(), suites.end(), suite) == suites.end();
+  };
+  stores.erase(std::remove_if(stores.begin(), stores.end(), is_left_out), stores.end());
+  return stores;
+}
 
 std::string NameOf(const absl::StatusOr<Verdict>& verdict) {
   if (!verdict.ok()) {

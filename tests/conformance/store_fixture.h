@@ -95,9 +95,9 @@ inline std::string StoreName(const ::testing::TestParamInfo<StoreUnderTest>& par
   return parameter.param.name;
 }
 
-// Runs a suite over the stores of this binary.
+// Runs a suite over the stores of this binary that have it.
 #define IDEMPOTENCY_FOR_EVERY_STORE(Suite) \
-  INSTANTIATE_TEST_SUITE_P(Stores, Suite, ::testing::ValuesIn(StoresUnderTest()), StoreName)
+  INSTANTIATE_TEST_SUITE_P(Stores, Suite, ::testing::ValuesIn(StoresUnder(#Suite)), StoreName)
 
 }  // namespace idempotency::internal
 

@@ -57,10 +57,13 @@ struct StoreUnderTest {
   std::optional<std::string> keys_fingerprints_because = std::nullopt;
   // Why the gauges are those of the last pass of the sweep. nullopt: they are those of now.
   std::optional<std::string> gauges_lag_because = std::nullopt;
-  // How many reservations the racing test makes.
+  // How many reservations the racing test makes, unless IDEMPOTENCY_RACE_RESERVATIONS says another
+  // number.
   int racing_reservations = 20'000;
   // How many operations the random test makes.
   int random_operations = 20'000;
+  // The suites that run over it, by name; empty: all.
+  std::vector<std::string> suites = {};
 };
 
 // For GoogleTest's messages.
@@ -72,6 +75,8 @@ inline void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << st
 // wire_harness.cc for the wire.
 // Another store is one more line there.
 std::vector<StoreUnderTest> StoresUnderTest();
+// Those of them over which `suite` runs.
+std::vector<StoreUnderTest> StoresUnder(const std::string& suite);
 
 }  // namespace idempotency::internal
 
