@@ -51,7 +51,7 @@ ORDERS = {
     ],
     "server/store/": [("memory", "postgres", "redis", "sqlite")],
     "server/store/postgres/": [
-        ("schema", "single_row"), ("batched",), ("records",), ("statements",), ("connection",),
+        ("schema",), ("batched", "single_row"), ("records",), ("statements",), ("connection",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],
 }

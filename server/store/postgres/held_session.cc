@@ -1,5 +1,7 @@
 #include "server/store/postgres/held_session.h"
 
+#include "server/store/postgres/batched/settle.h"
+
 namespace idempotency::internal {
 
 PostgresHeldSession::Reserving::Reserving(PostgresStore& store, PostgresConnection& connection,

@@ -10,8 +10,8 @@
 
 #include "server/store/held_session.h"
 #include "server/store/postgres/batched/reserve.h"
-#include "server/store/postgres/batched/settle.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/records/operation_batches.h"
 
 namespace idempotency::internal {
 
@@ -34,7 +34,7 @@ class PostgresHeldSession final : public HeldSession {
     Reserving(PostgresStore& store, PostgresConnection& connection,
               absl::Span<const ReserveOp> ops);
 
-    PostgresReserve::Batch batch;
+    ReserveBatch batch;
     PostgresReserve reserve;
   };
 

@@ -172,7 +172,7 @@ std::vector<Answer> PostgresStore::OnConnection(
 }
 
 std::vector<absl::StatusOr<Verdict>> PostgresStore::ReserveEach(absl::Span<const ReserveOp> ops) {
-  SingleRowReserve::Batch batch(ops);
+  ReserveBatch batch(ops);
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) {
     batch.FailAll(batch.All(), connection.status());
@@ -191,7 +191,7 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::ReserveEach(absl::Span<const
 std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const ReserveOp> ops) {
   if (ops.empty()) return {};
   if (in_single_rows()) return ReserveEach(ops);
-  PostgresReserve::Batch batch(ops);
+  ReserveBatch batch(ops);
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) {
     batch.FailAll(batch.All(), connection.status());
@@ -203,7 +203,7 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
 }
 
 std::vector<absl::StatusOr<Verdict>> PostgresStore::Finish(PostgresConnection& connection,
-                                                           PostgresReserve::Batch& batch,
+                                                           ReserveBatch& batch,
                                                            PostgresReserve& reserve) {
   RunRoundsOn(connection, statements_, batch, reserve);
   locked_rows_.Add(batch.locked());
@@ -257,7 +257,7 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
     return Store::CompleteAndReserve(completions, reservations);
   }
   CompleteBatch completing(completions);
-  PostgresReserve::Batch reserving(reservations);
+  ReserveBatch reserving(reservations);
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) {
     completing.FailAll(completing.All(), connection.status());

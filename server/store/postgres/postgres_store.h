@@ -19,11 +19,10 @@
 
 #include "core/mutex.h"
 #include "server/store/postgres/batched/reserve.h"
-#include "server/store/postgres/batched/settle.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/locked_rows.h"
 #include "server/store/postgres/options.h"
-#include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/operation_batches.h"
 #include "server/store/postgres/sessions.h"
 #include "server/store/postgres/single_row/records.h"
 #include "server/store/postgres/statements/batched.h"
@@ -93,8 +92,7 @@ class PostgresStore final : public Store {
   explicit PostgresStore(const PostgresOptions& options);
 
   // Runs the rounds of what has no answer yet, and takes the answers.
-  std::vector<absl::StatusOr<Verdict>> Finish(PostgresConnection& connection,
-                                              PostgresReserve::Batch& batch,
+  std::vector<absl::StatusOr<Verdict>> Finish(PostgresConnection& connection, ReserveBatch& batch,
                                               PostgresReserve& reserve);
   std::vector<absl::StatusOr<Completion>> Finish(PostgresConnection& connection,
                                                  CompleteBatch& batch);

@@ -133,7 +133,7 @@ PostgresParameters OneParameters(const ReserveOp& op, const Uuid& token) {
 }  // namespace
 
 PostgresReserve::PostgresReserve(PostgresConnection& connection,
-                                 const PostgresStatements& statements, Batch& batch,
+                                 const PostgresStatements& statements, ReserveBatch& batch,
                                  std::size_t size, bool read_first)
     : connection_(connection),
       statements_(statements),

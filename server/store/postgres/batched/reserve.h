@@ -14,7 +14,7 @@
 #include "server/store/postgres/batched/rows.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/parameters.h"
-#include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/operation_batches.h"
 #include "server/store/postgres/statements/batched.h"
 
 namespace idempotency::internal {
@@ -24,13 +24,12 @@ namespace idempotency::internal {
 // statement does not hit are left to the next round. Thread-compatible.
 class PostgresReserve {
  public:
-  using Batch = PostgresBatch<ReserveOp, absl::StatusOr<Verdict>>;
-  using Indices = Batch::Indices;
+  using Indices = ReserveBatch::Indices;
 
   // `read_first`: the first round reads too. Otherwise it only inserts, which
   // saves a statement where most keys are new.
   PostgresReserve(PostgresConnection& connection, const PostgresStatements& statements,
-                  Batch& batch, std::size_t size, bool read_first);
+                  ReserveBatch& batch, std::size_t size, bool read_first);
 
   absl::Status operator()(const Indices& pending);
 
@@ -97,7 +96,7 @@ class PostgresReserve {
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
-  Batch& batch_;
+  ReserveBatch& batch_;
   std::vector<Progress> progress_;
   bool read_next_;
   bool first_look_ = true;

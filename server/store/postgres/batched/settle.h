@@ -1,17 +1,13 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SETTLE_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SETTLE_H_
 
-#include <vector>
-
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/connection/result.h"
-#include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/operation_batches.h"
 #include "server/store/postgres/statements/batched.h"
-#include "server/store/store.h"
 
 namespace idempotency::internal {
 
@@ -19,7 +15,6 @@ namespace idempotency::internal {
 // hits nearly always; rows that it does not hit are read and decided by the
 // table.
 
-using CompleteBatch = PostgresBatch<CompleteOp, absl::StatusOr<Completion>>;
 absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
                            CompleteBatch& batch, const CompleteBatch::Indices& pending);
 
@@ -34,11 +29,9 @@ PostgresParameters CompleteParameters(const CompleteBatch& batch,
                                       const CompleteBatch::Indices& indices);
 void SettleCompleted(const PostgresResult& result, int row, int column, CompleteBatch& batch);
 
-using ReleaseBatch = PostgresBatch<ReleaseOp, absl::Status>;
 absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,
                           ReleaseBatch& batch, const ReleaseBatch::Indices& pending);
 
-using ExtendBatch = PostgresBatch<ExtendOp, absl::StatusOr<Extension>>;
 absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatements& statements,
                          ExtendBatch& batch, const ExtendBatch::Indices& pending);
 

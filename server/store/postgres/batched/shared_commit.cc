@@ -25,7 +25,7 @@ bool PostgresSharedCommit::Pays(absl::Span<const CompleteOp> completions,
   return bytes <= kMaxReplyBytes;
 }
 
-void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch& reserving,
+void PostgresSharedCommit::Run(CompleteBatch& completing, ReserveBatch& reserving,
                                PostgresReserve& reserve) {
   const CompleteBatch::Indices completions = completing.Unanswered(completing.All());
   const PostgresReserve::Indices insertable =

@@ -7,6 +7,7 @@
 #include "server/store/postgres/batched/reserve.h"
 #include "server/store/postgres/batched/settle.h"
 #include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/records/operation_batches.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/store.h"
 
@@ -27,7 +28,7 @@ class PostgresSharedCommit {
       : connection_(connection), statements_(statements) {}
 
   // Answers all operations of both batches that have no answer yet. `reserve` is of `reserving`.
-  void Run(CompleteBatch& completing, PostgresReserve::Batch& reserving, PostgresReserve& reserve);
+  void Run(CompleteBatch& completing, ReserveBatch& reserving, PostgresReserve& reserve);
 
  private:
   // Of those operations.

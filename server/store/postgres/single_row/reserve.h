@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/store/decision.h"
-#include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/operation_batches.h"
 #include "server/store/postgres/single_row/records.h"
 
 namespace idempotency::internal {
@@ -20,11 +20,10 @@ namespace idempotency::internal {
 // Thread-compatible.
 class SingleRowReserve {
  public:
-  using Batch = PostgresBatch<ReserveOp, absl::StatusOr<Verdict>>;
-  using Indices = Batch::Indices;
+  using Indices = ReserveBatch::Indices;
 
   // `read_first`: the first round reads too. Otherwise it only inserts.
-  SingleRowReserve(SingleRowRecords records, Batch& batch, std::size_t size, bool read_first)
+  SingleRowReserve(SingleRowRecords records, ReserveBatch& batch, std::size_t size, bool read_first)
       : records_(records), batch_(batch), progress_(size), read_next_(read_first) {}
 
   absl::Status operator()(const Indices& pending);
@@ -69,7 +68,7 @@ class SingleRowReserve {
              const std::vector<PostgresParameters>& executions, Answer answer);
 
   SingleRowRecords records_;
-  Batch& batch_;
+  ReserveBatch& batch_;
   std::vector<Progress> progress_;
   bool read_next_;
   bool first_look_ = true;

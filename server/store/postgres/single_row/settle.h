@@ -3,9 +3,8 @@
 
 #include "absl/status/status.h"
 
-#include "server/store/postgres/batched/settle.h"
+#include "server/store/postgres/records/operation_batches.h"
 #include "server/store/postgres/single_row/records.h"
-#include "server/store/store.h"
 
 namespace idempotency::internal {
 
@@ -23,7 +22,6 @@ absl::Status ReleaseEachRound(SingleRowRecords& records, ReleaseBatch& batch,
 absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
                              const ExtendBatch::Indices& pending);
 
-using GetBatch = PostgresBatch<GetOp, absl::StatusOr<Record>>;
 absl::Status GetEachRound(SingleRowRecords& records, GetBatch& batch,
                           const GetBatch::Indices& pending);
 
