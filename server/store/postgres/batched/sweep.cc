@@ -1,6 +1,7 @@
 #include "server/store/postgres/batched/sweep.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -116,16 +117,28 @@ int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
   return seen;
 }
 
+// The server fails the statement of all for one reply that it cannot read.
+absl::Status PostgresSweep::DropRepliesByHalves(const std::vector<Uuid>& ids,
+                                                SweepProgress& progress) {
+  if (ids.size() == 1) return absl::OkStatus();
+  const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
+  const absl::Status first = DropReplies(std::vector<Uuid>(ids.begin(), middle), progress);
+  if (!first.ok()) return first;
+  return DropReplies(std::vector<Uuid>(middle, ids.end()), progress);
+}
+
 // A few at a time: replies of one step may have gigabytes. A damaged one stays
 // unchanged; a read of that record reports it.
 absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& progress) {
   while (!ids.empty()) {
     std::sort(ids.begin(), ids.end());
+    const std::vector<Uuid> read_now = std::exchange(ids, {});
     PostgresArray wanted(PostgresType::kUuid);
-    for (const Uuid& id : std::exchange(ids, {})) wanted.AppendUuid(id);
+    for (const Uuid& id : read_now) wanted.AppendUuid(id);
     PostgresParameters read;
     read.Add(wanted);
     const auto rows = connection_.Execute(statements_.read_to_drop, read);
+    if (absl::IsDataLoss(rows.status())) return DropRepliesByHalves(read_now, progress);
     if (!rows.ok()) return rows.status();
     PostgresArray found(PostgresType::kUuid);
     PostgresArray tokens(PostgresType::kUuid);

@@ -31,6 +31,7 @@ class PostgresSweep {
   // Returns the number of rows read.
   int Note(const PostgresResult& answer, SweepProgress& progress);
   absl::Status DropReplies(std::vector<Uuid> ids, SweepProgress& progress);
+  absl::Status DropRepliesByHalves(const std::vector<Uuid>& ids, SweepProgress& progress);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;

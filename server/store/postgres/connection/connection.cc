@@ -32,6 +32,9 @@ constexpr std::string_view kUnknownPreparedStatement = "26000";
 constexpr std::string_view kInsufficientPrivilege = "42501";
 constexpr std::string_view kLockNotAvailable = "55P03";
 constexpr std::string_view kInternalError = "XX000";
+// A row, a part of its reply or an index entry that the server cannot read.
+constexpr std::string_view kDataCorrupted = "XX001";
+constexpr std::string_view kIndexCorrupted = "XX002";
 // Represents every way to lose a session.
 constexpr std::string_view kConnectionFailure = "08006";
 
@@ -452,6 +455,7 @@ absl::Status PostgresConnection::FailureOf(const std::string& state) {
   const std::string text = absl::StrCat("SQLSTATE ", state);
   if (StartsWith(state, "22") || StartsWith(state, "54")) return absl::InvalidArgumentError(text);
   if (StartsWith(state, "23")) return absl::InternalError(text);
+  if (state == kDataCorrupted || state == kIndexCorrupted) return absl::DataLossError(text);
   return absl::UnavailableError(text);
 }
 

@@ -11,6 +11,10 @@ absl::Status ToCallerStatus(const absl::Status& failure) {
                      "the operation contains a value that the store cannot keep, such as a NUL "
                      "character in a text");
   }
+  if (absl::IsDataLoss(failure)) {
+    return MakeError(Reason::kRecordDamaged,
+                     "the database cannot read the stored record; it is never run again");
+  }
   ErrorDetails details;
   if (IsLocked(failure)) {
     details.retry_delay = retry_delays::kRowLocked;

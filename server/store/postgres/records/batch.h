@@ -98,8 +98,8 @@ void PostgresBatch<Op, Answer>::FailLocked(std::size_t index) {
 }
 
 // Lets `round`, an absl::Status(const Indices& pending), answer operations until
-// none is left. Where a value of one operation fails the statement of all, they
-// continue separately: only that one fails. Where a row is locked, `set_aside`, an
+// none is left. Where a value or a damaged row of one operation fails the statement of
+// all, they continue separately: only that one fails. Where a row is locked, `set_aside`, an
 // absl::Status(const Indices& pending), fails the operations on locked rows, and
 // the others continue; if it finds none (a row that is not committed yet) they
 // continue separately too. `lock_waits` is the remaining number of such waits.

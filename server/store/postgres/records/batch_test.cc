@@ -116,6 +116,18 @@ TEST_F(PostgresBatchTest, OneBadValueFailsAloneAndTheOthersContinueByHalves) {
                 {{7, 6, 5, 4, 3, 2, 1, 0}, {7, 6, 5, 4}, {7, 6}, {5, 4}, {5}, {4}, {3, 2, 1, 0}}));
 }
 
+TEST_F(PostgresBatchTest, ADamagedRowFailsAlone) {
+  const auto answers = Run(4, [](Batch& batch, const Indices& pending) {
+    for (const std::size_t index : pending) {
+      if (index == 2) return absl::DataLossError("SQLSTATE XX001");
+    }
+    for (const std::size_t index : pending) batch.Settle(index, absl::OkStatus());
+    return absl::OkStatus();
+  });
+  for (const std::size_t i : {0, 1, 3}) EXPECT_TRUE(answers.at(i).ok()) << i << answers.at(i);
+  EXPECT_EQ(ReasonOf(answers.at(2)), Reason::kRecordDamaged);
+}
+
 TEST_F(PostgresBatchTest, AnUnavailableStoreIsTriedOnce) {
   const auto answers =
       Run(4, [](Batch&, const Indices&) { return absl::UnavailableError("SQLSTATE 08006"); });

@@ -61,7 +61,12 @@ std::vector<SingleRowRecords::Row> SingleRowRecords::ReadUpTo(absl::Span<const R
   rows.reserve(ids.size());
   for (const auto& read : connection_.ExecuteEach(
            confirmed ? statements_.read_confirmed : statements_.read, executions)) {
-    rows.push_back(read.ok() ? RowFrom(*read) : Row(read.status()));
+    if (read.ok()) {
+      rows.push_back(RowFrom(*read));
+    } else {
+      rows.emplace_back(absl::IsDataLoss(read.status()) ? ToCallerStatus(read.status())
+                                                        : read.status());
+    }
   }
   return rows;
 }
