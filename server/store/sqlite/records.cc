@@ -59,10 +59,12 @@ constexpr char kExtend[] =
 constexpr char kStoreCheckpoint[] =
     "INSERT INTO checkpoints (id, checkpoint) VALUES (?1, ?2)"
     " ON CONFLICT (id) DO UPDATE SET checkpoint = excluded.checkpoint";
-constexpr char kSweepPage[] =
+constexpr char kSweepColumns[] =
     "SELECT id, token, attempt, state, on_lease_expiry, lease_expires_at, expires_at, reply_until,"
-    " tombstone_until, status_digest IS NOT NULL, length(fingerprints) = 0"
-    " FROM records WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+    " tombstone_until, status_digest IS NOT NULL, length(fingerprints) = 0 FROM records";
+constexpr char kSweepRange[] = " WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+// From the index alone.
+constexpr char kSweepIds[] = "SELECT id FROM records";
 constexpr char kEntomb[] =
     "UPDATE records SET state = 3, request_token = NULL, recovering = 0, completed_at = NULL,"
     " fingerprints = x'', release_reason = '', annotations = NULL, reply_digest = NULL,"
@@ -261,6 +263,41 @@ bool ReadReply(const SqliteStatement& row, SqliteRecords::Detail detail, StoredR
   return true;
 }
 
+RecordId HighestId() {
+  Uuid::Bytes highest;
+  highest.fill(0xFF);
+  return RecordId(highest);
+}
+
+// `last` outlives the run.
+void BindSweepRange(const std::optional<RecordId>& after, const RecordId& last, int limit,
+                    SqliteStatement& run) {
+  if (after) {
+    run.Bind(1, *after);
+  } else {
+    // Below every id.
+    run.BindBlob(1, "");
+  }
+  run.Bind(2, last);
+  run.Bind(3, std::int64_t{limit});
+}
+
+// Unless a column is damaged.
+void AddSweepRow(const SqliteStatement& row, std::vector<SqliteRecords::SweepRow>& rows) {
+  const auto id = row.UuidBlob(0);
+  const auto token = row.UuidBlob(1);
+  const auto attempt = AttemptFromColumn(row.Integer(2));
+  SweepView view;
+  if (id && token && attempt && ReadSweepView(row, view)) {
+    rows.push_back({*id, Guard{*token, *attempt}, view});
+  }
+}
+
+absl::Status Damaged() {
+  return MakeError(Reason::kRecordDamaged,
+                   "the stored record is damaged; it is kept as it is and never run again");
+}
+
 absl::StatusOr<std::optional<StoredRecord>> ReadRow(const SqliteStatement& row, const RecordId& id,
                                                     SqliteRecords::Detail detail) {
   StoredRecord stored;
@@ -268,8 +305,7 @@ absl::StatusOr<std::optional<StoredRecord>> ReadRow(const SqliteStatement& row, 
   record.id = id;
   if (!ReadKey(row, record.key) || !ReadGrant(row, stored) || !ReadTimes(row, record) ||
       !ReadDescription(row, record) || !ReadReply(row, detail, stored)) {
-    return MakeError(Reason::kRecordDamaged,
-                     "the stored record is damaged; it is kept as it is and never run again");
+    return Damaged();
   }
   if (detail == SqliteRecords::Detail::kWhole) {
     stored.checkpoint = std::string(row.Blob(22).value_or(""));
@@ -292,6 +328,9 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
   const std::string walk_children = walk(kWalkChildren);
   const std::string read_contents =
       absl::StrCat("SELECT ", kRowColumns, kReplyAndCheckpoint, ", id", kWalkNamespace);
+  const std::string sweep_page = absl::StrCat(kSweepColumns, kSweepRange);
+  const std::string sweep_ids = absl::StrCat(kSweepIds, kSweepRange);
+  const std::string sweep_row = absl::StrCat(kSweepColumns, " WHERE id = ?1");
   SqliteRecords records;
   const std::pair<SqliteStatement*, const char*> statements[] = {
       {&records.find_whole_, find_whole.c_str()},
@@ -305,7 +344,9 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
       {&records.release_, kRelease},
       {&records.extend_, kExtend},
       {&records.store_checkpoint_, kStoreCheckpoint},
-      {&records.sweep_page_, kSweepPage},
+      {&records.sweep_page_, sweep_page.c_str()},
+      {&records.sweep_ids_, sweep_ids.c_str()},
+      {&records.sweep_row_, sweep_row.c_str()},
       {&records.entomb_, kEntomb},
       {&records.walk_namespace_, walk_namespace.c_str()},
       {&records.walk_scope_, walk_scope.c_str()},
@@ -334,7 +375,7 @@ absl::StatusOr<std::optional<StoredRecord>> SqliteRecords::Find(const RecordId& 
   SqliteStatement::Run run(detail == Detail::kWhole ? find_whole_ : find_slim_);
   run->Bind(1, id);
   const absl::StatusOr<bool> row = run->Step();
-  if (!row.ok()) return row.status();
+  if (!row.ok()) return run->met_damage() ? Damaged() : row.status();
   if (!*row) return std::optional<StoredRecord>();
   return ReadRow(*run, id, detail);
 }
@@ -443,32 +484,45 @@ absl::Status SqliteRecords::Extend(const ExtendOp& op, absl::Time lease_expires_
 
 absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
     const std::optional<RecordId>& after, const std::optional<RecordId>& until, int limit) {
-  Uuid::Bytes highest;
-  highest.fill(0xFF);
-  const RecordId last = until.value_or(RecordId(highest));
+  const RecordId last = until.value_or(HighestId());
   SweepPage page;
   SqliteStatement::Run run(sweep_page_);
-  if (after) {
-    run->Bind(1, *after);
-  } else {
-    // Below every id.
-    run->BindBlob(1, "");
-  }
-  run->Bind(2, last);
-  run->Bind(3, std::int64_t{limit});
+  BindSweepRange(after, last, limit, *run);
   for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
-    if (!row.ok()) return row.status();
+    if (!row.ok()) {
+      return run->met_damage() ? ReadSweepRows(after, last, limit)
+                               : absl::StatusOr<SweepPage>(row.status());
+    }
     if (!*row) return page;
     page.looked_at += 1;
-    const auto id = run->UuidBlob(0);
-    if (id) page.last = id;
-    const auto token = run->UuidBlob(1);
-    const auto attempt = AttemptFromColumn(run->Integer(2));
-    SweepView view;
-    if (id && token && attempt && ReadSweepView(*run, view)) {
-      page.rows.push_back({*id, Guard{*token, *attempt}, view});
+    if (const auto id = run->UuidBlob(0)) page.last = id;
+    AddSweepRow(*run, page.rows);
+  }
+}
+
+absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepRows(
+    const std::optional<RecordId>& after, const RecordId& last, int limit) {
+  std::vector<RecordId> ids;
+  {
+    SqliteStatement::Run run(sweep_ids_);
+    BindSweepRange(after, last, limit, *run);
+    for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+      if (!row.ok()) return row.status();
+      if (!*row) break;
+      ids.push_back(run->UuidBlob(0).value_or(RecordId()));
     }
   }
+  SweepPage page;
+  for (const RecordId& id : ids) {
+    page.looked_at += 1;
+    page.last = id;
+    SqliteStatement::Run run(sweep_row_);
+    run->Bind(1, id);
+    const absl::StatusOr<bool> row = run->Step();
+    if (!row.ok() && !run->met_damage()) return row.status();
+    if (row.ok() && *row) AddSweepRow(*run, page.rows);
+  }
+  return page;
 }
 
 absl::Status SqliteRecords::Remove(const RecordId& id, const Guard& guard) {

@@ -104,6 +104,10 @@ class SqliteRecords {
   absl::StatusOr<std::int64_t> CountUnknown();
 
  private:
+  // As ReadSweepPage(), each row by a statement of its own: without those on a damaged page.
+  absl::StatusOr<SweepPage> ReadSweepRows(const std::optional<RecordId>& after,
+                                          const RecordId& last, int limit);
+
   SqliteRecords() = default;
 
   SqliteStatement& StatementOf(ListWalk walk);
@@ -120,6 +124,8 @@ class SqliteRecords {
   SqliteStatement extend_;
   SqliteStatement store_checkpoint_;
   SqliteStatement sweep_page_;
+  SqliteStatement sweep_ids_;
+  SqliteStatement sweep_row_;
   SqliteStatement entomb_;
   SqliteStatement walk_namespace_;
   SqliteStatement walk_scope_;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -106,6 +108,30 @@ absl::Status Unread(const absl::Status& failure, Answer& answer) {
   return IsOfRecord(failure) ? absl::OkStatus() : failure;
 }
 
+const absl::Status& StatusOf(const absl::Status& answer) { return answer; }
+template <typename Value>
+const absl::Status& StatusOf(const absl::StatusOr<Value>& answer) {
+  return answer.status();
+}
+
+template <typename Answer>
+bool IsDamaged(const Answer& answer) {
+  return IsOfRecord(StatusOf(answer));
+}
+
+template <typename Answer>
+std::size_t CountDamaged(const std::vector<Answer>& answers) {
+  return static_cast<std::size_t>(std::count_if(answers.begin(), answers.end(), IsDamaged<Answer>));
+}
+
+// The answers of a transaction that failed.
+template <typename Answer>
+void FailAll(const absl::Status& status, std::vector<Answer>& answers) {
+  for (Answer& answer : answers) {
+    if (!IsDamaged(answer)) answer = Answer(status);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
@@ -177,6 +203,7 @@ absl::Status SqliteStore::AnswerAll(absl::Span<const Op> ops, absl::Time now,
                                     std::vector<AnswerType>& answers) {
   BatchWeight weight;
   for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (IsDamaged(answers[i])) continue;  // an earlier transaction met it
     if (weight.IsFull()) {
       answers[i] = AnswerType(BatchWeight::NextCall());
       continue;
@@ -188,17 +215,32 @@ absl::Status SqliteStore::AnswerAll(absl::Span<const Op> ops, absl::Time now,
   return absl::OkStatus();
 }
 
+// A transaction that met a damaged page can write no more: it is rolled back and repeated without
+// that record, at most once for each.
+absl::Status SqliteStore::Transact(absl::FunctionRef<absl::Status(absl::Time)> answer_all,
+                                   absl::FunctionRef<std::size_t()> count_damaged) {
+  for (std::size_t known = 0;;) {
+    SqliteTransaction transaction(writer_.connection);
+    absl::Status status = transaction.Begin();
+    // The clock after the wait for the write lock: a lease may have expired
+    // meanwhile.
+    if (status.ok()) status = answer_all(Now());
+    if (const std::size_t damaged = count_damaged(); damaged > known) {
+      known = damaged;
+      continue;
+    }
+    return status.ok() ? transaction.Commit() : status;
+  }
+}
+
 template <typename AnswerType, typename Op>
 std::vector<AnswerType> SqliteStore::RunBatch(absl::Span<const Op> ops) {
   std::vector<AnswerType> answers(ops.size());
   MutexLock lock(writer_mutex_);
-  SqliteTransaction transaction(writer_.connection);
-  absl::Status status = transaction.Begin();
-  // The clock after the wait for the write lock: a lease may have expired
-  // meanwhile.
-  if (status.ok()) status = AnswerAll(ops, Now(), answers);
-  if (status.ok()) status = transaction.Commit();
-  if (!status.ok()) std::fill(answers.begin(), answers.end(), AnswerType(status));
+  const absl::Status status = Transact([&](absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                                           writer_mutex_) { return AnswerAll(ops, now, answers); },
+                                       [&] { return CountDamaged(answers); });
+  if (!status.ok()) FailAll(status, answers);
   return answers;
 }
 
@@ -208,15 +250,17 @@ SharedAnswers SqliteStore::CompleteAndReserve(absl::Span<const CompleteOp> compl
   answers.completions.resize(completions.size());
   answers.verdicts.resize(reservations.size());
   MutexLock lock(writer_mutex_);
-  SqliteTransaction transaction(writer_.connection);
-  absl::Status status = transaction.Begin();
-  const absl::Time now = Now();
-  if (status.ok()) status = AnswerAll(completions, now, answers.completions);
-  if (status.ok()) status = AnswerAll(reservations, now, answers.verdicts);
-  if (status.ok()) status = transaction.Commit();
+  const auto answer_all = [&](absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_) {
+    absl::Status status = AnswerAll(completions, now, answers.completions);
+    if (status.ok()) status = AnswerAll(reservations, now, answers.verdicts);
+    return status;
+  };
+  const absl::Status status = Transact(answer_all, [&] {
+    return CountDamaged(answers.completions) + CountDamaged(answers.verdicts);
+  });
   if (!status.ok()) {
-    std::fill(answers.completions.begin(), answers.completions.end(), status);
-    std::fill(answers.verdicts.begin(), answers.verdicts.end(), status);
+    FailAll(status, answers.completions);
+    FailAll(status, answers.verdicts);
   }
   return answers;
 }
@@ -324,24 +368,36 @@ std::vector<absl::StatusOr<Record>> SqliteStore::Get(absl::Span<const GetOp> ops
 
 absl::StatusOr<SweepProgress> SqliteStore::Sweep(const SweepOp& op) {
   MutexLock lock(writer_mutex_);
-  SqliteTransaction transaction(writer_.connection);
-  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
-  absl::StatusOr<SweepProgress> progress = SweepPage(op);
-  if (!progress.ok()) return progress;
-  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
+  // Outside of the transaction: a damaged page would refuse its writes.
+  const auto page = writer_.records->ReadSweepPage(op.after, op.until, op.limit);
+  if (!page.ok()) return page.status();
+  std::set<RecordId> damaged;
+  absl::StatusOr<SweepProgress> progress = SweepProgress();
+  const absl::Status swept = Transact(
+      [&](absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_) {
+        progress = SweepRows(page->rows, now, damaged);
+        return progress.status();
+      },
+      [&] { return damaged.size(); });
+  if (!swept.ok()) return swept;
+  progress->visited = page->looked_at;
+  progress->next = page->looked_at == op.limit ? page->last : op.until;
   return progress;
 }
 
-absl::StatusOr<SweepProgress> SqliteStore::SweepPage(const SweepOp& op) {
-  const absl::Time now = Now();
-  const auto page = writer_.records->ReadSweepPage(op.after, op.until, op.limit);
-  if (!page.ok()) return page.status();
+absl::StatusOr<SweepProgress> SqliteStore::SweepRows(
+    const std::vector<SqliteRecords::SweepRow>& rows, absl::Time now, std::set<RecordId>& damaged) {
   SweepProgress progress;
-  progress.visited = page->looked_at;
-  for (const SqliteRecords::SweepRow& row : page->rows) {
-    if (const absl::Status done = SweepOne(row, now, progress); !done.ok()) return done;
+  for (const SqliteRecords::SweepRow& row : rows) {
+    if (damaged.count(row.id) > 0) continue;
+    const absl::Status done = SweepOne(row, now, progress);
+    // A damaged one stays unchanged; a read of that record reports it.
+    if (IsOfRecord(done)) {
+      damaged.insert(row.id);
+    } else if (!done.ok()) {
+      return done;
+    }
   }
-  progress.next = page->looked_at == op.limit ? page->last : op.until;
   return progress;
 }
 
@@ -352,7 +408,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
   if (action == SweepAction::kEntomb || action == SweepAction::kMarkUnknown) {
     // The schema refuses to change a damaged one, and that would end every pass.
     const auto stored = records.Find(row.id, SqliteRecords::Detail::kSlim);
-    if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+    if (!stored.ok()) return stored.status();
   }
   switch (action) {
     case SweepAction::kKeep:
@@ -370,8 +426,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
       break;
   }
   const auto stored = records.Find(row.id, SqliteRecords::Detail::kWhole);
-  // A damaged one stays unchanged; a read of that record reports it.
-  if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  if (!stored.ok()) return stored.status();
   const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*(*stored)->record.reply);
   if (!rest.ok()) return absl::OkStatus();
   progress.replies_dropped += 1;

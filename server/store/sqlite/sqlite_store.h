@@ -2,12 +2,15 @@
 #define IDEMPOTENCY_SERVER_STORE_SQLITE_SQLITE_STORE_H_
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -35,8 +38,8 @@ struct SqliteOptions {
 
 // Records in one SQLite file, for one process on one machine. A batch is one
 // transaction: all of it happens, or none and every operation answers
-// STORE_UNAVAILABLE. WAL with synchronous=FULL: an operation answered OK
-// survives a crash of the process and of the machine.
+// STORE_UNAVAILABLE; except that a damaged record fails its operation alone. WAL with
+// synchronous=FULL: an operation answered OK survives a crash of the process and of the machine.
 //
 // Thread-safe. Batches that write take turns; Get and Inspect read
 // concurrently.
@@ -95,8 +98,11 @@ class SqliteStore final : public Store {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::Status Write(const ReserveOp& op, const ReserveDecision& decision, const Uuid& token)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
-  absl::StatusOr<SweepProgress> SweepPage(const SweepOp& op)
+  // Without the records of `damaged`, to which it adds those that it meets.
+  absl::StatusOr<SweepProgress> SweepRows(const std::vector<SqliteRecords::SweepRow>& rows,
+                                          absl::Time now, std::set<RecordId>& damaged)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // DATA_LOSS if the record is damaged.
   absl::Status SweepOne(const SqliteRecords::SweepRow& row, absl::Time now, SweepProgress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
@@ -119,9 +125,15 @@ class SqliteStore final : public Store {
   absl::Status Forget(const PurgeOp& op, const StoredRecord& stored, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
-  // Answers `ops` inside a transaction; a failure fails all of it.
+  // Answers `ops` inside a transaction, without those that are damaged already; a failure fails all
+  // of it.
   template <typename AnswerType, typename Op>
   absl::Status AnswerAll(absl::Span<const Op> ops, absl::Time now, std::vector<AnswerType>& answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // Commits a transaction in which `answer_all` meets no damaged record that is new:
+  // `count_damaged` is how many it met so far.
+  absl::Status Transact(absl::FunctionRef<absl::Status(absl::Time now)> answer_all,
+                        absl::FunctionRef<std::size_t()> count_damaged)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // One transaction for all of `ops`.
   template <typename AnswerType, typename Op>

@@ -337,6 +337,83 @@ TEST_F(SqliteStoreTest, ADamagedReplyIsLeftToItsDigest) {
             Reason::kRecordDamaged);
 }
 
+// A large reply is stored in a chain of pages.
+class SqliteDamagedPageTest : public SqliteStoreTest {
+ protected:
+  // "damaged" and "sound"; a page of the first one's reply refers to a page that does not exist.
+  void SetUp() override {
+    options_.clock = &clock_;
+    options_.check_file = false;
+    const auto store = SqliteStore::Open(path_, options_).value();
+    for (ReserveOp& op : ops_) {
+      op.reply_retention = absl::Hours(1);
+      v1::Reply reply;
+      reply.set_body(std::string(64 * 1024, op.key.key[0]));
+      const CompleteOp complete{op.key, op.id,
+                                std::get<Reserved>(*store->Reserve({&op, 1})[0]).token,
+                                EncodeReply(reply)};
+      ASSERT_TRUE(store->Complete({&complete, 1})[0].ok());
+    }
+  }
+  std::unique_ptr<SqliteStore> OpenDamaged() {
+    RunSql("PRAGMA wal_checkpoint(TRUNCATE)");
+    constexpr std::size_t kPage = 4096;
+    constexpr std::size_t kNext = 4;
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    std::string page(kPage, '\0');
+    while (file.read(page.data(), kPage)) {
+      if (page.find_first_not_of('d', kNext) != std::string::npos) continue;
+      file.seekp(file.tellg() - std::streamoff(kPage));
+      file.write("\xFF\xFF\xFF\xFF", kNext);
+      file.flush();
+      return SqliteStore::Open(path_, options_).value();
+    }
+    ADD_FAILURE() << "there is no such page";
+    return nullptr;
+  }
+
+  ManualClock clock_;
+  SqliteOptions options_;
+  std::vector<ReserveOp> ops_ = {OpFor("damaged"), OpFor("sound")};
+};
+
+TEST_F(SqliteDamagedPageTest, FailsItsRecordAlone) {
+  const auto store = OpenDamaged();
+  ASSERT_NE(store, nullptr);
+  std::vector<ReserveOp> batch = {OpFor("new"), ops_[0], ops_[1], OpFor("new-2")};
+  const auto verdicts = store->Reserve(batch);
+  EXPECT_EQ(ReasonOf(verdicts[1].status()), Reason::kRecordDamaged) << verdicts[1].status();
+  ASSERT_TRUE(verdicts[2].ok()) << verdicts[2].status();
+  EXPECT_TRUE(std::holds_alternative<Replay>(*verdicts[2]));
+  std::vector<CompleteOp> completions;
+  for (const std::size_t i : {0, 3}) {
+    ASSERT_TRUE(verdicts[i].ok()) << verdicts[i].status();
+    completions.push_back({batch[i].key, batch[i].id, std::get<Reserved>(*verdicts[i]).token,
+                           EncodeReply(v1::Reply())});
+  }
+  // In the next transaction too, and beside reservations.
+  const SharedAnswers answers = store->CompleteAndReserve(completions, ops_);
+  for (const auto& completion : answers.completions) EXPECT_TRUE(completion.ok());
+  EXPECT_EQ(ReasonOf(answers.verdicts[0].status()), Reason::kRecordDamaged);
+  EXPECT_TRUE(answers.verdicts[1].ok()) << answers.verdicts[1].status();
+  const std::vector<GetOp> gets = {{ops_[0].id, ops_[0].key}, {ops_[1].id, ops_[1].key}};
+  const auto records = store->Get(gets);
+  EXPECT_EQ(ReasonOf(records[0].status()), Reason::kRecordDamaged);
+  EXPECT_TRUE(records[1].ok()) << records[1].status();
+}
+
+TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweep) {
+  const auto store = OpenDamaged();
+  ASSERT_NE(store, nullptr);
+  clock_.Advance(absl::Hours(1));
+  const auto swept = store->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->visited, 2);
+  EXPECT_EQ(swept->replies_dropped, 1);
+  const ReserveOp op = OpFor("new");
+  EXPECT_TRUE(store->Reserve({&op, 1})[0].ok());
+}
+
 // The sweep leaves a damaged row unchanged, and continues with the others.
 TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
   ManualClock clock;

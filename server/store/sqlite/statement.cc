@@ -61,7 +61,13 @@ absl::StatusOr<bool> SqliteStatement::Step() {
   const int result = sqlite3_step(statement_.get());
   if (result == SQLITE_ROW) return true;
   if (result == SQLITE_DONE) return false;
-  return SqliteUnavailable(sqlite3_extended_errcode(sqlite3_db_handle(statement_.get())));
+  Note(sqlite3_extended_errcode(sqlite3_db_handle(statement_.get())));
+  return SqliteUnavailable(failure_);
+}
+
+bool SqliteStatement::met_damage() const {
+  constexpr int kPrimaryCode = 0xFF;
+  return (failure_ & kPrimaryCode) == SQLITE_CORRUPT;
 }
 
 absl::Status SqliteStatement::ChangeOne() {

@@ -60,6 +60,9 @@ class SqliteStatement {
   // Step for a write that has to change exactly one row; any other number is a
   // failure like any other.
   absl::Status ChangeOne();
+  // Whether the last Step failed because a page of the file is damaged. SQLite refuses every
+  // further write of the transaction, until it is rolled back.
+  bool met_damage() const;
 
   // Of the current row. Nothing is converted: nullopt for a value of another
   // type, or a UUID that does not have 16 bytes.
