@@ -238,8 +238,9 @@ RedisCall RedisCalls::ChangeAs(const StoredRecord& read, bool remove,
   const std::string attempt = absl::StrCat(record.attempt);
   const std::string lease = RedisTime(record.lease_expires_at);
   const std::string expires = RedisTime(record.expires_at);
-  std::vector<std::string_view> arguments = {state, attempt, UuidBytes(read.token),
-                                             lease, expires, Flag(remove)};
+  const std::string tombstone = record.tombstone_until ? RedisTime(*record.tombstone_until) : "";
+  std::vector<std::string_view> arguments = {state,   attempt,   UuidBytes(read.token), lease,
+                                             expires, tombstone, Flag(remove)};
   for (const Field& field : fields) {
     arguments.emplace_back(field.name);
     arguments.emplace_back(field.value);

@@ -23,9 +23,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
+#include "server/store/admin_decision.h"
+#include "server/store/redis/calls.h"
+#include "server/store/redis/record.h"
+#include "server/store/redis/session.h"
 #include "server/store/redis/slots.h"
+#include "server/store/redis/tombstone.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/redis_process.h"
 
@@ -99,6 +105,13 @@ class RedisStoreTest : public ::testing::Test {
     return replay != nullptr && replay->reply == ReplyWith(body);
   }
   std::string KeyOf(const RecordId& id) const { return RedisCalls(options_).KeyOf(id); }
+  // Of a call of another process.
+  RedisReply Run(const RedisCall& call) const {
+    RedisTopology topology(options_);
+    const RedisIdentity identity(options_);
+    const auto session = RedisSession::Open(options_, topology, identity).value();
+    return std::move(session->Run({&call, 1}).at(0)).value();
+  }
 
   RedisOptions options_;
 };
@@ -139,6 +152,32 @@ TEST_F(RedisStoreTest, RedisForgetsARecordOnlyOnceItMay) {
   const ReleaseOp lost{other.key, other.id, taken.token, "", true};
   ASSERT_TRUE(store->Release({&lost, 1}).at(0).ok());
   EXPECT_EQ(ttl(), -1);
+}
+
+// A purge of a record that was forgotten already changes none of its other times.
+TEST_F(RedisStoreTest, ATombstoneThatIsLeftMeanwhileHolds) {
+  ManualClock clock;
+  options_.clock = &clock;
+  const auto store = OpenStore(options_);
+  ReserveOp op = OpFor("entombed");
+  const ReleaseOp release{op.key, op.id, MustReserve(*store, op).token, ""};
+  ASSERT_TRUE(store->Release({&release, 1}).at(0).ok());
+  clock.Advance(op.retention);
+  const RedisCalls calls(options_);
+  const RedisReply reply = Run(calls.Read(op.id, 0, /*confirmed=*/false));
+  const StoredRecord before = *ReadRedisRecord(op.id, reply.value())->stored;
+  const auto left = [&](absl::Duration tombstone) {
+    const auto times = TombstoneOf(before.record, tombstone, clock.Now());
+    return Run(calls.Change(before, RedisTombstoneFields(times))).value().integer();
+  };
+  EXPECT_EQ(left(absl::Hours(2)), 1);
+  EXPECT_EQ(left(absl::Hours(1)), 0) << "another purge, which read the record before";
+  EXPECT_EQ(Run(calls.Remove(before)).value().integer(), 0) << "a sweep that did";
+  clock.Advance(absl::Hours(2) - absl::Microseconds(1));
+  op.request_token = Uuid::Random();
+  const auto verdict = Reserve(*store, op);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<Expired>(*verdict));
 }
 
 TEST_F(RedisStoreTest, TheLargestReplyAndEveryByte) {
