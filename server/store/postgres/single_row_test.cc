@@ -89,6 +89,15 @@ class PostgresSingleRowTest : public ::testing::Test {
   void FailNoMore() { Run("DROP TRIGGER failing ON records"); }
 
   absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
+  // Until another session waits for a row that the schema's session has locked.
+  void AwaitWaiting() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (schema_->Value("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
+                          " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") != "t" &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+  }
 
   PostgresOptions options_;
   std::unique_ptr<testing::PostgresSchema> schema_;
@@ -365,16 +374,33 @@ TEST_F(PostgresSingleRowTest, ATombstoneThatIsPutMeanwhileHolds) {
     pthread_setname_np(pthread_self(), "caller");
     verdict = Reserve(op);
   });
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (schema_->Value("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
-                        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") != "t" &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
+  AwaitWaiting();
   Run("COMMIT");
   caller.join();
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   EXPECT_FALSE(IsReserved(verdict));
+}
+
+TEST_F(PostgresSingleRowTest, TheSweepShortensNoTombstone) {
+  ReserveOp op = OpFor("charge");
+  op.tombstone = absl::Hours(1);
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  schema_->Advance(op.retention + limits::kClockStepMargin);
+  Run("BEGIN; UPDATE records SET tombstone_until = tombstone_until + interval '1 day'");
+  const std::string left = schema_->Value("SELECT tombstone_until FROM records");
+  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+  std::thread sweeper([&] {
+    pthread_setname_np(pthread_self(), "sweeper");
+    swept = store_->Sweep({});
+  });
+  AwaitWaiting();
+  Run("COMMIT");
+  sweeper.join();
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->entombed, 0);
+  EXPECT_EQ(schema_->Value("SELECT tombstone_until FROM records"), left);
+  EXPECT_EQ(store_->Sweep({})->entombed, 1) << "the next pass";
+  EXPECT_EQ(schema_->Value("SELECT tombstone_until FROM records"), left);
 }
 
 TEST_F(PostgresSingleRowTest, TwoReplicasMaySweepAtOnce) {

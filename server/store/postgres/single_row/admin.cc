@@ -223,6 +223,7 @@ PostgresParameters SingleRowAdmin::EntombParameters(const StoredRecord& stored,
   parameters.Add(std::min(stored.record.lease_expires_at, times.expires_at));
   parameters.Add(times.expires_at);
   parameters.Add(times.tombstone_until);
+  internal::AddOptional(stored.record.tombstone_until, parameters);
   return parameters;
 }
 

@@ -223,6 +223,7 @@ absl::Status SingleRowSweep::EntombAll(SweepProgress& progress) {
     parameters.Add(record.lease_expires_at);
     parameters.Add(record.expires_at);
     parameters.Add(*record.tombstone_until);
+    parameters.Add(*record.tombstone_until);
   }
   return Write(records_.statements().entomb, entomb_, executions, /*with_checkpoints=*/true,
                progress.entombed);

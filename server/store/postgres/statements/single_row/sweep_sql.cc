@@ -31,8 +31,8 @@ WHERE {guard} AND t.tombstone_until IS NOT DISTINCT FROM $7::timestamptz
 RETURNING t.created_at
 
 -- statement: entomb_row
--- $1-$6 as in {guard}; $7 created_at, $8 lease_until, $9 expires_at, $10 tombstone_until. Returns
--- id.
+-- $1-$6 as in {guard}; $7 created_at, $8 lease_until, $9 expires_at, $10 tombstone_until; $11
+-- tombstone_until or NULL, as read, as in {remove_row}. Returns id.
 UPDATE records t SET
   state = 3, watched = false, open_for_long = false, completed_at = NULL, fingerprints = '',
   request_token = NULL, reply = NULL, reply_digest = NULL, status_digest = NULL,
@@ -40,7 +40,7 @@ UPDATE records t SET
   parent_scope = NULL, parent_operation = NULL, parent_key = NULL,
   created_at = $7::timestamptz, lease_until = $8::timestamptz, expires_at = $9::timestamptz,
   tombstone_until = $10::timestamptz
-WHERE {guard}
+WHERE {guard} AND t.tombstone_until IS NOT DISTINCT FROM $11::timestamptz
 RETURNING t.id
 
 -- statement: watch_row
