@@ -101,7 +101,7 @@ std::vector<QueuedPtr> BatchRunner::StillWanted(std::vector<QueuedPtr> taken) {
     MoveInto(followers, std::exchange(queued->followers, {}));
   }
   if (!followers.empty()) put_back_(std::move(followers));
-  AnswerUnwanted(unwanted);
+  AnswerUnwanted(std::move(unwanted));
   return taken;
 }
 
@@ -188,23 +188,22 @@ void BatchRunner::AnswerFollowers(std::vector<QueuedPtr> followers,
 template <typename Op>
 void BatchRunner::AnswerOne(QueuedPtr queued, typename StoreMethod<Op>::Answer answer,
                             std::size_t reply_bytes) {
-  const std::size_t bytes = queued->bytes + reply_bytes;
   QueuedFor<Op>::Of(*queued).Answer(std::move(answer));
   queued.reset();
-  budget_.Remove(bytes);
+  budget_.Remove(reply_bytes);
 }
 
-void BatchRunner::AnswerUnwanted(const std::vector<QueuedPtr>& unwanted) {
+void BatchRunner::AnswerUnwanted(std::vector<QueuedPtr> unwanted) {
   if (unwanted.empty()) return;
   const AnswerBatchScope scope;
-  for (const QueuedPtr& queued : unwanted) {
+  for (QueuedPtr& queued : unwanted) {
     if (queued->CallerHasLeft()) {
       queued->Refuse(CallerLeftQueue());
     } else {
       observer_.OperationOverdue(queued->kind());
       queued->Refuse(PassedInQueue());
     }
-    budget_.Remove(queued->bytes);
+    queued.reset();
   }
 }
 

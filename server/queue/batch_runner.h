@@ -58,7 +58,7 @@ class BatchRunner {
   void Deliver(HeldCall call);
 
   // Answers operations whose deadline passed, or whose caller left, while they were queued.
-  void AnswerUnwanted(const std::vector<QueuedPtr>& unwanted);
+  void AnswerUnwanted(std::vector<QueuedPtr> unwanted);
 
  private:
   // Those that may go to the store when their turn comes, since calls for other kinds of the same

@@ -141,7 +141,7 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
   }
   if (to_begin.has_value()) BeginCall(*std::move(to_begin));
   Wake(to_wake, idle);
-  runner_.AnswerUnwanted(unwanted);
+  runner_.AnswerUnwanted(std::move(unwanted));
   for (const auto& [queued, status] : refused) {
     if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind());
     queued->Refuse(status);
@@ -324,7 +324,7 @@ void Batcher::Work(Worker& worker) {
       case Next::kTaken:
         // The store's methods take a session of their own.
         worker.wait.Release();
-        runner_.AnswerUnwanted(unwanted);
+        runner_.AnswerUnwanted(std::move(unwanted));
         RunAndHold(MayBeHeld(batch), [&] { runner_.Run(std::move(batch)); });
     }
   }

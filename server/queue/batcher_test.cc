@@ -43,6 +43,12 @@ Batcher::ReserveDone ReserveSink(Answers<absl::StatusOr<Verdict>>& answers) {
   };
 }
 
+CompleteOp In(std::string_view name_space, CompleteOp op) {
+  op.key.name_space = std::string(name_space);
+  op.id = RecordIdFor(op.key);
+  return op;
+}
+
 class BatcherTest : public ::testing::Test {
  protected:
   // The workers can only be joined when the store lets its calls return.
@@ -758,7 +764,7 @@ TEST_F(BatcherTest, AFullQueueHasRoomForANamespaceThatHasLittleInIt) {
 TEST_F(BatcherTest, TheBytesOfWhatIsQueuedAndDoneAreBounded) {
   const std::string body(1024 * 1024, 'b');
   std::vector<Uuid> tokens;
-  for (int i = 0; i < 8; ++i) tokens.push_back(Token("record-" + std::to_string(i)));
+  for (int i = 0; i < 3; ++i) tokens.push_back(Token("record-" + std::to_string(i)));
   max_bytes_ = 5 * body.size();
   Batcher& batcher = Make();
   const auto complete = [&](int i) {
@@ -769,24 +775,68 @@ TEST_F(BatcherTest, TheBytesOfWhatIsQueuedAndDoneAreBounded) {
   store_.Shut();
   complete(0);
   ASSERT_TRUE(store_.AwaitCalls(1));
-  for (int i = 1; i < 4; ++i) complete(i);
-  EXPECT_EQ(completions_.size(), 0u) << "the last fifth";
+  complete(1);
+  Answers<absl::StatusOr<Completion>> others;
+  for (const std::string name_space : {"second", "third"}) {
+    batcher.Complete(In(name_space, CompleteNamed("false", Uuid::Random(), body)), kNoDeadline,
+                     others.Sink());
+  }
+  EXPECT_EQ(completions_.size(), 0u);
+  EXPECT_EQ(others.size(), 0u) << "the last fifth";
   batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
   ASSERT_EQ(verdicts_.size(), 1u) << "reservations go first";
   EXPECT_EQ(ReasonOf(verdicts_.Await(1)[0].status()), Reason::kOverloaded);
-  complete(4);
+  complete(2);
   ASSERT_EQ(completions_.size(), 1u);
   EXPECT_EQ(ReasonOf(completions_.Await(1)[0].status()), Reason::kOverloaded);
 
   store_.Open();
-  EXPECT_THAT(completions_.Await(5), SizeIs(5));
+  EXPECT_THAT(completions_.Await(3), SizeIs(3));
+  EXPECT_THAT(others.Await(2), SizeIs(2));
   // All memory is released, also for replies that were read.
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     batcher.Get(GetNamed("record-" + std::to_string(i)), kNoDeadline, records_.Sink());
     ASSERT_TRUE(records_.Await(i + 1)[i].ok());
   }
   batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
   EXPECT_NE(As<Reserved>(verdicts_.Await(2)[1]), nullptr);
+}
+
+// The completions of eight sessions, each with what one may have unanswered. Before the store
+// nobody checks whether they have a reservation.
+TEST_F(BatcherTest, FalseCompletionsOfOneNamespaceKeepNoOtherOnesOut) {
+  const Uuid token = Token("held");
+  const std::string body(1024 * 1024, 'b');
+  max_bytes_ = 32 * body.size();
+  Batcher& batcher = Make();
+  OccupyWorker();
+  Answers<absl::StatusOr<Completion>> false_ones;
+  constexpr int kSessions = 8;
+  constexpr int kOfEach = 8;
+  for (int session = 0; session < kSessions; ++session) {
+    Batcher::Group group;
+    for (int i = 0; i < kOfEach; ++i) {
+      const std::string name = absl::StrCat("false-", session, "-", i);
+      batcher.Complete(In("flood", CompleteNamed(name, Uuid::Random(), body)), kNoDeadline,
+                       false_ones.Sink(), &group);
+    }
+    batcher.Submit(group);
+  }
+  const std::size_t refused = false_ones.size();
+  EXPECT_GT(refused, kSessions * kOfEach / 2u);
+
+  batcher.Extend(ExtendNamed("held", token), kNoDeadline, extensions_.Sink());
+  batcher.Complete(CompleteNamed("held", token, body), kNoDeadline, completions_.Sink());
+  batcher.Release(ReleaseNamed("other", Uuid::Random()), kNoDeadline, releases_.Sink());
+  EXPECT_EQ(extensions_.size() + completions_.size() + releases_.size(), 0u);
+  store_.Open();
+  EXPECT_TRUE(completions_.Await(1)[0].ok());
+  EXPECT_THAT(extensions_.Await(1), SizeIs(1));
+  EXPECT_EQ(ReasonOf(releases_.Await(1)[0]), Reason::kReservationLost);
+  EXPECT_THAT(false_ones.Await(kSessions * kOfEach), SizeIs(kSessions * kOfEach));
+  // All memory is released: the flood has as much room as before.
+  batcher.Close();
+  EXPECT_EQ(batcher.budget().held(), 0u);
 }
 
 TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {

@@ -33,23 +33,47 @@ void MemoryBudget::Remove(std::size_t bytes) {
   observer_.MemoryHeldChanged(held_.fetch_sub(bytes, std::memory_order_relaxed) - bytes);
 }
 
-bool MemoryBudget::Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
-  if (brings_work) return held == 0 || held + bytes <= max_bytes_ - max_bytes_ / 5;
-  const std::size_t others = held - std::min(held, answers_.load(std::memory_order_relaxed));
-  return others == 0 || others + bytes <= max_bytes_;
+std::size_t MemoryBudget::OthersOf(std::size_t held) const {
+  return held - std::min(held, answers_.load(std::memory_order_relaxed));
 }
 
-bool MemoryBudget::HasRoomFor(std::size_t bytes, bool brings_work) const {
-  return Fits(held(), bytes, brings_work);
+std::size_t MemoryBudget::LeftToEndOfWork(std::size_t held, std::size_t bytes) const {
+  const std::size_t most = bytes > kSmallOperationBytes ? max_of_large() : max_bytes_;
+  return most - std::min(OthersOf(held), most);
+}
+
+bool MemoryBudget::Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
+  if (brings_work) return held == 0 || held + bytes <= max_bytes_ - max_bytes_ / 5;
+  return OthersOf(held) == 0 || bytes <= LeftToEndOfWork(held, bytes);
+}
+
+bool MemoryBudget::TryAdd(std::size_t bytes, bool brings_work) {
+  std::size_t held = this->held();
+  do {
+    if (!Fits(held, bytes, brings_work)) return false;
+  } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+  observer_.MemoryHeldChanged(held + bytes);
+  return true;
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldOperation(std::string_view name_space,
+                                                                 std::size_t bytes,
+                                                                 bool brings_work) {
+  if (brings_work) return TryHoldRequest(bytes, brings_work);
+  MutexLock lock(mutex_);
+  const std::size_t held = this->held();
+  if (OthersOf(held) > 0 &&
+      !ends_of_work_.MayTake(name_space, bytes, LeftToEndOfWork(held, bytes))) {
+    return std::nullopt;
+  }
+  if (!TryAdd(bytes, brings_work)) return std::nullopt;
+  ends_of_work_.Add(name_space, bytes);
+  return Hold(*this, Hold::For::kEndOfWork, name_space, bytes);
 }
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldRequest(std::size_t bytes,
                                                                bool brings_work) {
-  std::size_t held = this->held();
-  do {
-    if (!Fits(held, bytes, brings_work)) return std::nullopt;
-  } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
-  observer_.MemoryHeldChanged(held + bytes);
+  if (!TryAdd(bytes, brings_work)) return std::nullopt;
   return Hold(*this, Hold::For::kRequest, "", bytes);
 }
 
@@ -86,7 +110,7 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(Hold::For held_for,
                                                         std::size_t bytes) {
   MutexLock lock(mutex_);
   const std::size_t held = this->held();
-  const std::size_t left_of_all = max_bytes_ - std::min(held, max_bytes_);
+  const std::size_t left_of_all = max_of_large() - std::min(held, max_of_large());
   const std::size_t left_of_half = max_bytes_ / 2 - std::min(shares_.total(), max_bytes_ / 2);
   const bool only_reply = held_for == Hold::For::kReply && replies_ == 0;
   if (!only_reply && (bytes > left_of_all || !shares_.MayTake(name_space, bytes, left_of_half))) {
@@ -109,6 +133,11 @@ void MemoryBudget::GiveBack(const Hold& hold, std::size_t bytes) {
     case Hold::For::kAnswer:
       answers_.fetch_sub(bytes, std::memory_order_relaxed);
       return;
+    case Hold::For::kEndOfWork: {
+      MutexLock lock(mutex_);
+      ends_of_work_.Remove(hold.name_space_, bytes);
+      return;
+    }
     case Hold::For::kReply:
     case Hold::For::kWaiter:
       break;

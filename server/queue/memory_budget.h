@@ -24,6 +24,10 @@ namespace idempotency::internal {
 // Of the half of answers and waiters, each namespace takes no more than it leaves to
 // the others (NamespaceShares).
 //
+// Operations that end work have the same shares, since nobody checks before the store whether they
+// have a reservation: large replies of one namespace keep no other one's completions out. Replies,
+// waiters and large operations leave an eighth of the budget to small ones that end work.
+//
 // Answers without a reply cannot be refused, so they do not count against operations that end
 // admitted work: callers that do not read keep no lease from being extended. Those of sessions
 // have a part of their own, an eighth, over which sessions are not read (SessionCall).
@@ -50,7 +54,7 @@ class MemoryBudget {
 
    private:
     friend class MemoryBudget;
-    enum class For { kRequest, kAnswer, kSessionAnswers, kReply, kWaiter };
+    enum class For { kRequest, kEndOfWork, kAnswer, kSessionAnswers, kReply, kWaiter };
 
     Hold(MemoryBudget& budget, For held_for, std::string_view name_space, std::size_t bytes)
         : budget_(&budget), for_(held_for), name_space_(name_space), bytes_(bytes) {}
@@ -67,15 +71,19 @@ class MemoryBudget {
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  // Operations on their way to the store and back. Those that bring new work leave a
-  // fifth to those that end admitted work. The largest fits when it is alone.
-  bool HasRoomFor(std::size_t bytes, bool brings_work) const;
+  // An operation of more bytes leaves the part of small ones free.
+  static constexpr std::size_t kSmallOperationBytes = 64 * 1024;
+
+  // For an operation on its way to the store and back; nullopt: there is no room. Those that bring
+  // new work leave a fifth to those that end admitted work. The largest fits when it is alone.
+  std::optional<Hold> TryHoldOperation(std::string_view name_space, std::size_t bytes,
+                                       bool brings_work);
+  // For a request, whose namespace is not known before it is parsed, until its operation is held;
+  // nullopt: there is no room, and it must not be parsed.
+  std::optional<Hold> TryHoldRequest(std::size_t bytes, bool brings_work);
+  // For replies that the store has read, until their answers have a hold.
   void Add(std::size_t bytes);
   void Remove(std::size_t bytes);
-
-  // For a request, until its operation is added; nullopt: there is no room by
-  // HasRoomFor(), and it must not be parsed.
-  std::optional<Hold> TryHoldRequest(std::size_t bytes, bool brings_work);
   // For an answer with a reply; nullopt: it must not be made, and its caller must send
   // the operation again.
   std::optional<Hold> TryHoldReply(std::string_view name_space, std::size_t bytes);
@@ -100,7 +108,17 @@ class MemoryBudget {
   // What is left of the half of the budget for one session's answers, as 1 / kAllowanceShare.
   static constexpr std::size_t kAllowanceShare = 64;
 
+  // Of the budget, as 1 / kSmallOperationsShare: only small operations that end work.
+  static constexpr std::size_t kSmallOperationsShare = 8;
+
+  // The bytes among them that count against operations that end work.
+  std::size_t OthersOf(std::size_t held) const;
+  // The rest of the budget for an operation of so many bytes that ends work.
+  std::size_t LeftToEndOfWork(std::size_t held, std::size_t bytes) const;
   bool Fits(std::size_t held, std::size_t bytes, bool brings_work) const;
+  bool TryAdd(std::size_t bytes, bool brings_work);
+  // All but the part of small operations.
+  std::size_t max_of_large() const { return max_bytes_ - max_bytes_ / kSmallOperationsShare; }
   std::size_t session_answers() const { return session_answers_.load(std::memory_order_relaxed); }
   std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -118,6 +136,8 @@ class MemoryBudget {
   NamespaceShares shares_ ABSL_GUARDED_BY(mutex_);
   // Replies alone.
   std::size_t replies_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Operations that end work.
+  NamespaceShares ends_of_work_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

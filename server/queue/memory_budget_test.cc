@@ -18,10 +18,29 @@ constexpr std::size_t kMax = 1000;
 constexpr bool kBringsWork = true;
 constexpr bool kEndsWork = false;
 
-// Replies of 10 until one is refused: the effect of callers that do not read.
-std::vector<Hold> FillWithReplies(MemoryBudget& budget, const std::string& name_space) {
+constexpr std::size_t kKib = 1024;
+constexpr std::size_t kMib = 1024 * kKib;
+
+// For an operation of a namespace that has none.
+bool HasRoomFor(MemoryBudget& budget, std::size_t bytes, bool brings_work) {
+  return budget.TryHoldOperation("new", bytes, brings_work).has_value();
+}
+
+// Operations that end work, until one is refused.
+std::vector<Hold> FillWithEndsOfWork(MemoryBudget& budget, const std::string& name_space,
+                                     std::size_t bytes) {
   std::vector<Hold> holds;
-  while (std::optional<Hold> hold = budget.TryHoldReply(name_space, 10)) {
+  while (std::optional<Hold> hold = budget.TryHoldOperation(name_space, bytes, kEndsWork)) {
+    holds.push_back(*std::move(hold));
+  }
+  return holds;
+}
+
+// Replies until one is refused: the effect of callers that do not read.
+std::vector<Hold> FillWithReplies(MemoryBudget& budget, const std::string& name_space,
+                                  std::size_t bytes = 10) {
+  std::vector<Hold> holds;
+  while (std::optional<Hold> hold = budget.TryHoldReply(name_space, bytes)) {
     holds.push_back(*std::move(hold));
   }
   return holds;
@@ -36,7 +55,7 @@ TEST(MemoryBudgetTest, UnreadRepliesLeaveCompletionsTheirHalf) {
   }
   EXPECT_GT(budget.held(), 480u);
   EXPECT_LE(budget.held(), 500u);
-  EXPECT_TRUE(budget.HasRoomFor(500, kEndsWork));
+  EXPECT_TRUE(HasRoomFor(budget, 500, kEndsWork));
   unread.clear();
   EXPECT_EQ(budget.held(), 0u);
 }
@@ -45,10 +64,10 @@ TEST(MemoryBudgetTest, ReservationsLeaveCompletionsAFifth) {
   Observer observer;
   MemoryBudget budget(kMax, observer);
   budget.Add(700);
-  EXPECT_TRUE(budget.HasRoomFor(100, kBringsWork));
-  EXPECT_FALSE(budget.HasRoomFor(101, kBringsWork));
-  EXPECT_TRUE(budget.HasRoomFor(300, kEndsWork));
-  EXPECT_FALSE(budget.HasRoomFor(301, kEndsWork));
+  EXPECT_TRUE(HasRoomFor(budget, 100, kBringsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 101, kBringsWork));
+  EXPECT_TRUE(HasRoomFor(budget, 300, kEndsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 301, kEndsWork));
 }
 
 TEST(MemoryBudgetTest, ANamespaceTakesNoMoreThanItLeavesToOthers) {
@@ -82,7 +101,7 @@ TEST(MemoryBudgetTest, TheLargestReplyGoesWhenItIsTheOnlyOne) {
   std::optional<Hold> large = budget.TryHoldReply("one", 2000);
   ASSERT_TRUE(large.has_value());
   EXPECT_FALSE(budget.TryHoldReply("two", 1).has_value());
-  EXPECT_FALSE(budget.HasRoomFor(1, kEndsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 1, kEndsWork));
   large.reset();
   EXPECT_TRUE(budget.TryHoldReply("two", 2000).has_value());
 }
@@ -90,8 +109,51 @@ TEST(MemoryBudgetTest, TheLargestReplyGoesWhenItIsTheOnlyOne) {
 TEST(MemoryBudgetTest, TheLargestOperationFitsWhenItIsAlone) {
   Observer observer;
   MemoryBudget budget(kMax, observer);
-  EXPECT_TRUE(budget.HasRoomFor(2000, kEndsWork));
-  EXPECT_TRUE(budget.HasRoomFor(2000, kBringsWork));
+  EXPECT_TRUE(HasRoomFor(budget, 2000, kEndsWork));
+  EXPECT_TRUE(HasRoomFor(budget, 2000, kBringsWork));
+}
+
+// Nobody has checked yet whether these have a reservation.
+TEST(MemoryBudgetTest, LargeOperationsThatEndWorkLeaveRoomToOtherNamespaces) {
+  Observer observer;
+  MemoryBudget budget(256 * kMib, observer);
+  const std::vector<Hold> greedy = FillWithEndsOfWork(budget, "greedy", 8 * kMib);
+  EXPECT_EQ(greedy.size(), 14u) << "half of seven eighths";
+  EXPECT_FALSE(budget.TryHoldOperation("greedy", 65 * kKib, kEndsWork).has_value());
+  const std::vector<Hold> second = FillWithEndsOfWork(budget, "second", 8 * kMib);
+  EXPECT_EQ(second.size(), 7u);
+  EXPECT_TRUE(HasRoomFor(budget, 8 * kMib, kEndsWork));
+}
+
+TEST(MemoryBudgetTest, AnEighthIsOnlyForSmallOperationsThatEndWork) {
+  Observer observer;
+  MemoryBudget budget(64 * kMib, observer);
+  std::vector<std::vector<Hold>> large;
+  for (int i = 0; i < 40; ++i) {
+    large.push_back(FillWithReplies(budget, "large-" + std::to_string(i), kMib));
+    large.push_back(FillWithEndsOfWork(budget, "large-" + std::to_string(i), kMib));
+  }
+  EXPECT_EQ(budget.held() / kMib, 56u) << "seven eighths";
+  EXPECT_FALSE(HasRoomFor(budget, kMib, kEndsWork));
+  EXPECT_FALSE(budget.TryHoldRequest(kMib, kEndsWork).has_value());
+  EXPECT_FALSE(budget.TryHoldWaiter("new", kKib).has_value());
+  EXPECT_FALSE(HasRoomFor(budget, kKib, kBringsWork));
+  EXPECT_TRUE(budget.TryHoldRequest(64 * kKib, kEndsWork).has_value());
+  EXPECT_TRUE(HasRoomFor(budget, 64 * kKib, kEndsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 64 * kKib + 1, kEndsWork));
+  EXPECT_FALSE(budget.TryHoldOperation("large-0", kKib, kEndsWork).has_value());
+  large.clear();
+  EXPECT_EQ(budget.held(), 0u);
+}
+
+TEST(MemoryBudgetTest, SmallOperationsOfOneNamespaceLeaveHalfToOthers) {
+  Observer observer;
+  MemoryBudget budget(kMib, observer);
+  const std::vector<Hold> greedy = FillWithEndsOfWork(budget, "greedy", kKib);
+  EXPECT_EQ(budget.held(), kMib / 2);
+  const std::vector<Hold> second = FillWithEndsOfWork(budget, "second", kKib);
+  EXPECT_EQ(second.size(), 256u);
+  EXPECT_TRUE(HasRoomFor(budget, kKib, kEndsWork));
 }
 
 TEST(MemoryBudgetTest, RequestsHaveRoomAsTheirOperationsHave) {
@@ -117,11 +179,11 @@ TEST(MemoryBudgetTest, AnswersLeaveRoomForOperationsThatEndWork) {
   const Hold others = budget.HoldAnswer(kMax);
   const Hold of_sessions = budget.HoldSessionAnswers(kMax);
   EXPECT_EQ(budget.held(), 2 * kMax);
-  EXPECT_FALSE(budget.HasRoomFor(1, kBringsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 1, kBringsWork));
   EXPECT_FALSE(budget.TryHoldRequest(1, kBringsWork).has_value());
-  EXPECT_TRUE(budget.HasRoomFor(kMax, kEndsWork));
+  EXPECT_TRUE(HasRoomFor(budget, kMax, kEndsWork));
   budget.Add(900);
-  EXPECT_FALSE(budget.HasRoomFor(101, kEndsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 101, kEndsWork));
   const std::optional<Hold> request = budget.TryHoldRequest(100, kEndsWork);
   EXPECT_TRUE(request.has_value());
   EXPECT_FALSE(budget.TryHoldRequest(1, kEndsWork).has_value());

@@ -55,17 +55,22 @@ class Join {
 
 }  // namespace
 
-absl::Status OperationQueues::Admit(const QueuedOperation& queued) const {
-  const bool brings_work = BringsWork(queued.kind());
-  if (!budget_.HasRoomFor(queued.bytes, brings_work)) return QueueIsFull();
-  if (size_ < max_queued_) return absl::OkStatus();
-  if (size_ >= WithReserve(max_queued_)) return QueueIsFull();
-  if (brings_work) {
-    return HasItsShare(queued.name_space(), 0) ? QueueIsFull() : absl::OkStatus();
-  }
+absl::Status OperationQueues::Admit(QueuedOperation& queued) {
+  if (!HasPlaceFor(queued)) return QueueIsFull();
+  std::optional<MemoryBudget::Hold> hold =
+      budget_.TryHoldOperation(queued.name_space(), queued.bytes, BringsWork(queued.kind()));
+  if (!hold.has_value()) return QueueIsFull();
+  queued.hold = *std::move(hold);
+  return absl::OkStatus();
+}
+
+bool OperationQueues::HasPlaceFor(const QueuedOperation& queued) const {
+  if (size_ < max_queued_) return true;
+  if (size_ >= WithReserve(max_queued_)) return false;
+  if (BringsWork(queued.kind())) return !HasItsShare(queued.name_space(), 0);
   // A namespace that fills the queue alone leaves room for one that has nothing here yet.
   const bool is_last_room = size_ >= ForEndsOfWork(max_queued_);
-  return is_last_room && HasItsShare(queued.name_space(), 1) ? QueueIsFull() : absl::OkStatus();
+  return !is_last_room || !HasItsShare(queued.name_space(), 1);
 }
 
 bool OperationQueues::HasItsShare(std::string_view name_space, std::size_t others) const {
@@ -80,7 +85,6 @@ bool OperationQueues::HasItsShare(std::string_view name_space, std::size_t other
 }
 
 void OperationQueues::Push(QueuedPtr queued) {
-  budget_.Add(queued->bytes);
   FairQueue<QueuedPtr>& queue = QueueOf(queued->queue);
   const RecordId id = queued->id;
   const std::string_view name_space = queued->name_space();

@@ -28,7 +28,7 @@ enum class Lane { kDurable, kRelaxed };
 // Shares. Every kind but completions has a part of every batch (kShare, kSmallShare), so that no
 // number of operations in front delays them: nobody checks before the store whether a completion
 // or an extension has a reservation. The last places of a full queue are for namespaces that have
-// less than their share of it.
+// less than their share of it. MemoryBudget has the shares of the bytes.
 //
 // Followers. A reservation that queues behind one of the same record, for the same request, leaves
 // with it (QueuedOperation::followers).
@@ -48,9 +48,9 @@ class OperationQueues {
   OperationQueues(std::size_t max_queued, std::size_t max_batch, MemoryBudget& budget)
       : max_queued_(max_queued), max_batch_(max_batch), budget_(budget) {}
 
-  // OK if this one may be queued as well; otherwise OVERLOADED.
-  absl::Status Admit(const QueuedOperation& queued) const;
-  // Queues an admitted operation. It holds its bytes of the budget until it is answered.
+  // OK if this one may be queued as well: it then has its part of the budget. Otherwise OVERLOADED.
+  absl::Status Admit(QueuedOperation& queued);
+  // Queues an admitted operation.
   void Push(QueuedPtr queued);
   // Operations that have left return to their places: in front of later ones of their records, or
   // those could overtake them each time while the store fails. Also if there is no room: they were
@@ -76,6 +76,7 @@ class OperationQueues {
 
  private:
   FairQueue<QueuedPtr>& QueueOf(QueueKind kind) { return queues_[static_cast<std::size_t>(kind)]; }
+  bool HasPlaceFor(const QueuedOperation& queued) const;
   // Whether the namespace has as many operations here as an equal share would give it, among
   // those that have some and `others` more.
   bool HasItsShare(std::string_view name_space, std::size_t others) const;

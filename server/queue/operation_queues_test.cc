@@ -147,11 +147,22 @@ TEST_F(OperationQueuesTest, OperationsHoldTheirBytesOfTheBudget) {
   OperationQueues queues = Make(/*max_queued=*/4, /*max_batch=*/10);
   QueuedPtr first = Reservation("first");
   const std::size_t bytes = first->bytes;
-  queues.Push(std::move(first));
+  EXPECT_TRUE(TryPush(queues, std::move(first)));
   EXPECT_EQ(budget_.held(), bytes);
   OperationBatch batch = TakeAll(queues);
   queues.PutBack(std::move(batch.of(QueueKind::kReserve)));
   EXPECT_EQ(budget_.held(), bytes) << "it was counted before";
+  batch = TakeAll(queues);
+  batch.of(QueueKind::kReserve).clear();
+  EXPECT_EQ(budget_.held(), 0u);
+}
+
+TEST_F(OperationQueuesTest, ARefusedOperationHoldsNothing) {
+  OperationQueues queues = Make(/*max_queued=*/1, /*max_batch=*/10);
+  EXPECT_TRUE(TryPush(queues, Reservation("first")));
+  const std::size_t held = budget_.held();
+  EXPECT_FALSE(TryPush(queues, Reservation("second")));
+  EXPECT_EQ(budget_.held(), held);
 }
 
 TEST_F(OperationQueuesTest, ABatchHasRoomForCompletionsFirst) {

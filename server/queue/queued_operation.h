@@ -17,6 +17,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/observability/observer.h"
+#include "server/queue/memory_budget.h"
 #include "server/queue/operation_weight.h"
 #include "server/queue/store_method.h"
 
@@ -89,8 +90,9 @@ struct QueuedOperation {
 
   const QueueKind queue;
   const RecordId id;
-  // Its part of the memory budget.
+  // Its part of the memory budget, which it holds from when it is admitted.
   const std::size_t bytes;
+  MemoryBudget::Hold hold;
   const SteadyTime deadline;
   // Of a reservation whose caller may leave; otherwise nullptr.
   const ReserveCaller* caller = nullptr;
