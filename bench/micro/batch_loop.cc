@@ -6,6 +6,8 @@ namespace idempotency::internal::bench {
 namespace {
 
 constexpr std::size_t kOperations = 64;
+constexpr std::size_t kBytesOfOne = 1024;
+constexpr std::size_t kMaxBytes = 4 * 1024 * 1024;
 
 }  // namespace
 
@@ -17,8 +19,8 @@ BatchLoop::BatchLoop() {
 void BatchLoop::Iterate() {
   for (const RecordId& id : ids_) queue_.Push("payments", id, Item{{}, id});
   Use(queue_.Take(
-      kOperations, [](const Item&) { return false; }, overdue_,
-      [](const Item&, const Item&) { return false; }));
+      {kOperations, kMaxBytes}, [](const Item&) { return kBytesOfOne; },
+      [](const Item&) { return false; }, overdue_, [](const Item&, const Item&) { return false; }));
 }
 
 }  // namespace idempotency::internal::bench

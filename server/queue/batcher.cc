@@ -213,6 +213,10 @@ void Batcher::Wake(std::size_t workers, const std::vector<const Worker*>& idle) 
   for (std::size_t others = idle.size(); others < workers; ++others) work_.NotifyOne();
 }
 
+void Batcher::WakeForLarge() {
+  if (queues_.LeftLarge()) Wake(1, TakeIdle(1));
+}
+
 // A call through a held session, and its hand-over.
 
 std::optional<Batcher::CallToBegin> Batcher::TakeToBegin(std::vector<QueuedPtr>& unwanted) {
@@ -229,6 +233,7 @@ std::optional<Batcher::CallToBegin> Batcher::TakeToBegin(std::vector<QueuedPtr>&
     return std::nullopt;
   }
   idle_.pop_back();
+  WakeForLarge();
   state.is_being_handed_a_call = true;
   return CallToBegin{&worker, HeldCall(*queue, std::move(taken))};
 }
@@ -297,6 +302,7 @@ Batcher::Next Batcher::TakeOrIdle(Worker& worker, OperationBatch& batch,
       }
       if (queues_.size() > 0 && MayTakeAt() <= std::chrono::steady_clock::now()) {
         batch = Take(began, unwanted);
+        WakeForLarge();
         observer_.QueueDepthChanged(queues_.size());
         return Next::kTaken;
       }

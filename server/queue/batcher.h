@@ -211,6 +211,8 @@ class Batcher {
   // work_.
   std::vector<const Worker*> TakeIdle(std::size_t workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake(std::size_t workers, const std::vector<const Worker*>& idle);
+  // Wakes a worker for operations that were too large for the batch that has just been taken.
+  void WakeForLarge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // If what is queued is a call that this thread begins, takes it out of the queue. BeginCall()
   // must follow.

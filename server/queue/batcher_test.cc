@@ -839,6 +839,22 @@ TEST_F(BatcherTest, FalseCompletionsOfOneNamespaceKeepNoOtherOnesOut) {
   EXPECT_EQ(batcher.budget().held(), 0u);
 }
 
+TEST_F(BatcherTest, AnotherWorkerTakesWhatIsTooLargeForABatch) {
+  const std::string body(OperationQueues::kMaxBatchBytes / 4, 'b');
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
+  store_.Shut();
+  Batcher::Group group;
+  for (int i = 0; i < 8; ++i) {
+    batcher.Complete(CompleteNamed(std::to_string(i), Uuid::Random(), body), kNoDeadline,
+                     completions_.Sink(), &group);
+  }
+  batcher.Submit(group);
+  ASSERT_TRUE(store_.AwaitCalls(2));
+  for (const GatedStore::Call& call : store_.calls()) EXPECT_THAT(call.ids, SizeIs(4));
+  store_.Open();
+  EXPECT_THAT(completions_.Await(8), SizeIs(8));
+}
+
 TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
   Batcher& batcher = Make(/*max_queued=*/100'000, /*max_batch=*/32, /*threads=*/4);
   std::atomic<int> right{0};

@@ -114,6 +114,7 @@ std::size_t OperationQueues::PromisedBehind(std::size_t queue) const {
 OperationBatch OperationQueues::Take(const Lanes& lanes, SteadyTime now,
                                      std::vector<QueuedPtr>& unwanted) {
   const auto is_unwanted = [now](const QueuedPtr& queued) { return queued->IsUnwanted(now); };
+  const auto bytes_of = [](const QueuedPtr& queued) { return queued->bytes; };
   const Join join(max_batch_);
   std::size_t room = max_batch_;
   OperationBatch batch;
@@ -122,13 +123,19 @@ OperationBatch OperationQueues::Take(const Lanes& lanes, SteadyTime now,
     const auto kind = static_cast<QueueKind>(index);
     if (kind == QueueKind::kReserveRelaxed ? lanes.relaxed : lanes.durable) {
       const std::size_t promised = std::min(PromisedBehind(index), room);
-      batch.of(kind) = queues_[index].Take(room - promised, is_unwanted, unwanted, join);
+      batch.of(kind) = queues_[index].Take({room - promised, kMaxBatchBytes}, bytes_of, is_unwanted,
+                                           unwanted, join);
       room -= batch.of(kind).size();
     }
     left += queues_[index].size();
   }
   size_ = left;
   return batch;
+}
+
+bool OperationQueues::LeftLarge() const {
+  return std::any_of(queues_.begin(), queues_.end(),
+                     [](const auto& queue) { return queue.left_large(); });
 }
 
 std::size_t OperationQueues::SizeOf(Lane lane) const {

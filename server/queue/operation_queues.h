@@ -30,6 +30,10 @@ enum class Lane { kDurable, kRelaxed };
 // or an extension has a reservation. The last places of a full queue are for namespaces that have
 // less than their share of it. MemoryBudget has the shares of the bytes.
 //
+// Bytes. A batch has kMaxBatchBytes of each kind, and one operation that is too large for the rest
+// of them. Only completions have so many: the operations of any other kind that a batch has
+// places for are smaller together. So no reply is long at the store in front of other operations.
+//
 // Followers. A reservation that queues behind one of the same record, for the same request, leaves
 // with it (QueuedOperation::followers).
 //
@@ -42,6 +46,8 @@ class OperationQueues {
   static constexpr std::size_t kShare = 8;
   // The same for releases, extensions and reservations: together three sixteenths.
   static constexpr std::size_t kSmallShare = 16;
+  // Of one kind in a batch: as many as the stores send at once.
+  static constexpr std::size_t kMaxBatchBytes = 4 * 1024 * 1024;
 
   // `max_queued` as BatcherOptions has it; `max_batch` operations leave at once. `budget` must
   // outlive this.
@@ -68,6 +74,9 @@ class OperationQueues {
   // may hold, and second operations of a record, which in another worker's batch would wait for
   // the first one's row, and delay all of that batch.
   OperationBatch Take(const Lanes& lanes, SteadyTime now, std::vector<QueuedPtr>& unwanted);
+
+  // Whether operations stay because they were too large for the last batch of their kind.
+  bool LeftLarge() const;
 
   std::size_t size() const { return size_; }
   std::size_t SizeOf(Lane lane) const;

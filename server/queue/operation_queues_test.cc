@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -13,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/observability/observer.h"
 #include "server/queue/memory_budget.h"
+#include "server/queue/operation_weight.h"
 #include "server/store/testing/operations.h"
 
 namespace idempotency::internal {
@@ -130,6 +133,57 @@ TEST_F(OperationQueuesTest, CompletionsLeaveAPartOfABatchToEveryKindBehindThem) 
   EXPECT_THAT(batch.of(QueueKind::kRelease), SizeIs(1));
   EXPECT_THAT(batch.of(QueueKind::kExtend), SizeIs(1));
   EXPECT_THAT(batch.of(QueueKind::kReserve), SizeIs(1));
+}
+
+TEST_F(OperationQueuesTest, LargeRepliesOfABatchAreBounded) {
+  const std::string large(OperationQueues::kMaxBatchBytes / 4, 'b');
+  OperationQueues queues = Make(/*max_queued=*/1000, /*max_batch=*/256);
+  for (int i = 0; i < 10; ++i) {
+    queues.Push(
+        Queue(QueueKind::kComplete, CompleteNamed(absl::StrCat("completed-", i), Uuid(), large)));
+    queues.Push(Queue(QueueKind::kExtend, ExtendNamed(absl::StrCat("extended-", i), Uuid())));
+    queues.Push(Reservation(absl::StrCat("reserved-", i)));
+  }
+  OperationBatch batch = TakeAll(queues);
+  EXPECT_THAT(batch.of(QueueKind::kComplete), SizeIs(4)) << "one exceeds it";
+  EXPECT_THAT(batch.of(QueueKind::kExtend), SizeIs(10));
+  EXPECT_THAT(batch.of(QueueKind::kReserve), SizeIs(10));
+  EXPECT_TRUE(queues.LeftLarge());
+  TakeAll(queues);
+  EXPECT_THAT(TakeAll(queues).of(QueueKind::kComplete), SizeIs(2));
+  EXPECT_FALSE(queues.LeftLarge());
+}
+
+TEST_F(OperationQueuesTest, LargeRepliesOfOneNamespaceKeepNoOtherOnesOutOfABatch) {
+  const std::string large(2 * OperationQueues::kMaxBatchBytes, 'b');
+  OperationQueues queues = Make(/*max_queued=*/1000, /*max_batch=*/256);
+  for (int i = 0; i < 3; ++i) {
+    queues.Push(
+        Queue(QueueKind::kComplete, CompleteNamed(absl::StrCat("large-", i), Uuid(), large)));
+  }
+  for (int i = 0; i < 100; ++i) queues.Push(CompletionIn("calm", absl::StrCat("record-", i)));
+  OperationBatch batch = TakeAll(queues);
+  EXPECT_THAT(batch.of(QueueKind::kComplete), SizeIs(1 + 100));
+}
+
+// Only completions are bounded by their bytes.
+TEST_F(OperationQueuesTest, TheLargestOperationsOfOtherKindsFitIntoABatch) {
+  ReserveOp largest = ReserveNamed("record");
+  largest.key = {
+      std::string(limits::kMaxNamespaceBytes, 'n'), std::string(limits::kMaxScopeBytes, 's'),
+      std::string(limits::kMaxOperationBytes, 'o'), std::string(limits::kMaxKeyBytes, 'k')};
+  largest.parent = largest.key;
+  largest.fingerprints.assign(limits::kMaxFingerprints,
+                              {1, std::string(limits::kMaxDigestBytes, 'd')});
+  for (std::size_t i = 0; i < limits::kMaxLabels; ++i) {
+    const std::string number = absl::StrCat(100 + i);
+    largest.labels[number + std::string(limits::kMaxLabelKeyBytes - number.size(), 'l')] =
+        std::string(limits::kMaxLabelValueBytes, 'v');
+  }
+  ExtendOp extension = ExtendNamed("record", Uuid());
+  extension.checkpoint = std::string(limits::kMaxCheckpointBytes, 'c');
+  const std::size_t bytes = std::max(WeightOf(largest), WeightOf(extension));
+  EXPECT_LE(limits::kMaxBatch * bytes, OperationQueues::kMaxBatchBytes);
 }
 
 TEST_F(OperationQueuesTest, ANamespaceWithLessThanItsShareIsAdmittedToAFullQueue) {

@@ -49,16 +49,17 @@ class RecordQueue {
 
   // The next live item of the record whose turn it is; there must be a record.
   // The expired items in front of it take no place, and are put into `expired`.
-  // Nothing if all of the record's items are expired.
+  // Nothing if all of the record's items are expired, or if fits(item) is false for
+  // the live one, which then remains the next one.
   //
   // Every record has its turn once before any has its second: the first
   // records() calls give items of different records.
   //
   // Live items behind it leave with it as long as join(item, behind) is true, which then has moved
   // the second into the first.
-  template <typename IsExpired, typename Join>
+  template <typename IsExpired, typename Fits, typename Join>
   std::optional<Item> TakeOne(const IsExpired& is_expired, std::vector<Item>& expired,
-                              const Join& join) {
+                              const Fits& fits, const Join& join) {
     const RecordId id = turns_.front();
     turns_.pop_front();
     const auto found = lines_.find(id);
@@ -69,6 +70,10 @@ class RecordQueue {
       if (is_expired(line.front)) {
         expired.push_back(std::move(line.front));
       } else if (!taken.has_value()) {
+        if (!fits(line.front)) {
+          turns_.push_front(id);
+          return std::nullopt;
+        }
         taken = std::move(line.front);
       } else if (!join(*taken, line.front)) {
         break;

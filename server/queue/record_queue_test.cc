@@ -13,6 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+// Every item does.
+constexpr auto kFits = [](int) { return true; };
 // No item joins another.
 constexpr auto kApart = [](int, int) { return false; };
 
@@ -22,7 +24,7 @@ std::vector<int> Take(RecordQueue<int>& queue, std::size_t limit) {
   std::vector<int> expired;
   const std::size_t records = queue.records();
   for (std::size_t i = 0; i < records && i < limit; ++i) {
-    taken.push_back(*queue.TakeOne([](int) { return false; }, expired, kApart));
+    taken.push_back(*queue.TakeOne([](int) { return false; }, expired, kFits, kApart));
   }
   return taken;
 }
@@ -63,6 +65,24 @@ TEST(RecordQueueTest, AHotRecordDoesNotDelayTheOthers) {
   EXPECT_THAT(Take(queue, 1), ElementsAre(2));
 }
 
+TEST(RecordQueueTest, AnItemThatDoesNotFitRemainsTheNext) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("first"), 1);
+  queue.Push(IdNamed("first"), 2);
+  queue.Push(IdNamed("second"), 3);
+
+  std::vector<int> expired;
+  const auto is_expired = [](int item) { return item == 1; };
+  EXPECT_FALSE(queue
+                   .TakeOne(
+                       is_expired, expired, [](int) { return false; }, kApart)
+                   .has_value());
+  EXPECT_THAT(expired, ElementsAre(1));
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_EQ(queue.records(), 2u);
+  EXPECT_THAT(Take(queue, 256), ElementsAre(2, 3));
+}
+
 TEST(RecordQueueTest, AnItemThatIsPutBackIsTheNextOfItsRecord) {
   RecordQueue<int> queue;
   queue.Push(IdNamed("hot"), 1);
@@ -87,7 +107,7 @@ TEST(RecordQueueTest, AnExpiredItemJoinsNone) {
 
   std::vector<int> expired;
   std::vector<int> joined;
-  const auto taken = queue.TakeOne([](int item) { return item == 1 || item == 3; }, expired,
+  const auto taken = queue.TakeOne([](int item) { return item == 1 || item == 3; }, expired, kFits,
                                    [&joined](int, int behind) {
                                      if (behind == 5) return false;
                                      joined.push_back(behind);
