@@ -51,8 +51,9 @@ void CallTable::Place::Leave() {
   MutexLock lock(table->mutex_);
   --(refused_ ? table->refusals_ : table->calls_);
   if (peer_.empty()) return;
-  const auto count = table->by_peer_.find(peer_);
-  if (--count->second == 0) table->by_peer_.erase(count);
+  auto& by_peer = refused_ ? table->refusals_by_peer_ : table->by_peer_;
+  const auto count = by_peer.find(peer_);
+  if (--count->second == 0) by_peer.erase(count);
 }
 
 absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
@@ -85,11 +86,17 @@ absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
       {retry_delays::kServiceOverloaded, {}, {}});
 }
 
-std::optional<CallTable::Place> CallTable::AdmitRefusal() {
+std::optional<CallTable::Place> CallTable::AdmitRefusal(absl::string_view text) {
+  std::string peer = PeerOf(text);
   MutexLock lock(mutex_);
   if (refusals_ >= limits_.refusals) return std::nullopt;
+  if (!peer.empty()) {
+    int& of_peer = refusals_by_peer_[peer];
+    if (of_peer >= (limits_.refusals + 1) / 2) return std::nullopt;
+    ++of_peer;
+  }
   ++refusals_;
-  return Place(*this, /*refused=*/true, "");
+  return Place(*this, /*refused=*/true, std::move(peer));
 }
 
 int CallTable::size() const {

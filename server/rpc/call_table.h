@@ -25,7 +25,8 @@ class CallTable {
  public:
   struct Limits {
     int calls = 0;
-    // Refused calls whose status is on its way: a caller that does not read keeps it there.
+    // Refused calls whose status is on its way: a caller that does not read keeps it there. Half of
+    // them for one address.
     int refusals = 0;
     // Of one address: an IPv4 address, or 64 bits of an IPv6 address, the prefix that one host
     // gets. Unix sockets have no such limit.
@@ -77,9 +78,9 @@ class CallTable {
   // text of the remote address, such as "ipv4:192.0.2.1:4000" or "ipv6:%5B2001:db8::1%5D:4000".
   absl::StatusOr<Place> Admit(absl::string_view peer) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A place for a refused call until its caller has its status; nullopt if there are too many. Such
-  // a call is cancelled instead, which waits for nothing.
-  std::optional<Place> AdmitRefusal() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A place for a refused call of `peer` until its caller has its status; nullopt if there are too
+  // many. Such a call is cancelled instead, which waits for nothing.
+  std::optional<Place> AdmitRefusal(absl::string_view peer) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Those that were not refused.
   int size() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -97,6 +98,7 @@ class CallTable {
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
   int refusals_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, int> by_peer_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, int> refusals_by_peer_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

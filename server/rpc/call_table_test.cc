@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -104,16 +106,32 @@ TEST_F(CallTableTest, RefusalsHavePlacesOfTheirOwn) {
   }
   std::vector<CallTable::Place> refusals;
   for (int i = 0; i < kLimits.refusals; ++i) {
-    std::optional<CallTable::Place> place = table_.AdmitRefusal();
+    std::optional<CallTable::Place> place = table_.AdmitRefusal("unix:");
     ASSERT_TRUE(place.has_value());
     refusals.push_back(*std::move(place));
   }
-  EXPECT_FALSE(table_.AdmitRefusal().has_value());
+  EXPECT_FALSE(table_.AdmitRefusal("unix:").has_value());
   EXPECT_EQ(table_.size(), kLimits.calls);
   refusals.pop_back();
-  EXPECT_TRUE(table_.AdmitRefusal().has_value());
+  EXPECT_TRUE(table_.AdmitRefusal("unix:").has_value());
   refusals.clear();
   EXPECT_EQ(table_.size(), kLimits.calls);
+}
+
+// Or callers of one address that do not read their refusals leave the others none.
+TEST_F(CallTableTest, AnAddressHasHalfOfTheRefusals) {
+  std::vector<CallTable::Place> refusals;
+  for (int port = 4000; port < 4002; ++port) {
+    std::optional<CallTable::Place> place =
+        table_.AdmitRefusal(absl::StrCat("ipv4:192.0.2.1:", port));
+    ASSERT_TRUE(place.has_value());
+    refusals.push_back(*std::move(place));
+  }
+  EXPECT_FALSE(table_.AdmitRefusal("ipv4:192.0.2.1:4002").has_value());
+  EXPECT_TRUE(table_.AdmitRefusal("ipv4:192.0.2.2:4000").has_value());
+  EXPECT_TRUE(table_.Admit("ipv4:192.0.2.1:4002").ok()) << "calls have their own places";
+  refusals.pop_back();
+  EXPECT_TRUE(table_.AdmitRefusal("ipv4:192.0.2.1:4002").has_value());
 }
 
 TEST_F(CallTableTest, APlaceMoves) {

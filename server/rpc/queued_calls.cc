@@ -125,7 +125,7 @@ class QueuedCalls::CallOnQueue : public Side {
     Begin();
   }
   void RefuseOrDrop(const absl::Status& why) {
-    std::optional<CallTable::Place> place = calls_.table_.AdmitRefusal();
+    std::optional<CallTable::Place> place = calls_.table_.AdmitRefusal(context_.peer());
     if (!place) return Drop();
     place_ = *std::move(place);
     Refuse(why);
