@@ -77,13 +77,16 @@ void SessionCall::AnnounceDraining() {
   Do(next);
 }
 
-void SessionCall::EndIfStalled() {
+bool SessionCall::AbandonIfStalled() {
+  MutexLock lock(mutex_);
+  if (!IsStalled()) return false;
+  Abandon();
+  return true;
+}
+
+void SessionCall::EndAbandoned() {
   Next next;
-  {
-    MutexLock lock(mutex_);
-    if (!IsStalled()) return;
-    next = Abandon();
-  }
+  next.abandon = true;
   Do(next);
 }
 

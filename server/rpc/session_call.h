@@ -57,8 +57,10 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // Notifies the caller to send no more on this stream.
   void AnnounceDraining();
 
-  // Ends the stream if a write has taken too long.
-  void EndIfStalled();
+  // Whether a write has taken too long. Then nothing is written or read any more, and the stream
+  // stays until EndAbandoned(), which must follow.
+  bool AbandonIfStalled() ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndAbandoned() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;

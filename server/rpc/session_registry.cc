@@ -1,5 +1,7 @@
 #include "server/rpc/session_registry.h"
 
+#include <vector>
+
 #include "server/rpc/session_call.h"
 
 namespace idempotency::internal {
@@ -28,8 +30,26 @@ void SessionRegistry::Drain() {
 }
 
 void SessionRegistry::EndStalled() {
-  MutexLock lock(mutex_);
-  for (const auto& [place, stream] : streams_) stream->EndIfStalled();
+  EndEach([](SessionCall& stream) { return stream.AbandonIfStalled(); });
+}
+
+void SessionRegistry::EndEach(absl::FunctionRef<bool(SessionCall&)> abandon) {
+  std::uint64_t next = 0;
+  bool more = true;
+  while (more) {
+    // They stay until they are ended.
+    std::vector<SessionCall*> abandoned;
+    {
+      MutexLock lock(mutex_);
+      auto at = streams_.lower_bound(next);
+      for (int i = 0; i < kPerHold && at != streams_.end(); ++i, ++at) {
+        if (abandon(*at->second)) abandoned.push_back(at->second);
+        next = at->first + 1;
+      }
+      more = at != streams_.end();
+    }
+    for (SessionCall* const stream : abandoned) stream->EndAbandoned();
+  }
 }
 
 }  // namespace idempotency::internal

@@ -5,6 +5,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 
 #include "core/mutex.h"
 #include "server/observability/observer.h"
@@ -31,7 +32,13 @@ class SessionRegistry {
   // Ends those whose callers have not read for too long.
   void EndStalled();
 
+  // So many sessions are examined while others wait to begin or to end.
+  static constexpr int kPerHold = 256;
+
  private:
+  // Ends those for which `abandon` is true: without the lock, since that takes long.
+  void EndEach(absl::FunctionRef<bool(SessionCall&)> abandon) ABSL_LOCKS_EXCLUDED(mutex_);
+
   Observer& observer_;
   Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/answer_kind.h"
@@ -16,6 +18,8 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "server/rpc/idempotency_service.h"
+#include "server/rpc/session_call.h"
+#include "server/rpc/session_registry.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/api_server.h"
@@ -251,6 +255,55 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
   // For callers that do not read.
   std::unique_ptr<v1::IdempotencyService::Stub> unread_;
+};
+
+// Sessions without gRPC: their first write does not end.
+class UnboundSessionTest : public ::testing::Test {
+ protected:
+  ~UnboundSessionTest() override {
+    for (SessionCall* const session : sessions_) {
+      session->OnWriteDone(false);
+      session->OnReadDone(false);
+      session->OnDone();
+    }
+    waiters_.Close();
+    batcher_.Close();
+  }
+
+  // `cancel` is gRPC's.
+  SessionCall& Begin(std::function<void()> cancel) {
+    // It deletes itself in OnDone().
+    sessions_.push_back(
+        std::make_unique<SessionCall>(operations_, registry_, SessionOptions(), std::move(cancel))
+            .release());
+    sessions_.back()->Start();
+    return *sessions_.back();
+  }
+
+  static BatcherOptions Batching(const Clock& clock) {
+    BatcherOptions options;
+    options.clock = &clock;
+    return options;
+  }
+  static InFlightWaitersOptions Waiting(const Clock& clock) {
+    InFlightWaitersOptions options;
+    options.clock = &clock;
+    return options;
+  }
+  static OperationsOptions Operating(const Clock& clock) {
+    OperationsOptions options;
+    options.clock = &clock;
+    return options;
+  }
+
+  ManualClock clock_;
+  MemoryStore store_{clock_};
+  CountingObserver observer_;
+  Batcher batcher_{store_, observer_, Batching(clock_)};
+  InFlightWaiters waiters_{batcher_, observer_, Waiting(clock_)};
+  Operations operations_{batcher_, waiters_, observer_, Operating(clock_)};
+  SessionRegistry registry_{observer_};
+  std::vector<SessionCall*> sessions_;
 };
 
 TEST(SessionOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
@@ -570,6 +623,27 @@ TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
   EXPECT_TRUE(AwaitHeld([](std::size_t held) { return held == 0; }));
   EXPECT_TRUE(idle.Ask(ReserveAs(1, "one")).has_reserve());
+}
+
+// Ending one takes long, and the network's only thread waits for the registry.
+TEST_F(UnboundSessionTest, OthersBeginAndEndWhileStalledOnesAreEnded) {
+  std::vector<std::future<void>> drains;
+  Begin([&] {
+    drains.push_back(std::async(std::launch::async, [this] { registry_.Drain(); }));
+    EXPECT_EQ(drains.back().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  });
+  clock_.Advance(limits::kPeerTimeout);
+  registry_.EndStalled();
+  EXPECT_THAT(drains, SizeIs(1));
+}
+
+TEST_F(UnboundSessionTest, AllStalledSessionsAreEnded) {
+  constexpr int kSessions = 2 * SessionRegistry::kPerHold + 1;
+  int ended = 0;
+  for (int i = 0; i < kSessions; ++i) Begin([&] { ++ended; });
+  clock_.Advance(limits::kPeerTimeout);
+  registry_.EndStalled();
+  EXPECT_EQ(ended, kSessions);
 }
 
 TEST_P(SessionTest, ALargerFrameMayTakeLonger) {
