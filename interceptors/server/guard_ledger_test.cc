@@ -809,6 +809,28 @@ TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
   EXPECT_FALSE(SameOutcome(sent, stream.reply()));
 }
 
+TEST_F(GuardLedgerTest, AStreamOfTheLedgerOverTheLimitIsStoredAsItsStatus) {
+  GuardedOperation operation = *operation_;
+  operation.policy.stream = MethodPolicy::Stream::kForward;
+  operation.policy.stream_limit_bytes = 150;
+  operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  FakeTransaction transaction{*ledger_, {}};
+  RecordedReply stream(grpc::Status::OK);
+  stream.AddStreamMessage(Message("one")).AddStreamMessage(Message("two"));
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, stream).ok());
+  ASSERT_TRUE(transaction.Commit());
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  const Admission::Decision decision = Ask();
+  const auto* replayed = std::get_if<Admission::Replayed>(&decision);
+  ASSERT_NE(replayed, nullptr);
+  EXPECT_EQ(replayed->reply.stream_size(), 2) << "the row has the whole stream";
+  EXPECT_EQ(store_->record().reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
+  EXPECT_EQ(store_->record().reply.stream_size(), 0);
+}
+
 TEST_F(GuardLedgerTest, CodesThatProveNothingAreRefused) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};

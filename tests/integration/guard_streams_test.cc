@@ -20,6 +20,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/server_guard/execution.h"
+#include "interceptors/server/testing/fake_ledger.h"
 #include "tests/integration/stream_probe.h"
 #include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
@@ -124,6 +125,23 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
     };
   }
 
+  // The same, and commits both in the ledger.
+  StreamHandler Committing(int messages, grpc::Status status) {
+    return [this, messages, status = std::move(status)](const ActRequest&, StreamWriter& writer) {
+      ++runs_;
+      RecordedReply reply(status);
+      for (int i = 0; i < messages; ++i) {
+        const ActReply message = Message(i);
+        reply.AddStreamMessage(message);
+        writer.Write(message);
+      }
+      FakeTransaction transaction{*ledger_, {}};
+      const absl::Status committed =
+          Execution::FromContext(&writer.context())->Commit(transaction, reply);
+      return committed.ok() ? status : ToGrpcStatus(committed);
+    };
+  }
+
   StreamCall::End Watch(const std::string& key) { return StreamCall(channel_, key).Finish(); }
   // Again and again while the answer is retryable.
   StreamCall::End WatchUntilSettled(const std::string& key) {
@@ -153,6 +171,7 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
   std::atomic<int> failed_writes_{0};
   // Messages that must outlive their handler.
   const ActReply last_ = Message(99);
+  const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
   std::shared_ptr<ConnectionGate> gate_ = std::make_shared<ConnectionGate>();
   TempFolder folder_;
   DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
@@ -306,6 +325,68 @@ TEST_P(GuardStreams, StatusOnlyKeepsNoMessage) {
   ASSERT_TRUE(first.status.ok());
   EXPECT_THAT(first.messages, SizeIs(2));
   EXPECT_EQ(Watch("a").reason(), Reason::kReplyNotKept);
+}
+
+TEST_P(GuardStreams, CommittedStreamIsSentAlsoIfOnlyItsStatusIsKept) {
+  Serve(Committing(2, grpc::Status::OK), [this](GuardedServer::Options& options) {
+    options.guard.ledger = ledger_;
+    options.guard.methods[kWatch].ReplacementPolicy().reply = MethodPolicy::Reply::kStatusOnly;
+  });
+  const StreamCall::End first = Watch("a");
+  EXPECT_TRUE(first.status.ok()) << first.status.error_message();
+  EXPECT_THAT(first.messages, SizeIs(2));
+  EXPECT_EQ(WatchUntilSettled("a").reason(), Reason::kReplyNotKept);
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardStreams, CommittedErrorIsSentAlsoIfOnlyItsStatusIsKept) {
+  Serve(Committing(2, {grpc::StatusCode::NOT_FOUND, "no more"}),
+        [this](GuardedServer::Options& options) {
+          options.guard.ledger = ledger_;
+          options.guard.methods[kWatch].ReplacementPolicy().reply =
+              MethodPolicy::Reply::kStatusOnly;
+        });
+  const StreamCall::End first = Watch("a");
+  EXPECT_EQ(first.status.error_message(), "no more");
+  EXPECT_THAT(first.messages, SizeIs(2));
+  const StreamCall::End retry = WatchUntilSettled("a");
+  EXPECT_EQ(retry.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(retry.status.error_message(), "no more");
+  EXPECT_EQ(retry.Trailer("idempotency-content"), "status-only");
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardStreams, CommittedStreamOverTheLimitIsAsWithoutALedger) {
+  Serve(Committing(3, grpc::Status::OK), [this](GuardedServer::Options& options) {
+    options.guard.ledger = ledger_;
+    options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes =
+        2 * Message(0).ByteSizeLong();
+  });
+  const StreamCall::End first = Watch("a");
+  if (held_back()) {
+    EXPECT_EQ(first.reason(), Reason::kReplyNotKept);
+  } else {
+    EXPECT_TRUE(first.status.ok()) << first.status.error_message();
+    EXPECT_THAT(first.messages, SizeIs(3));
+  }
+  EXPECT_EQ(WatchUntilSettled("a").reason(), Reason::kReplyNotKept);
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardStreams, CommittedErrorOverTheLimitIsAsWithoutALedger) {
+  Serve(Committing(3, {grpc::StatusCode::NOT_FOUND, "no more"}),
+        [this](GuardedServer::Options& options) {
+          options.guard.ledger = ledger_;
+          options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 1;
+        });
+  const StreamCall::End first = Watch("a");
+  EXPECT_EQ(first.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(first.status.error_message(), "no more");
+  EXPECT_THAT(first.messages, SizeIs(held_back() ? 0 : 3));
+  const StreamCall::End retry = WatchUntilSettled("a");
+  EXPECT_EQ(retry.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(retry.status.error_message(), "no more");
+  EXPECT_EQ(runs_, 1);
 }
 
 TEST_P(GuardStreams, RedactedFieldIsLeftOutOfEveryMessage) {

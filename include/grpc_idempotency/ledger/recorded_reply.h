@@ -39,7 +39,8 @@ class RecordedReply {
 };
 
 // True if a caller cannot distinguish the two replies: they are equal byte for byte, apart from
-// their metadata.
+// their metadata. If the content of one is STATUS_ONLY, its messages are not known, and only code
+// and message are compared.
 bool SameOutcome(const v1::Reply& a, const v1::Reply& b);
 
 }  // namespace idempotency

@@ -3,16 +3,9 @@
 #include <utility>
 
 #include "grpc_idempotency/reply.h"
+#include "interceptors/server/policy/stream_limit.h"
 
 namespace idempotency::internal {
-namespace {
-
-// The size that each message counts in addition to its bytes: half of what the two copies of a
-// held-back message, for the record and for the client, take in addition to the bytes. So a
-// captured stream takes at most about twice its limit.
-constexpr std::size_t kMessageOverheadBytes = 96;
-
-}  // namespace
 
 GuardedStream::GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamWriter> writer)
     : holds_back_(policy.stream == MethodPolicy::Stream::kHoldBack),
@@ -22,7 +15,7 @@ GuardedStream::GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamW
 
 void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
   if (over_limit_ || lets_writes_through()) return;
-  weight_bytes_ += message.ByteSizeLong() + kMessageOverheadBytes;
+  weight_bytes_ += StreamWeight(message.ByteSizeLong());
   if (weight_bytes_ > limit_bytes_) {
     over_limit_ = true;
     captures_ = false;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "grpc_idempotency/reply.h"
+#include "interceptors/server/policy/stream_limit.h"
 
 namespace idempotency::internal {
 namespace {
@@ -37,6 +38,8 @@ v1::Reply ReplyToStore(const LiveExecution& execution, v1::Reply reply) {
     case MethodPolicy::Reply::kFull:
       break;
   }
+  // A captured stream is within it already; one of the completion ledger may not be.
+  if (IsOverStreamLimit(operation.policy, reply)) return WithoutContent(reply);
   execution.reply_type().Redact(reply);
   if (ReplyBytes(reply) > operation.options.max_reply_bytes) {
     operation.log->Warn(LogEvent::kReplyNotKept, operation.name, ": a reply of ", ReplyBytes(reply),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "grpc_idempotency/ledger/ledger_commit.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency::internal {
 namespace {
@@ -96,6 +97,29 @@ TEST(SameOutcomeTest, MetadataDoesNotCount) {
   other.add_initial_metadata()->set_key("a");
   other.add_trailing_metadata()->set_key("b");
   EXPECT_TRUE(SameOutcome(v1::Reply(), other));
+}
+
+TEST(SameOutcomeTest, OfAReplyThatIsOnlyAStatusCodeAndMessageCount) {
+  v1::Reply committed;
+  committed.set_code(5);
+  committed.set_message("no such account");
+  committed.set_details("details");
+  committed.add_stream("one");
+  v1::Reply status = WithoutContent(committed);
+  EXPECT_TRUE(SameOutcome(status, committed));
+  EXPECT_TRUE(SameOutcome(committed, status));
+  status.set_message("another");
+  EXPECT_FALSE(SameOutcome(status, committed));
+  status = WithoutContent(committed);
+  status.set_code(6);
+  EXPECT_FALSE(SameOutcome(committed, status));
+}
+
+TEST(SameOutcomeTest, AMessageThatWasCutIsTheSame) {
+  v1::Reply committed;
+  committed.set_code(5);
+  committed.set_message(std::string(4096, 'x'));
+  EXPECT_TRUE(SameOutcome(WithoutContent(committed), committed));
 }
 
 TEST(LedgerCommitTest, OnlyAnAcknowledgedCommitIsCertain) {
