@@ -831,6 +831,74 @@ TEST_F(GuardLedgerTest, AStreamOfTheLedgerOverTheLimitIsStoredAsItsStatus) {
   EXPECT_EQ(store_->record().reply.stream_size(), 0);
 }
 
+class GuardLedgerReferenceTest : public GuardLedgerTest {
+ protected:
+  GuardLedgerReferenceTest() {
+    GuardedOperation operation = *operation_;
+    operation.policy.reply = MethodPolicy::Reply::kReference;
+    operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
+  }
+  // The reference of the record; empty without one.
+  v1::Reference Kept() const {
+    v1::Reference reference;
+    const v1::Reply reply = store_->record().reply;
+    if (reply.content() == v1::REPLY_CONTENT_REFERENCE) reference.ParseFromString(reply.body());
+    return reference;
+  }
+};
+
+TEST_F(GuardLedgerReferenceTest, AnAttemptThatFindsTheRowKeepsItsReference) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  execution->SetReference("charge", "ch-1");
+  RecordedReply paid(Message("paid"));
+  paid.AddTrailingMetadata("a", "1");
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, paid).ok());
+  ASSERT_TRUE(transaction.Commit());
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+
+  const Admission::Decision decision = Ask();
+  const auto* replayed = std::get_if<Admission::Replayed>(&decision);
+  ASSERT_NE(replayed, nullptr);
+  EXPECT_EQ(replayed->reply.body(), Body("paid"));
+  EXPECT_EQ(replayed->reply.trailing_metadata(0).key(), "a");
+  for (const v1::MetadataEntry& entry : replayed->reply.trailing_metadata()) {
+    EXPECT_THAT(entry.key(), testing::Not(testing::HasSubstr("reference")));
+  }
+  EXPECT_EQ(store_->record().reply.content(), v1::REPLY_CONTENT_REFERENCE);
+  EXPECT_EQ(Kept().type(), "charge");
+  EXPECT_EQ(Kept().id(), "ch-1");
+}
+
+TEST_F(GuardLedgerReferenceTest, ACommitWhoseAnswerWasLostKeepsItsReference) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  execution->SetReference("charge", "ch-1");
+  FakeTransaction transaction{*ledger_, {}, Ending::kAnswerLost};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_EQ(Kept().id(), "ch-1");
+}
+
+// REPLY_REFERENCE keeps replies out of the store.
+TEST_F(GuardLedgerReferenceTest, OfARowWithoutAReferenceTheStatusIsKept) {
+  DieAfter(/*commit=*/true);
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_EQ(store_->record().reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
+  EXPECT_THAT(Lines(), testing::Contains(testing::HasSubstr("before it commits")));
+}
+
+TEST_F(GuardLedgerTest, UnderOtherPoliciesARowHasNoReference) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  execution->SetReference("charge", "ch-1");
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  EXPECT_EQ(DecodeReply(ledger_->row().reply)->trailing_metadata_size(), 0);
+  Settle(execution, Answer(Body("paid")));
+}
+
 TEST_F(GuardLedgerTest, CodesThatProveNothingAreRefused) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};

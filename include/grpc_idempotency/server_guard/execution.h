@@ -112,7 +112,8 @@ class Execution {
 
   // Names the object that this execution created, for example ("payment", "pay_42"). Under the
   // policy REPLY_REFERENCE the store keeps this reference of an OK reply, and the method's
-  // loader gets it to make a replay. The last call counts. UTF-8, up to 1 KiB together; other
+  // loader gets it to make a replay. The last call counts; with a completion ledger, call it
+  // before the reply is committed, so that the row has it too. UTF-8, up to 1 KiB together; other
   // values are logged and not kept. Ignored under other policies.
   virtual void SetReference(std::string_view type, std::string_view id) = 0;
   // Makes `reply` the operation's reply when `transaction`, which contains the operation's

@@ -142,6 +142,9 @@ void LedgerLookup::Try() {
 }
 
 void LedgerLookup::OnAnswer(Answer answer) {
+  if (execution_ != nullptr && answer.ok() && answer->has_value()) {
+    execution_->AdoptRowReference(**answer);
+  }
   const bool open = ReasonOf(answer.status()) == Reason::kStoreUnavailable;
   if (open && TryAgain()) return;
   Finish(std::move(answer));

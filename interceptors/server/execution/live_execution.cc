@@ -12,6 +12,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
+#include "interceptors/server/execution/row_reference.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/request/application_call.h"
 
@@ -103,7 +104,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   }
   row.fingerprints = EncodeFingerprints(fingerprints);
   row.attempt = attempt();
-  row.reply = EncodeReply(reply.reply());
+  row.reply = EncodeReply(ReplyOfRow(reply));
   // Both times are the store's, so that no other clock shortens it. The record may live longer
   // than under the present policy.
   const absl::Duration record_life = grant().has_created_at()
@@ -111,6 +112,22 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
                                          : absl::ZeroDuration();
   row.life = 2 * std::max(record_life, operation_->policy.retention);
   return row;
+}
+
+v1::Reply LiveExecution::ReplyOfRow(const RecordedReply& reply) const {
+  v1::Reply of_row = reply.reply();
+  if (operation_->policy.reply != MethodPolicy::Reply::kReference) return of_row;
+  if (const std::optional<v1::Reference> set = reference(); set.has_value()) {
+    AddRowReference(*set, of_row);
+  }
+  return of_row;
+}
+
+void LiveExecution::AdoptRowReference(v1::Reply& reply) {
+  std::optional<v1::Reference> found = TakeRowReference(reply);
+  if (!found.has_value()) return;
+  MutexLock lock(mutex_);
+  reference_ = std::move(found);
 }
 
 LedgerCommitPermit LiveExecution::MayCommit() const {

@@ -62,6 +62,9 @@ class LiveExecution final : public Execution {
   std::optional<v1::Reply> committed() const;
   // RecordInTransaction was called: the ledger may have a row.
   bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
+  // Removes the reference from the reply of a ledger's row. It becomes the execution's own, as if
+  // its handler had set it.
+  void AdoptRowReference(v1::Reply& reply);
   void MarkNoEffect() override { no_effect_.store(true, std::memory_order_release); }
   absl::StatusOr<std::string> DownstreamKey(std::string_view label) const override;
   absl::Status Attach(grpc::ClientContext& context, std::string_view label) override;
@@ -75,6 +78,8 @@ class LiveExecution final : public Execution {
 
  private:
   ParentOperation& AsParent() const;
+  // With the reference that was set before, if the policy keeps references.
+  v1::Reply ReplyOfRow(const RecordedReply& reply) const;
 
   const std::shared_ptr<const GuardedOperation> operation_;
   const std::shared_ptr<const v1::ReserveRequest> reserve_request_;

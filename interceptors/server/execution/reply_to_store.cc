@@ -14,8 +14,9 @@ v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply)
   if (!reference.has_value()) {
     execution.operation().log->Error(LogEvent::kInvalidReference, execution.operation().name,
                                      ": record ", execution.record_id(),
-                                     ": the handler returned OK without Execution::SetReference, "
-                                     "so its reply cannot be replayed");
+                                     ": an OK without Execution::SetReference, which a handler "
+                                     "calls before it commits in a completion ledger: the reply "
+                                     "cannot be replayed");
     return kept;
   }
   kept.set_content(v1::REPLY_CONTENT_REFERENCE);
