@@ -8,6 +8,12 @@
 #include "examples/payments/payments.grpc.pb.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 
+namespace {
+
+constexpr int kLimitCents = 1'000'000;
+
+}  // namespace
+
 // [ledger:handler]
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/ledger/postgres_ledger.h"  // what Commit takes
@@ -17,6 +23,12 @@ grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::Charge
                     payments::v1::ChargeReply* reply, pqxx::connection& database) {
   idempotency::Execution* execution = idempotency::Execution::FromContext(context);
   pqxx::work transaction(database);
+  if (request.amount_cents() > kLimitCents) {
+    const grpc::Status declined(grpc::StatusCode::FAILED_PRECONDITION, "over the limit");
+    // A refusal is an outcome too: it takes the row from an attempt that is only slow.
+    const absl::Status committed = execution->Commit(transaction, declined);
+    return committed.ok() ? declined : idempotency::ToGrpcStatus(committed);
+  }
   transaction.exec_params("INSERT INTO charges (id, cents) VALUES ($1, $2)", execution->record_id(),
                           request.amount_cents());
   reply->set_charge_id(execution->record_id());

@@ -133,7 +133,9 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
         "the same idempotency key");
     Dispose(Disposition::kLetLapse);
   } else if (!committed.ok()) {
-    Abandon(committed.status());
+    Abandon(committed.status(), execution_->operation().on_unknown == UnknownOutcome::kRecover
+                                    ? Disposition::kReleaseUnknown
+                                    : Disposition::kReleaseLater);
   } else if (committed->has_value()) {
     if (!SameOutcome(reply_, **committed)) {
       log.Warn(LogEvent::kLedgerDisagrees, name,
@@ -145,20 +147,33 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
       AnswerAhead();
     }
     Dispose(Disposition::kComplete);
-  } else if (code_ == grpc::StatusCode::OK) {
-    log.Error(
-        LogEvent::kLedgerDisagrees, name,
-        execution_->ledger_row_begun()
-            ? ": the handler returned OK, but the row of RecordInTransaction is not committed, "
-              "record "
-            : ": the handler returned OK and committed nothing in the completion ledger, which "
-              "relaxed_reservation requires, record ",
-        execution_->record_id());
-    Abandon(
-        NotRecorded("the operation was not committed: call again with the same idempotency key"));
+  } else if (code_ == grpc::StatusCode::OK || MayContradictLedger()) {
+    OnNotCommitted();
   } else {
     Dispose(DispositionByPolicy());
   }
+}
+
+void Settlement::OnNotCommitted() {
+  const GuardedOperation& operation = execution_->operation();
+  const bool begun = execution_->ledger_row_begun();
+  const std::string answer = absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  operation.log->Error(
+      LogEvent::kLedgerDisagrees, operation.name, ": the handler returned ", answer,
+      begun ? ", but the row of RecordInTransaction is not committed"
+            : " and committed nothing in the completion ledger, although another attempt may "
+              "commit. Call Commit for every outcome, also for a refusal, unless "
+              "certainly_first(); give a method that does not use the ledger an on_lease_expiry",
+      ", attempt ", execution_->attempt(), ", record ", execution_->record_id());
+  const absl::Status why =
+      NotRecorded("the operation was not committed: call again with the same idempotency key");
+  // An OK of a method that may not use the ledger at all: its effects are elsewhere, and no row
+  // would stop the next attempt. relaxed_reservation is set for methods that do use it.
+  const bool effect_elsewhere =
+      code_ == grpc::StatusCode::OK && !begun && !operation.policy.relaxed_reservation;
+  Abandon(why, effect_elsewhere || operation.on_unknown == UnknownOutcome::kRecover
+                   ? Disposition::kReleaseUnknown
+                   : Disposition::kReleaseLater);
 }
 
 void Settlement::AnswerAhead() {
@@ -175,16 +190,15 @@ void Settlement::AnswerAhead() {
   done({absl::OkStatus(), execution_->expires_at()});
 }
 
-void Settlement::Abandon(const absl::Status& why) {
+void Settlement::Abandon(const absl::Status& why, Disposition disposition) {
   instead_ = why;
-  Dispose(execution_->operation().on_unknown == UnknownOutcome::kRecover
-              ? Disposition::kReleaseUnknown
-              : Disposition::kReleaseLater);
+  Dispose(disposition);
 }
 
 bool Settlement::MayContradictLedger() const {
-  // An attempt after the first has queried the ledger before it ran.
-  return execution_->MayBeLost() && execution_->operation().options.ledger != nullptr &&
+  const GuardedOperation& operation = execution_->operation();
+  return operation.on_unknown == UnknownOutcome::kAskLedger &&
+         operation.options.ledger != nullptr && !execution_->certainly_first() &&
          DispositionByPolicy() == Disposition::kComplete;
 }
 

@@ -39,7 +39,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // answer. After RecordInTransaction it queries the completion ledger first, unless the commit
   // is known to have succeeded (Execution::Commit), and the ledger decides: a committed
   // operation is completed with the committed reply, also if the handler answered differently,
-  // and an OK without a commit is not completed.
+  // and an OK without a commit is not completed. Where the ledger decides about unknown outcomes,
+  // an attempt that is not certainly_first() records nothing that it has not committed.
   //
   // An acknowledged commit made the reply durable: `done` is called at once then, and the reply is
   // recorded in the background. A retry meanwhile finds the attempt running, or, after a crash,
@@ -67,8 +68,10 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   void OnLedger(const LedgerLookup::Answer& committed);
   // The caller gets its reply before the store has it, if there is a place.
   void AnswerAhead();
-  // Of a relaxed reservation: an attempt before this one may have committed without a trace at the
-  // service, and then this reply must not be recorded in its place.
+  // The ledger has no row of an outcome that needs one.
+  void OnNotCommitted();
+  // The ledger decides, and another attempt may have committed or may still commit: its reply
+  // would contradict a record of this one.
   bool MayContradictLedger() const;
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
@@ -85,8 +88,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // The same once the reservation ends without an acknowledged outcome, also after the caller
   // has its answer.
   void LeaveOpenIfGivenUp();
-  // The caller gets `why`, and the next attempt may run, or recover.
-  void Abandon(const absl::Status& why);
+  // The caller gets `why`, and the outcome stays open.
+  void Abandon(const absl::Status& why, Disposition disposition);
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
   void Finish(const Outcome& outcome);
 
