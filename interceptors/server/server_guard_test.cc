@@ -667,6 +667,29 @@ TYPED_TEST(ServerGuardTest, FailOpenRunsUnguardedOnlyWhenNoVerdictCanBeHad) {
   EXPECT_EQ(this->book_.runs, 2);
 }
 
+// It waits for an attempt that may still run.
+TYPED_TEST(ServerGuardTest, CallersDeadlineDuringTheWaitDoesNotFailOpen) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  policy.in_flight = MethodPolicy::InFlight::kWait;
+  policy.max_wait = absl::Seconds(20);
+  this->options_.methods[kCharge].policy = policy;
+  std::promise<VerdictEvent::Verdict> ended;
+  this->options_.hooks.on_verdict = [&](const VerdictEvent& event) {
+    ended.set_value(event.verdict);
+  };
+  this->Start();
+  this->store_->Hold(Operation::kReserve);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  EXPECT_FALSE(this->Charge(context, kKey).status.ok());
+  EXPECT_EQ(ended.get_future().get(), VerdictEvent::Verdict::kNone);
+  // Every handler has ended after it.
+  this->server_->Shutdown();
+  EXPECT_EQ(this->guard_->calls_failed_open(), 0u);
+  EXPECT_EQ(this->book_.runs, 0);
+}
+
 TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
   MethodPolicy policy;
   policy.fail_open = true;

@@ -42,7 +42,8 @@ GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operatio
       operation_(std::make_shared<const GuardedOperation>(std::move(operation))) {}
 
 void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
-  Call call{pending, GuardedCallTable::Instance().Find(&pending->context())};
+  Call call{pending, GuardedCallTable::Instance().Find(&pending->context()),
+            CallersDeadline(pending->context())};
   if (call.guarded == nullptr || !call.guarded->IsOf(operation_->reservations)) {
     operation_->log->Error(
         LogEvent::kInterceptorMissing, operation_->name,
@@ -67,8 +68,9 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
     Reject(*pending, reserve_request.status());
     return;
   }
+  const Scheduler::Time deadline = VerdictDeadline(call);
   Admission::Admit(
-      operation_, *std::move(reserve_request), VerdictDeadline(pending->context()),
+      operation_, *std::move(reserve_request), deadline,
       [this, call = std::move(call)](Admission::Decision decision) {
         Act(call, std::move(decision));
       },
@@ -103,11 +105,21 @@ absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase
                          [&] { return operation_->options.scope(context); });
 }
 
-Scheduler::Time GuardedMethod::VerdictDeadline(const grpc::ServerContextBase& context) const {
-  const Scheduler::Time now = operation_->reservations.Now();
-  return std::min(
-      After(now, operation_->options.verdict_timeout + operation_->policy.WaitInFlight()),
-      SteadyDeadline(context.raw_deadline(), now));
+Scheduler::Time GuardedMethod::CallersDeadline(const grpc::ServerContextBase& context) const {
+  // The remaining time before this clock: in the other order the deadline would be early, and
+  // gRPC would not have ended the call yet.
+  const absl::Duration remaining = TimeUntil(context.raw_deadline());
+  return After(operation_->reservations.Now(), remaining);
+}
+
+Scheduler::Time GuardedMethod::VerdictDeadline(const Call& call) const {
+  return std::min(After(operation_->reservations.Now(),
+                        operation_->options.verdict_timeout + operation_->policy.WaitInFlight()),
+                  call.callers_deadline);
+}
+
+bool GuardedMethod::EndedByCaller(const Call& call) const {
+  return operation_->reservations.Now() >= call.callers_deadline;
 }
 
 void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
@@ -117,7 +129,7 @@ void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
     Replay(call, std::move(replayed->reply));
   } else {
     const auto& refused = std::get<Admission::Refused>(decision);
-    if (refused.no_verdict && operation_->policy.fail_open) {
+    if (refused.no_verdict && operation_->policy.fail_open && !EndedByCaller(call)) {
       RunUnguarded(call);
       return;
     }

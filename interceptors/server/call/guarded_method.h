@@ -33,11 +33,17 @@ class GuardedMethod final : public CallAdmitter {
   struct Call {
     std::shared_ptr<PendingCall> pending;
     std::shared_ptr<GuardedCall> guarded;
+    // On the clock of the reservations.
+    Scheduler::Time callers_deadline;
   };
 
   absl::StatusOr<v1::ReserveRequest> ReserveRequestFor(PendingCall& pending, std::string key) const;
   absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
-  Scheduler::Time VerdictDeadline(const grpc::ServerContextBase& context) const;
+  Scheduler::Time CallersDeadline(const grpc::ServerContextBase& context) const;
+  Scheduler::Time VerdictDeadline(const Call& call) const;
+  // The wait for a verdict was ended by the caller's deadline, not by the guard's: the store may
+  // have been about to answer, and another attempt may run.
+  bool EndedByCaller(const Call& call) const;
 
   void Act(const Call& call, Admission::Decision decision);
   static void Run(const Call& call, std::shared_ptr<LiveExecution> execution);
