@@ -27,7 +27,7 @@ AfterAnswers::~AfterAnswers() {
   taken.store(false, std::memory_order_release);
 }
 
-bool AfterAnswers::Keep(std::function<void()>& work) {
+bool AfterAnswers::Keep(absl::AnyInvocable<void()>& work) {
   if (current == nullptr || taken.exchange(true, std::memory_order_acquire)) return false;
   current->work_ = std::move(work);
   return true;

@@ -1,7 +1,7 @@
 #ifndef IDEMPOTENCY_CORE_AFTER_ANSWERS_H_
 #define IDEMPOTENCY_CORE_AFTER_ANSWERS_H_
 
-#include <functional>
+#include "absl/functional/any_invocable.h"
 
 namespace idempotency::internal {
 
@@ -25,11 +25,11 @@ class AfterAnswers {
 
   // Takes `work`, which must not throw, for the end of this thread's scope. False, and `work`
   // stays: there is no scope, or another work of the process is kept or not done.
-  static bool Keep(std::function<void()>& work);
+  static bool Keep(absl::AnyInvocable<void()>& work);
 
  private:
   const bool outermost_;
-  std::function<void()> work_;
+  absl::AnyInvocable<void()> work_;
 };
 
 }  // namespace idempotency::internal

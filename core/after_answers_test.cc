@@ -10,7 +10,7 @@ namespace idempotency::internal {
 namespace {
 
 TEST(AfterAnswersTest, OutsideOfAScopeNothingIsKept) {
-  std::function<void()> work = [] { ADD_FAILURE(); };
+  absl::AnyInvocable<void()> work = [] { ADD_FAILURE(); };
   EXPECT_FALSE(AfterAnswers::Keep(work));
   EXPECT_NE(work, nullptr);
 }
@@ -21,7 +21,7 @@ TEST(AfterAnswersTest, WorkIsDoneAtTheEndOfTheOutermostScope) {
     const AfterAnswers outer;
     {
       const AfterAnswers inner;
-      std::function<void()> work = [&order] { order += "work"; };
+      absl::AnyInvocable<void()> work = [&order] { order += "work"; };
       EXPECT_TRUE(AfterAnswers::Keep(work));
       order += "answers ";
     }
@@ -33,14 +33,14 @@ TEST(AfterAnswersTest, WorkIsDoneAtTheEndOfTheOutermostScope) {
 TEST(AfterAnswersTest, AProcessKeepsOneWorkAtATime) {
   const auto refused = [] {
     const AfterAnswers scope;
-    std::function<void()> work = [] { ADD_FAILURE(); };
+    absl::AnyInvocable<void()> work = [] { ADD_FAILURE(); };
     return !AfterAnswers::Keep(work);
   };
   bool while_kept = false;
   bool while_done = false;
   {
     const AfterAnswers scope;
-    std::function<void()> work = [&] {
+    absl::AnyInvocable<void()> work = [&] {
       while_done = std::async(std::launch::async, refused).get();
     };
     ASSERT_TRUE(AfterAnswers::Keep(work));
@@ -50,7 +50,7 @@ TEST(AfterAnswersTest, AProcessKeepsOneWorkAtATime) {
   EXPECT_TRUE(while_done);
   EXPECT_FALSE(std::async(std::launch::async, [] {
                  const AfterAnswers scope;
-                 std::function<void()> work = [] {};
+                 absl::AnyInvocable<void()> work = [] {};
                  return !AfterAnswers::Keep(work);
                }).get());
 }
@@ -59,8 +59,8 @@ TEST(AfterAnswersTest, WorkKeepsNoWorkInItsOwnScope) {
   bool kept = true;
   {
     const AfterAnswers scope;
-    std::function<void()> work = [&kept] {
-      std::function<void()> next = [] { ADD_FAILURE(); };
+    absl::AnyInvocable<void()> work = [&kept] {
+      absl::AnyInvocable<void()> next = [] { ADD_FAILURE(); };
       kept = AfterAnswers::Keep(next);
     };
     ASSERT_TRUE(AfterAnswers::Keep(work));

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <new>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -280,7 +280,7 @@ class PendingCallbackCall final : public PendingCall,
     // must not wait for a handler, unless it can be done without. An alarm is no solution either:
     // all due alarms share a thread of gRPC's, so that one blocking handler stops the others
     // (docs/adr/0025).
-    std::function<void()> begin = [self = shared_from_this()] { self->RunHandler(); };
+    absl::AnyInvocable<void()> begin = [self = shared_from_this()] { self->RunHandler(); };
     if (AfterAnswers::Keep(begin)) return;
     if (dependencies_.handlers.Run(std::move(begin)) == WorkerPool::Outcome::kTaken) return;
     if (start_.not_run != nullptr) start_.not_run("too many handlers waited for a thread");

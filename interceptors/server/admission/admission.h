@@ -1,12 +1,12 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_ADMISSION_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_ADMISSION_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
@@ -43,7 +43,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   };
   using Decision = std::variant<Granted, Replayed, Refused>;
   // Called once, on any thread, possibly inside Admit; must not block.
-  using Done = std::function<void(Decision)>;
+  using Done = absl::AnyInvocable<void(Decision)>;
 
   // Sends `reserve_request`, which has record key, fingerprints, parent and labels; the
   // operation's policy has the rest. Answered by `deadline`, or once a recovery handler has
@@ -96,7 +96,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // Shared by the call for the reservation and by the execution under it.
   std::shared_ptr<const v1::ReserveRequest> reserve_request_;
   const Scheduler::Time deadline_;
-  const Done done_;
+  Done done_;
   const google::protobuf::Message* const request_;
   // Both are used by one thread after another: each step starts the next.
   bool reported_ = false;

@@ -3,11 +3,11 @@
 
 #include <grpcpp/server_context.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "absl/functional/any_invocable.h"
 #include "google/protobuf/message.h"
 
 #include "idempotency/v1/record.pb.h"
@@ -20,10 +20,10 @@ namespace idempotency::internal {
 struct HandlerStart {
   // Called on the handler's thread, right before the handler: time has passed since the
   // decision. If it returns a reply, the handler does not run, and the reply is sent instead.
-  std::function<std::optional<v1::Reply>()> last_look;
+  absl::AnyInvocable<std::optional<v1::Reply>()> last_look;
   // The handler does not run, for this reason. Empty: the call does not check whether the
   // client has disconnected.
-  std::function<void(std::string_view reason)> not_run;
+  absl::AnyInvocable<void(std::string_view reason)> not_run;
 };
 
 // A call with one request that has arrived and whose handler has not started. Exactly one of

@@ -103,13 +103,13 @@ void Reservation::OnLost(Lost on_lost) {
 }
 
 void Reservation::NotifyLost() {
-  std::vector<Lost> on_lost;
+  absl::InlinedVector<Lost, 1> on_lost;
   {
     MutexLock lock(mutex_);
     lost_notified_ = true;
     on_lost.swap(on_lost_);
   }
-  for (const Lost& call : on_lost) call();
+  for (Lost& call : on_lost) call();
 }
 
 void Reservation::NoteRefused() {
@@ -264,7 +264,7 @@ void Reservation::NotifyGivenUp() {
   GivenUp on_given_up;
   {
     MutexLock lock(mutex_);
-    on_given_up.swap(on_given_up_);
+    on_given_up = std::exchange(on_given_up_, nullptr);
   }
   if (on_given_up) on_given_up(*grant_.request);
 }
@@ -390,7 +390,7 @@ void Reservation::FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome) {
   Completed done;
   {
     MutexLock lock(mutex_);
-    done.swap(completed_);
+    done = std::exchange(completed_, nullptr);
     context_.scheduler.Cancel(caller_timer_);
   }
   if (done) done(std::move(outcome));
@@ -463,7 +463,7 @@ void Reservation::FinishRelease() {
   Released done;
   {
     MutexLock lock(mutex_);
-    done.swap(released_);
+    done = std::exchange(released_, nullptr);
     context_.scheduler.Cancel(caller_timer_);
   }
   if (done) done();

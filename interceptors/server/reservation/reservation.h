@@ -1,12 +1,12 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
@@ -34,11 +34,11 @@ absl::Status ReservationLost();
 class Reservation final : public std::enable_shared_from_this<Reservation> {
  public:
   using Time = Scheduler::Time;
-  using Completed = std::function<void(absl::StatusOr<v1::CompleteResponse>)>;
-  using Released = std::function<void()>;
+  using Completed = absl::AnyInvocable<void(absl::StatusOr<v1::CompleteResponse>)>;
+  using Released = absl::AnyInvocable<void()>;
   using Stored = CheckpointQueue::Stored;
-  using Lost = std::function<void()>;
-  using GivenUp = std::function<void(const v1::ReserveRequest& request)>;
+  using Lost = absl::AnyInvocable<void()>;
+  using GivenUp = absl::AnyInvocable<void(const v1::ReserveRequest& request)>;
 
   struct Grant {
     // The request that it answers.
@@ -185,7 +185,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // 0: the lease is not watched.
   Scheduler::TaskId lease_watch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_notified_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<Lost> on_lost_ ABSL_GUARDED_BY(mutex_);
+  absl::InlinedVector<Lost, 1> on_lost_ ABSL_GUARDED_BY(mutex_);
   GivenUp on_given_up_ ABSL_GUARDED_BY(mutex_);
   // Made with the first checkpoint.
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);

@@ -90,12 +90,12 @@ std::shared_ptr<ReserveCall> ReservationClient::Admit(
   const bool waits = max_wait > absl::ZeroDuration();
   if (waits) ++waits_;
   const RequestId id = ++last_id_;
-  auto asked =
-      ReserveCall::Make(context_, request, max_wait, deadline,
-                        [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) {
-                          Forget(id);
-                          done(std::move(answer));
-                        });
+  auto asked = ReserveCall::Make(
+      context_, request, max_wait, deadline,
+      [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) mutable {
+        Forget(id);
+        done(std::move(answer));
+      });
   waiting_.emplace(id, SentReserve{asked, key, waits});
   return asked;
 }

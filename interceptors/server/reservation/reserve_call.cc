@@ -178,7 +178,7 @@ void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
   Done done;
   {
     MutexLock lock(mutex_);
-    done.swap(done_);
+    done = std::exchange(done_, nullptr);
     context_.scheduler.Cancel(timer_);
   }
   if (done != nullptr) {

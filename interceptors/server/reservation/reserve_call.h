@@ -1,9 +1,9 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVE_CALL_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVE_CALL_H_
 
-#include <functional>
 #include <memory>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
@@ -45,7 +45,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // Called once, on any thread, possibly inside Start(). An error of the service's own is
   // passed on, except refusals of the guard itself (RefusesCaller); these and every other error
   // become STORE_UNAVAILABLE. KindOfAnswer() classifies the answer.
-  using Done = std::function<void(absl::StatusOr<ReserveAnswer>)>;
+  using Done = absl::AnyInvocable<void(absl::StatusOr<ReserveAnswer>)>;
 
   // `request` has everything, or everything except max_wait; without a request token it gets a
   // new one. The caller needs the answer by `deadline`.

@@ -41,7 +41,7 @@ class FakeScheduler final : public Scheduler {
       stopped_ = true;
       tasks.swap(tasks_);
     }
-    for (const auto& [when, scheduled] : tasks) {
+    for (auto& [when, scheduled] : tasks) {
       if (scheduled.runs_when_stopped) scheduled.task();
     }
   }

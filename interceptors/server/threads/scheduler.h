@@ -3,7 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
+
+#include "absl/functional/any_invocable.h"
 
 namespace idempotency::internal {
 
@@ -12,7 +13,7 @@ namespace idempotency::internal {
 class Scheduler {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  using Task = std::function<void()>;
+  using Task = absl::AnyInvocable<void()>;
   // Never 0 for a scheduled task.
   using TaskId = std::uint64_t;
 

@@ -11,24 +11,24 @@ TimerThread::TimerThread(const Clock& clock) : clock_(clock), thread_([this] { R
 TimerThread::~TimerThread() { Stop(); }
 
 Scheduler::TaskId TimerThread::RunAt(Time when, Task task) {
-  return Plan(when, {std::move(task), /*also_when_stopped=*/false});
+  return Plan({when, std::move(task), /*also_when_stopped=*/false});
 }
 
 Scheduler::TaskId TimerThread::RunAtOrWhenStopped(Time when, Task task) {
-  return Plan(when, {std::move(task), /*also_when_stopped=*/true});
+  return Plan({when, std::move(task), /*also_when_stopped=*/true});
 }
 
-Scheduler::TaskId TimerThread::Plan(Time when, Planned planned) {
+Scheduler::TaskId TimerThread::Plan(Planned planned) {
   TaskId id = 0;
   bool wake = false;
   {
     MutexLock lock(mutex_);
     if (stopped_) return 0;
     id = ++last_id_;
-    times_.emplace(id, when);
-    tasks_.emplace(std::make_pair(when, id), std::move(planned));
-    wake = when < wakes_at_;
-    if (wake) wakes_at_ = when;
+    wake = planned.when < wakes_at_;
+    if (wake) wakes_at_ = planned.when;
+    order_.emplace(planned.when, id);
+    tasks_.emplace(id, std::move(planned));
   }
   if (wake) changed_.NotifyOne();
   return id;
@@ -38,32 +38,33 @@ void TimerThread::Cancel(TaskId id) {
   // Destroyed after the lock is released: objects that it owns may call back here.
   Task dropped;
   MutexLock lock(mutex_);
-  const auto time = times_.find(id);
-  if (time == times_.end()) return;
-  const auto task = tasks_.find({time->second, id});
-  dropped = std::move(task->second.task);
-  tasks_.erase(task);
-  times_.erase(time);
+  const auto planned = tasks_.find(id);
+  if (planned == tasks_.end()) return;
+  dropped = std::move(planned->second.task);
+  order_.erase({planned->second.when, id});
+  tasks_.erase(planned);
 }
 
 void TimerThread::Stop() {
-  Tasks dropped;
+  absl::flat_hash_map<TaskId, Planned> dropped;
+  absl::btree_set<std::pair<Time, TaskId>> order;
   {
     MutexLock lock(mutex_);
     stopped_ = true;
     dropped.swap(tasks_);
-    times_.clear();
+    order.swap(order_);
     changed_.NotifyOne();
   }
   if (thread_.joinable()) thread_.join();
-  for (const auto& [when, planned] : dropped) {
+  for (const auto& [when, id] : order) {
+    Planned& planned = dropped.at(id);
     if (planned.also_when_stopped) planned.task();
   }
 }
 
 void TimerThread::Sleep(MutexLock& lock) {
-  wakes_at_ = tasks_.empty() ? Time::max() : tasks_.begin()->first.first;
-  if (tasks_.empty()) {
+  wakes_at_ = order_.empty() ? Time::max() : order_.begin()->first;
+  if (order_.empty()) {
     changed_.Wait(lock);
   } else {
     changed_.WaitUntil(lock, wakes_at_);
@@ -75,15 +76,15 @@ void TimerThread::Run() {
     Task due;
     {
       MutexLock lock(mutex_);
-      while (!stopped_ && (tasks_.empty() || tasks_.begin()->first.first > clock_.Monotonic())) {
+      while (!stopped_ && (order_.empty() || order_.begin()->first > clock_.Monotonic())) {
         Sleep(lock);
       }
       if (stopped_) return;
       // Until it sleeps again it looks by itself.
       wakes_at_ = Time::min();
-      const auto first = tasks_.begin();
+      const auto first = tasks_.find(order_.begin()->second);
       due = std::move(first->second.task);
-      times_.erase(first->first.second);
+      order_.erase(order_.begin());
       tasks_.erase(first);
     }
     due();

@@ -1,10 +1,10 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_TIMER_THREAD_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_TIMER_THREAD_H_
 
-#include <map>
 #include <thread>
 #include <utility>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 
 #include "core/clock.h"
@@ -31,12 +31,12 @@ class TimerThread final : public Scheduler {
 
  private:
   struct Planned {
+    Time when;
     Task task;
     bool also_when_stopped = false;
   };
-  using Tasks = std::map<std::pair<Time, TaskId>, Planned>;
 
-  TaskId Plan(Time when, Planned planned);
+  TaskId Plan(Planned planned);
   void Run();
   // Until the earliest task, or a notification.
   void Sleep(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -46,8 +46,9 @@ class TimerThread final : public Scheduler {
   CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   TaskId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  Tasks tasks_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<TaskId, Time> times_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<TaskId, Planned> tasks_ ABSL_GUARDED_BY(mutex_);
+  // Their order. A set of many elements in each node: a task costs no allocation of its own.
+  absl::btree_set<std::pair<Time, TaskId>> order_ ABSL_GUARDED_BY(mutex_);
   // When the thread looks at the tasks next, unless it is woken: no later than the earliest one.
   Time wakes_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::thread thread_;

@@ -20,7 +20,7 @@ WorkerPool::WorkerPool(std::string name, int max_threads, std::size_t max_waitin
 
 WorkerPool::~WorkerPool() { Stop(); }
 
-WorkerPool::Outcome WorkerPool::Run(std::function<void()> work) {
+WorkerPool::Outcome WorkerPool::Run(absl::AnyInvocable<void()> work) {
   MutexLock lock(mutex_);
   if (stopped_) return Outcome::kStopped;
   if (work_.size() >= max_waiting_) return Outcome::kFull;
@@ -60,7 +60,7 @@ void WorkerPool::Loop(const std::string& name) {
     MutexLock lock(mutex_);
     summoned_ = false;
   }
-  std::function<void()> work;
+  absl::AnyInvocable<void()> work;
   while (Next(work)) {
     work();
     // Its captured objects must be destroyed before the next task.
@@ -80,7 +80,7 @@ void WorkerPool::WaitForWork(MutexLock& lock) {
   summoned_ = false;
 }
 
-bool WorkerPool::Next(std::function<void()>& work) {
+bool WorkerPool::Next(absl::AnyInvocable<void()>& work) {
   MutexLock lock(mutex_);
   while (work_.empty() && !stopped_) WaitForWork(lock);
   if (work_.empty()) return false;

@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "absl/functional/any_invocable.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/server_guard/guard_threads.h"
@@ -35,7 +36,7 @@ class WorkerPool {
 
   // Runs `work` on one of the threads. Tasks start in the order given. Does not block. `work`
   // must not throw.
-  Outcome Run(std::function<void()> work);
+  Outcome Run(absl::AnyInvocable<void()> work);
 
   // Refuses new tasks, runs the accepted ones, and joins. Not from a worker. Safe to call
   // twice.
@@ -50,7 +51,7 @@ class WorkerPool {
 
   void Loop(const std::string& name);
   // False if there are no more tasks.
-  bool Next(std::function<void()>& work);
+  bool Next(absl::AnyInvocable<void()>& work);
   // Until this thread is woken.
   void WaitForWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake(IdleThread& thread) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -64,7 +65,7 @@ class WorkerPool {
 
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<std::function<void()>> work_ ABSL_GUARDED_BY(mutex_);
+  std::deque<absl::AnyInvocable<void()>> work_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   // The threads that wait for work. The last one to arrive is woken first: its stack and its
   // allocator's memory are the likeliest to be in the processor's caches.
