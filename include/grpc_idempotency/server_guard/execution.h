@@ -50,7 +50,7 @@ class Execution {
   // Whether no other attempt of this record has run or is running. False after the first attempt,
   // and for each attempt with MethodPolicy::relaxed_reservation. Unless it is true, every outcome
   // that is to be recorded is committed in the ledger (RecordInTransaction): where the ledger
-  // decides about unknown outcomes, any other is sent as OUTCOME_NOT_RECORDED.
+  // decides about unknown outcomes, another refusal is sent as OUTCOME_NOT_RECORDED.
   virtual bool certainly_first() const = 0;
   // The record's id, as in the `idempotency-record` metadata.
   virtual const std::string& record_id() const = 0;

@@ -133,9 +133,7 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
         "the same idempotency key");
     Dispose(Disposition::kLetLapse);
   } else if (!committed.ok()) {
-    Abandon(committed.status(), execution_->operation().on_unknown == UnknownOutcome::kRecover
-                                    ? Disposition::kReleaseUnknown
-                                    : Disposition::kReleaseLater);
+    Abandon(committed.status());
   } else if (committed->has_value()) {
     if (!SameOutcome(reply_, **committed)) {
       log.Warn(LogEvent::kLedgerDisagrees, name,
@@ -165,15 +163,14 @@ void Settlement::OnNotCommitted() {
               "commit. Call Commit for every outcome, also for a refusal, unless "
               "certainly_first(); give a method that does not use the ledger an on_lease_expiry",
       ", attempt ", execution_->attempt(), ", record ", execution_->record_id());
-  const absl::Status why =
-      NotRecorded("the operation was not committed: call again with the same idempotency key");
-  // An OK of a method that may not use the ledger at all: its effects are elsewhere, and no row
-  // would stop the next attempt. relaxed_reservation is set for methods that do use it.
-  const bool effect_elsewhere =
-      code_ == grpc::StatusCode::OK && !begun && !operation.policy.relaxed_reservation;
-  Abandon(why, effect_elsewhere || operation.on_unknown == UnknownOutcome::kRecover
-                   ? Disposition::kReleaseUnknown
-                   : Disposition::kReleaseLater);
+  // The OK of a method that may not use the ledger at all is its outcome: its effects are
+  // elsewhere, and no row would stop the next attempt. relaxed_reservation is for methods that do
+  // use it.
+  if (code_ == grpc::StatusCode::OK && !begun && !operation.policy.relaxed_reservation) {
+    Dispose(DispositionByPolicy());
+    return;
+  }
+  Abandon(NotRecorded("the operation was not committed: call again with the same idempotency key"));
 }
 
 void Settlement::AnswerAhead() {
@@ -190,9 +187,11 @@ void Settlement::AnswerAhead() {
   done({absl::OkStatus(), execution_->expires_at()});
 }
 
-void Settlement::Abandon(const absl::Status& why, Disposition disposition) {
+void Settlement::Abandon(const absl::Status& why) {
   instead_ = why;
-  Dispose(disposition);
+  Dispose(execution_->operation().on_unknown == UnknownOutcome::kRecover
+              ? Disposition::kReleaseUnknown
+              : Disposition::kReleaseLater);
 }
 
 bool Settlement::MayContradictLedger() const {

@@ -40,7 +40,7 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // is known to have succeeded (Execution::Commit), and the ledger decides: a committed
   // operation is completed with the committed reply, also if the handler answered differently,
   // and an OK without a commit is not completed. Where the ledger decides about unknown outcomes,
-  // an attempt that is not certainly_first() records nothing that it has not committed.
+  // an attempt that is not certainly_first() records no refusal that it has not committed.
   //
   // An acknowledged commit made the reply durable: `done` is called at once then, and the reply is
   // recorded in the background. A retry meanwhile finds the attempt running, or, after a crash,
@@ -88,8 +88,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // The same once the reservation ends without an acknowledged outcome, also after the caller
   // has its answer.
   void LeaveOpenIfGivenUp();
-  // The caller gets `why`, and the outcome stays open.
-  void Abandon(const absl::Status& why, Disposition disposition);
+  // The caller gets `why`, and the next attempt may run, or recover.
+  void Abandon(const absl::Status& why);
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
   void Finish(const Outcome& outcome);
 
