@@ -17,6 +17,7 @@
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/records/record.h"
+#include "server/store/postgres/records/settle_findings.h"
 #include "server/store/postgres/statements/batched.h"
 
 namespace idempotency::internal {
@@ -69,12 +70,11 @@ void RunRoundsOn(PostgresConnection& connection, const PostgresStatements& state
 }
 
 // Reads the rows of `indices`, which their statements did not hit, and settles the
-// operations by `decide`, an optional<Answer>(const Op&, absl::Time now, const
-// optional<StoredRecord>&): nothing if the record has changed since; then they try again.
-template <typename Op, typename Answer, typename Decide>
+// operations by them.
+template <typename Op, typename Answer>
 absl::Status SettleByReading(PostgresConnection& connection, const PostgresStatements& statements,
                              PostgresBatch<Op, Answer>& batch,
-                             const std::vector<std::size_t>& indices, Decide decide) {
+                             const std::vector<std::size_t>& indices) {
   if (indices.empty()) return absl::OkStatus();
   auto rows = ReadRows(connection, statements.read_to_settle, IdsOf(batch, indices));
   if (!rows.ok()) return rows.status();
@@ -90,7 +90,7 @@ absl::Status SettleByReading(PostgresConnection& connection, const PostgresState
       stored = std::move(row->second->stored);
       now = row->second->read_at;
     }
-    std::optional<Answer> answer = decide(batch.op(index), now, stored);
+    std::optional<Answer> answer = SettleFinding(batch.op(index), now, stored);
     if (answer) batch.Settle(index, *std::move(answer));
   }
   return absl::OkStatus();

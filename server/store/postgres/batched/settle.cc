@@ -1,13 +1,12 @@
 #include "server/store/postgres/batched/settle.h"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 #include <utility>
 
-#include "server/store/decision.h"
 #include "server/store/postgres/batched/rows.h"
 #include "server/store/postgres/records/operation_parameters.h"
+#include "server/store/postgres/records/reply_slices.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -123,31 +122,12 @@ void SettleCompleted(const PostgresResult& result, int row, int column, Complete
 
 absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
                            CompleteBatch& batch, const CompleteBatch::Indices& pending) {
-  CompleteBatch::Indices slice;
-  std::size_t bytes = 0;
-  for (const std::size_t index : pending) {
-    const std::size_t size = batch.op(index).reply.bytes.size();
-    if (!slice.empty() && bytes + size > kMaxStatementBytes) {
-      if (absl::Status status = WriteReplies(connection, statements, batch, slice); !status.ok()) {
-        return status;
-      }
-      slice.clear();
-      bytes = 0;
+  for (const auto& slice : SliceByReplies(batch, pending, kMaxStatementBytes)) {
+    if (absl::Status status = WriteReplies(connection, statements, batch, slice); !status.ok()) {
+      return status;
     }
-    slice.push_back(index);
-    bytes += size;
   }
-  if (absl::Status status = WriteReplies(connection, statements, batch, slice); !status.ok()) {
-    return status;
-  }
-  using Finding = std::optional<absl::StatusOr<Completion>>;
-  return SettleByReading(
-      connection, statements, batch, batch.Unanswered(pending),
-      [](const CompleteOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
-        CompleteDecision decision = DecideComplete(op, now, stored);
-        if (decision.store) return Finding();
-        return Finding(std::move(decision.answer));
-      });
+  return SettleByReading(connection, statements, batch, batch.Unanswered(pending));
 }
 
 // What fits PostgresConnection::Send is one slice of the round.
@@ -178,14 +158,7 @@ absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatemen
   for (int row = 0; row < result->rows(); ++row) {
     batch.Settle(batch.IndexOf(result->GetUuid(row, 0)), absl::OkStatus());
   }
-  using Finding = std::optional<absl::Status>;
-  return SettleByReading(
-      connection, statements, batch, batch.Unanswered(pending),
-      [](const ReleaseOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
-        const ReleaseDecision decision = DecideRelease(op, now, stored);
-        if (decision.becomes) return Finding();
-        return Finding(decision.answer);
-      });
+  return SettleByReading(connection, statements, batch, batch.Unanswered(pending));
 }
 
 absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatements& statements,
@@ -203,14 +176,7 @@ absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatement
       !status.ok()) {
     return status;
   }
-  using Finding = std::optional<absl::StatusOr<Extension>>;
-  return SettleByReading(
-      connection, statements, batch, batch.Unanswered(pending),
-      [](const ExtendOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
-        ExtendDecision decision = DecideExtend(op, now, stored);
-        if (decision.lease_expires_at) return Finding();
-        return Finding(std::move(decision.answer));
-      });
+  return SettleByReading(connection, statements, batch, batch.Unanswered(pending));
 }
 
 }  // namespace idempotency::internal

@@ -10,6 +10,8 @@
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/postgres/records/operation_parameters.h"
+#include "server/store/postgres/records/reply_slices.h"
+#include "server/store/postgres/records/settle_findings.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -20,11 +22,11 @@ namespace {
 constexpr std::size_t kMaxPipelineBytes = 16 * 1024 * 1024;
 
 // Reads the records of `indices`, which their statements did not hit, and settles the operations by
-// `decide` (SettleByReading).
-template <typename Op, typename Answer, typename Decide>
+// them.
+template <typename Op, typename Answer>
 void SettleEachByReading(SingleRowRecords& records, const SingleRowTime& time,
-                         PostgresBatch<Op, Answer>& batch, const std::vector<std::size_t>& indices,
-                         Decide decide) {
+                         PostgresBatch<Op, Answer>& batch,
+                         const std::vector<std::size_t>& indices) {
   std::vector<SingleRowRecords::Row> rows =
       records.Read(RecordIdsOf(batch, indices), {/*reply_bytes=*/0, /*confirmed=*/true});
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -38,7 +40,7 @@ void SettleEachByReading(SingleRowRecords& records, const SingleRowTime& time,
     }
     std::optional<StoredRecord> stored;
     if (*rows[i]) stored = std::move((*rows[i])->stored);
-    std::optional<Answer> answer = decide(batch.op(indices[i]), time.judged, stored);
+    std::optional<Answer> answer = SettleFinding(batch.op(indices[i]), time.judged, stored);
     if (answer) batch.Settle(indices[i], *std::move(answer));
   }
 }
@@ -116,26 +118,10 @@ absl::Status CompleteEachRound(SingleRowRecords& records, CompleteBatch& batch,
                                const CompleteBatch::Indices& pending) {
   const absl::StatusOr<SingleRowTime> time = records.ReadTime();
   if (!time.ok()) return time.status();
-  CompleteBatch::Indices slice;
-  std::size_t bytes = 0;
-  for (const std::size_t index : pending) {
-    const std::size_t size = batch.op(index).reply.bytes.size();
-    if (!slice.empty() && bytes + size > kMaxPipelineBytes) {
-      WriteReplies(records, *time, batch, std::exchange(slice, {}));
-      bytes = 0;
-    }
-    slice.push_back(index);
-    bytes += size;
+  for (const auto& slice : SliceByReplies(batch, pending, kMaxPipelineBytes)) {
+    WriteReplies(records, *time, batch, slice);
   }
-  WriteReplies(records, *time, batch, slice);
-  using Finding = std::optional<absl::StatusOr<Completion>>;
-  SettleEachByReading(
-      records, *time, batch, batch.Unanswered(pending),
-      [](const CompleteOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
-        CompleteDecision decision = DecideComplete(op, now, stored);
-        if (decision.store) return Finding();
-        return Finding(std::move(decision.answer));
-      });
+  SettleEachByReading(records, *time, batch, batch.Unanswered(pending));
   return absl::OkStatus();
 }
 
@@ -162,14 +148,7 @@ absl::Status ReleaseEachRound(SingleRowRecords& records, ReleaseBatch& batch,
       batch.Settle(pending[i], absl::OkStatus());
     }
   }
-  using Finding = std::optional<absl::Status>;
-  SettleEachByReading(
-      records, *time, batch, batch.Unanswered(pending),
-      [](const ReleaseOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
-        const ReleaseDecision decision = DecideRelease(op, now, stored);
-        if (decision.becomes) return Finding();
-        return Finding(decision.answer);
-      });
+  SettleEachByReading(records, *time, batch, batch.Unanswered(pending));
   return absl::OkStatus();
 }
 
@@ -201,14 +180,7 @@ absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
       batch.Settle(index, **extension);
     }
   }
-  using Finding = std::optional<absl::StatusOr<Extension>>;
-  SettleEachByReading(
-      records, *time, batch, batch.Unanswered(pending),
-      [](const ExtendOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
-        ExtendDecision decision = DecideExtend(op, now, stored);
-        if (decision.lease_expires_at) return Finding();
-        return Finding(std::move(decision.answer));
-      });
+  SettleEachByReading(records, *time, batch, batch.Unanswered(pending));
   return absl::OkStatus();
 }
 
