@@ -58,6 +58,14 @@ absl::StatusOr<Verdict> WithReply(Replay replay, const RecordId& id,
   return Verdict(std::move(replay));
 }
 
+// The sweep does not find such a reservation, so that its outcome would never become UNKNOWN. A
+// repetition with the same request token adds the entry.
+absl::Status HasNoEntry() {
+  return MakeError(Reason::kStoreUnavailable,
+                   "the store could not add the reservation to its index; repeat the call with the "
+                   "same tokens");
+}
+
 absl::StatusOr<Verdict> WithoutContentOf(absl::StatusOr<Verdict> verdict) {
   auto* const replay = verdict.ok() ? std::get_if<Replay>(&*verdict) : nullptr;
   if (replay == nullptr) return verdict;
@@ -192,19 +200,21 @@ void RedisStore::WarnOfLosses(RedisSession& session) {
   }
 }
 
-RedisStore::Replies RedisStore::Run(absl::Span<const RedisCall> calls) {
+RedisStore::Replies RedisStore::Run(absl::Span<const RedisCall> calls, bool* in_order) {
   if (lost_) {
     return AllFailed(calls.size(),
                      MakeError(Reason::kStoreUnavailable, "Redis lost records while it was used"));
   }
-  return RunAnyway(calls);
+  return RunAnyway(calls, in_order);
 }
 
-RedisStore::Replies RedisStore::RunAnyway(absl::Span<const RedisCall> calls) {
+RedisStore::Replies RedisStore::RunAnyway(absl::Span<const RedisCall> calls, bool* in_order) {
   if (calls.empty()) return {};
   const absl::StatusOr<Pool::Lease> session = pool_.Acquire();
   if (!session.ok()) return AllFailed(calls.size(), session.status());
-  return (*session)->Run(calls);
+  Replies replies = (*session)->Run(calls);
+  if (in_order != nullptr) *in_order = (*session)->ran_in_order();
+  return replies;
 }
 
 absl::StatusOr<RedisReply> RedisStore::RunOne(const RedisCall& call) {
@@ -222,8 +232,29 @@ void RedisStore::AddReservations(absl::Span<const ReserveOp> ops,
   }
 }
 
+void RedisStore::EnsureEntries(absl::Span<const ReserveOp> ops,
+                               absl::Span<const absl::StatusOr<RedisReply>> replies, bool in_order,
+                               std::vector<absl::StatusOr<Verdict>>& verdicts) {
+  std::vector<std::size_t> granted;
+  std::vector<RedisCall> entries;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (!verdicts[i].ok() || !std::holds_alternative<Reserved>(*verdicts[i])) continue;
+    if (in_order) {
+      if (!replies[i * kCallsOfReservation + 1].ok()) verdicts[i] = HasNoEntry();
+      continue;
+    }
+    granted.push_back(i);
+    entries.push_back(index_.Add(ops[i].key, ops[i].id));
+  }
+  const Replies added = Run(entries);
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    if (!added[i].ok()) verdicts[granted[i]] = HasNoEntry();
+  }
+}
+
 std::vector<absl::StatusOr<Verdict>> RedisStore::VerdictsOf(
-    absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies) {
+    absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies,
+    bool in_order) {
   std::vector<absl::StatusOr<Verdict>> verdicts;
   std::vector<RedisCall> reads;
   std::vector<std::size_t> read_for;
@@ -252,13 +283,16 @@ std::vector<absl::StatusOr<Verdict>> RedisStore::VerdictsOf(
   for (const std::size_t i : without_content) {
     verdicts[i] = WithoutContentOf(std::move(verdicts[i]));
   }
+  EnsureEntries(ops, replies, in_order, verdicts);
   return verdicts;
 }
 
 std::vector<absl::StatusOr<Verdict>> RedisStore::Reserve(absl::Span<const ReserveOp> ops) {
   std::vector<RedisCall> calls;
   AddReservations(ops, calls);
-  return VerdictsOf(ops, Run(calls));
+  bool in_order = false;
+  const Replies replies = Run(calls, &in_order);
+  return VerdictsOf(ops, replies, in_order);
 }
 
 SharedAnswers RedisStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
@@ -266,13 +300,14 @@ SharedAnswers RedisStore::CompleteAndReserve(absl::Span<const CompleteOp> comple
   std::vector<RedisCall> calls;
   for (const CompleteOp& op : completions) calls.push_back(calls_.Complete(op));
   AddReservations(reservations, calls);
-  const Replies replies = Run(calls);
+  bool in_order = false;
+  const Replies replies = Run(calls, &in_order);
   SharedAnswers answers;
   for (std::size_t i = 0; i < completions.size(); ++i) {
     answers.completions.push_back(RedisCalls::CompletionOf(replies[i]));
   }
   answers.verdicts =
-      VerdictsOf(reservations, absl::MakeConstSpan(replies).subspan(completions.size()));
+      VerdictsOf(reservations, absl::MakeConstSpan(replies).subspan(completions.size()), in_order);
   return answers;
 }
 

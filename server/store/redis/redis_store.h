@@ -110,16 +110,22 @@ class RedisStore final : public Store {
   absl::Status LacksMarkers(int missing) const;
   void WarnOfLosses(RedisSession& session);
 
-  // On a session; each failed if there is none.
-  Replies Run(absl::Span<const RedisCall> calls);
+  // On a session; each failed if there is none. `in_order`: RedisSession::ran_in_order().
+  Replies Run(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
   // Also while records are known to be lost.
-  Replies RunAnyway(absl::Span<const RedisCall> calls);
+  Replies RunAnyway(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
   absl::StatusOr<RedisReply> RunOne(const RedisCall& call);
 
   void AddReservations(absl::Span<const ReserveOp> ops, std::vector<RedisCall>& calls) const;
   // The verdicts of `replies`, which belong to AddReservations(). Reads replies that are large.
   std::vector<absl::StatusOr<Verdict>> VerdictsOf(
-      absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies);
+      absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies,
+      bool in_order);
+  // Adds the entries of new grants again if they may have been added before the record
+  // (`in_order` is false). Fails those that have none.
+  void EnsureEntries(absl::Span<const ReserveOp> ops,
+                     absl::Span<const absl::StatusOr<RedisReply>> replies, bool in_order,
+                     std::vector<absl::StatusOr<Verdict>>& verdicts);
   // The records of a page of the index, without their replies.
   absl::StatusOr<Walk> WalkFrom(const std::optional<RecordId>& after,
                                 const std::optional<RecordId>& until,

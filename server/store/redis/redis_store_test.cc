@@ -28,6 +28,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/store/admin_decision.h"
 #include "server/store/redis/calls.h"
+#include "server/store/redis/index.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/session.h"
 #include "server/store/redis/slots.h"
@@ -124,6 +125,52 @@ TEST_F(RedisStoreTest, AScriptThatTheServerForgotIsLoadedAgain) {
   for (const auto& verdict : store->Reserve(ops)) EXPECT_TRUE(verdict.ok()) << verdict.status();
   RedisProcess::Shared().Must({"SCRIPT", "FLUSH"});
   EXPECT_TRUE(Get(*store, ops[3]).ok());
+}
+
+// Where an entry comes before its record, a sweep in between removes it.
+TEST_F(RedisStoreTest, TheEntryOfTheIndexFollowsTheRecord) {
+  const auto server = StartServer();
+  server->Must({"CONFIG", "SET", "slowlog-log-slower-than", "0"});
+  const auto store = OpenStore(server->options());
+  // The newest first, without those of this test.
+  const auto commands = [&] {
+    const RedisReply log = server->Must({"SLOWLOG", "GET", "-1"});
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < log.value().size(); ++i) {
+      const std::string name(log.value()[i][3][0].text());
+      if (name == "ZADD" || name == "EVALSHA") names.push_back(name);
+    }
+    return names;
+  };
+  const std::vector<std::string> in_order = {"ZADD", "EVALSHA"};
+  server->Must({"SCRIPT", "FLUSH"});
+  server->Must({"SLOWLOG", "RESET"});
+  MustReserve(*store, OpFor("flushed"));
+  const std::vector<std::string> flushed = commands();
+  ASSERT_GE(flushed.size(), 2u);
+  EXPECT_EQ(std::vector<std::string>(flushed.begin(), flushed.begin() + 2), in_order);
+  server->Must({"SLOWLOG", "RESET"});
+  MustReserve(*store, OpFor("loaded"));
+  EXPECT_EQ(commands(), in_order) << "one exchange is enough";
+}
+
+TEST_F(RedisStoreTest, AReservationWithoutItsEntryOfTheIndexIsNotAnswered) {
+  const auto store = OpenStore(options_);
+  ReserveOp op = OpFor("unseen");
+  const int shard = op.id.bytes()[15] % RedisIndex::kShards;
+  const std::string index = absl::StrCat(options_.prefix, ":i:", shard);
+  RedisProcess::Shared().Must({"SET", index, "no index"});
+  EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
+  RedisProcess::Shared().Must({"DEL", index});
+  EXPECT_TRUE(MustReserve(*store, op).repeated);
+  EXPECT_EQ(RedisProcess::Shared().Must({"ZCARD", index}).value().integer(), 1);
+  // What was decided before needs none.
+  RedisProcess::Shared().Must({"DEL", index});
+  RedisProcess::Shared().Must({"SET", index, "no index"});
+  op.request_token = Uuid::Random();
+  const auto in_flight = Reserve(*store, op);
+  ASSERT_TRUE(in_flight.ok()) << in_flight.status();
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*in_flight));
 }
 
 TEST_F(RedisStoreTest, RedisForgetsARecordOnlyOnceItMay) {
@@ -613,7 +660,11 @@ TEST_F(RedisStoreTest, ANodeThatIsGoneTakesOnlyItsOwnRecordsAway) {
   (*cluster)->node(1).process().Freeze();
   const auto verdicts = store->Reserve(ops);
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    const bool there = RedisSlotOf(KeyOf(ops[i].id)) * 3 / kRedisSlots == 1;
+    const int shard = ops[i].id.bytes()[15] % RedisIndex::kShards;
+    bool there = false;
+    for (const std::string& key : {KeyOf(ops[i].id), absl::StrCat(options_.prefix, ":i:", shard)}) {
+      there = there || RedisSlotOf(key) * 3 / kRedisSlots == 1;
+    }
     EXPECT_EQ(verdicts[i].ok(), !there) << i;
   }
   EXPECT_FALSE(store->Inspect().ok());

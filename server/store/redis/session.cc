@@ -119,7 +119,8 @@ std::vector<absl::StatusOr<RedisReply>> RedisSession::Run(absl::Span<const Redis
   std::vector<Pending> pending;
   for (std::size_t i = 0; i < calls.size(); ++i) pending.push_back({i, false, std::nullopt});
   for (int round = 0; round < kMaxRounds && !pending.empty(); ++round) {
-    RunRound(calls, pending, answers);
+    const std::size_t servers = RunRound(calls, pending, answers);
+    ran_in_order_ = round == 0 && servers <= 1;
   }
   std::vector<absl::StatusOr<RedisReply>> replies;
   replies.reserve(calls.size());
@@ -145,8 +146,9 @@ std::vector<std::string> RedisSession::DurabilityWarnings(const RedisAddress& se
   return RedisDurabilityWarnings(one->server(), value);
 }
 
-void RedisSession::RunRound(absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
-                            std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers) {
+std::size_t RedisSession::RunRound(
+    absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
+    std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers) {
   std::map<RedisAddress, Exchange> exchanges;
   std::map<RedisAddress, absl::Status> failures;
   for (const Pending& next : pending) {
@@ -191,6 +193,7 @@ void RedisSession::RunRound(absl::Span<const RedisCall> calls, std::vector<Pendi
   for (auto& [server, exchange] : exchanges) {
     if (exchange.connection != nullptr) Collect(calls, exchange, pending, answers);
   }
+  return exchanges.size();
 }
 
 void RedisSession::Queue(const RedisCall& call, const Pending& next, Exchange& exchange) {

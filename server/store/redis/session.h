@@ -50,6 +50,9 @@ class RedisSession {
   //   UNAVAILABLE  No answer: it may or may not have been done. Or the server did not do it.
   //   DATA_LOSS    The key holds no record.
   std::vector<absl::StatusOr<RedisReply>> Run(absl::Span<const RedisCall> calls);
+  // Whether the commands of the last Run() took effect in their order: one server, and none of them
+  // was sent again.
+  bool ran_in_order() const { return ran_in_order_; }
 
   // What a crash of the server would lose (RedisDurabilityWarnings).
   std::vector<std::string> DurabilityWarnings(const RedisAddress& server);
@@ -65,8 +68,9 @@ class RedisSession {
       : options_(options), topology_(topology), identity_(identity) {}
 
   absl::StatusOr<RedisConnection*> ConnectionTo(const RedisAddress& address);
-  void RunRound(absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
-                std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
+  // Returns the number of servers.
+  std::size_t RunRound(absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
+                       std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
   void Queue(const RedisCall& call, const Pending& next, Exchange& exchange);
   void Collect(absl::Span<const RedisCall> calls, Exchange& exchange, std::vector<Pending>& again,
                std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
@@ -80,6 +84,7 @@ class RedisSession {
   RedisTopology& topology_;
   const RedisIdentity& identity_;
   std::map<RedisAddress, std::unique_ptr<RedisConnection>> connections_;
+  bool ran_in_order_ = false;
 };
 
 }  // namespace idempotency::internal
