@@ -63,21 +63,37 @@ noted AS (
     {audit_hmac}, $9::integer, t.attempt FROM settled t)
 SELECT t.expires_at FROM settled t
 
--- piece: purge_visited
--- The rest of a step of a purge, behind its rows: id, scope, and whether they are of the target.
--- The rows are locked first, without waiting, and judged as they are then. $1 actor, $2 reason, $3
--- and $4 pads, $5 forced, $6 tombstone, zero for none. Returns one row: how many were visited, the
--- last one's scope and id, how many are of the target, how many of those were locked, and the ids
--- of those that are purged.
+-- piece: readable
+-- t is no damaged row, as far as SQL can decide it: of the fingerprints only whether the first one
+-- is whole (EncodeFingerprints).
+(t.state BETWEEN 1 AND 4 AND isfinite(t.created_at) AND isfinite(t.lease_until)
+  AND isfinite(t.expires_at) AND isfinite(t.reply_until) IS NOT FALSE
+  AND isfinite(t.tombstone_until) IS NOT FALSE AND isfinite(t.completed_at) IS NOT FALSE
+  AND (t.labels IS NULL OR CASE WHEN jsonb_typeof(t.labels) = 'object'
+    THEN NOT jsonb_path_exists(t.labels, '$.* ? (@.type() <> "string")') ELSE false END)
+  AND CASE WHEN octet_length(t.fingerprints) < 5
+    THEN octet_length(t.fingerprints) = 0 AND t.tombstone_until IS NOT NULL
+    ELSE octet_length(t.fingerprints) >= 5 + get_byte(t.fingerprints, 4)
+      - CASE WHEN get_byte(t.fingerprints, 4) >= 128 THEN 124 ELSE 0 END END)
+
+-- piece: purge_locked
+-- A step of a purge, behind its rows: id, scope, and whether they are of the target. The rows are
+-- locked first, without waiting, and judged as they are then. The statement continues with those
+-- that are still of the target: a record may be granted, or started afresh, before it is locked.
 clock AS MATERIALIZED (SELECT {now} AS now),
 locked AS MATERIALIZED (
-  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt, t.require_recovery,
-    t.lease_until
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt, t.token, t.created_at,
+    t.require_recovery, t.lease_until, {readable} AS readable
   FROM records t WHERE t.id = ANY(ARRAY(SELECT v.id FROM visited v WHERE v.wanted))
-  ORDER BY t.id FOR UPDATE SKIP LOCKED),
+  ORDER BY t.id FOR UPDATE SKIP LOCKED)
+
+-- piece: purge_still_wanted
+-- The rest of the step. $1 actor, $2 reason, $3 and $4 pads, $5 forced, $6 tombstone, zero for none.
+-- Returns one row: how many were visited, the last one's scope and id, how many are of the target,
+-- how many of those were locked and can be read, and the ids of those that are purged.
 chosen AS MATERIALIZED (
-  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt FROM locked t
-  WHERE $5::boolean OR NOT {at_risk}),
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt FROM still_wanted t
+  WHERE t.readable AND ($5::boolean OR NOT {at_risk})),
 removed AS (
   DELETE FROM records t
   WHERE t.id = ANY(ARRAY(SELECT c.id FROM chosen c WHERE $6::interval <= interval '0'))
@@ -100,51 +116,62 @@ noted AS (
     {audit_hmac}, t.state, t.attempt
   FROM chosen t WHERE t.id = ANY(ARRAY(SELECT g.id FROM gone g)) ORDER BY t.id)
 SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
-  count(*) FILTER (WHERE v.wanted), (SELECT count(*) FROM locked),
-  ARRAY(SELECT g.id FROM gone g)
+  count(*) FILTER (WHERE v.wanted)
+    - (SELECT count(*) FROM locked) + (SELECT count(*) FROM still_wanted),
+  (SELECT count(*) FROM still_wanted t WHERE t.readable), ARRAY(SELECT g.id FROM gone g)
 FROM visited v
 
 -- statement: purge_one
--- $1-$6 as in {purge_visited}; $7 id, $8 token, $9 attempt, $10 state, as read.
+-- $1-$6 as in {purge_still_wanted}; $7 id, $8 token, $9 attempt, $10 state, as read.
 WITH visited AS MATERIALIZED (
   SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
   WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer
     AND t.state = $10::integer),
-{purge_visited}
+{purge_locked},
+still_wanted AS MATERIALIZED (
+  SELECT t.* FROM locked t
+  WHERE t.token = $8::uuid AND t.attempt = $9::integer AND t.state = $10::integer),
+{purge_still_wanted}
 
 -- statement: purge_scope
--- $1-$6 as in {purge_visited}, then those of {scope_range}.
+-- $1-$6 as in {purge_still_wanted}, then those of {scope_range}.
 WITH visited AS MATERIALIZED (
   SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
   {scope_range +6}),
-{purge_visited}
+{purge_locked},
+still_wanted AS MATERIALIZED (SELECT t.* FROM locked t),
+{purge_still_wanted}
 
 -- statement: purge_namespace
--- $1-$6 as in {purge_visited}, then those of {namespace_range}; $11 the end of created_at.
+-- $1-$6 as in {purge_still_wanted}, then those of {namespace_range}; $11 the end of created_at.
 WITH visited AS MATERIALIZED (
   SELECT t.id, t.scope, t.created_at < $11::timestamptz AS wanted, {at_risk} AS at_risk
   FROM records t
   {namespace_range +6}),
-{purge_visited}
+{purge_locked},
+still_wanted AS MATERIALIZED (SELECT t.* FROM locked t WHERE t.created_at < $11::timestamptz),
+{purge_still_wanted}
 
 -- piece: count_visited
 -- The same columns for a purge that only counts. $1 whether it is forced.
 SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
-  count(*) FILTER (WHERE v.wanted), count(*) FILTER (WHERE v.wanted),
-  array_agg(v.id) FILTER (WHERE v.wanted AND ($1::boolean OR NOT v.at_risk))
+  count(*) FILTER (WHERE v.wanted), count(*) FILTER (WHERE v.wanted AND v.readable),
+  array_agg(v.id) FILTER (WHERE v.wanted AND v.readable AND ($1::boolean OR NOT v.at_risk))
 FROM visited v
 
 -- statement: count_scope
 -- $1 as in {count_visited}, then those of {scope_range}.
 WITH visited AS MATERIALIZED (
-  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
+  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk, {readable} AS readable
+  FROM records t
   {scope_range +1})
 {count_visited}
 
 -- statement: count_namespace
 -- $1 as in {count_visited}, then those of {namespace_range}; $6 the end of created_at.
 WITH visited AS MATERIALIZED (
-  SELECT t.id, t.scope, t.created_at < $6::timestamptz AS wanted, {at_risk} AS at_risk
+  SELECT t.id, t.scope, t.created_at < $6::timestamptz AS wanted, {at_risk} AS at_risk,
+    {readable} AS readable
   FROM records t
   {namespace_range +1})
 {count_visited}
