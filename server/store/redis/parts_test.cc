@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <map>
 #include <set>
@@ -15,6 +16,7 @@
 #include "server/store/redis/reply.h"
 #include "server/store/redis/scripts.h"
 #include "server/store/redis/server.h"
+#include "server/store/redis/session.h"
 #include "server/store/redis/slots.h"
 #include "tests/support/temp_folder.h"
 
@@ -167,6 +169,21 @@ TEST(RedisRecordTest, LabelsComeBack) {
     const auto cut = UnpackRedisLabels(bytes.substr(0, size));
     EXPECT_TRUE(!cut || cut->size() < labels.size()) << size;
   }
+}
+
+TEST(RedisSliceTest, HoldsFewBytesOrOneCall) {
+  const auto slice_of = [](const std::vector<std::size_t>& sizes) {
+    std::vector<RedisCall> calls;
+    for (const std::size_t size : sizes) calls.push_back({std::string(size, 'w'), 0, nullptr});
+    return FirstSliceOf(calls);
+  };
+  constexpr std::size_t kMax = kMaxRedisSliceBytes;
+  EXPECT_EQ(slice_of({1}), 1u);
+  EXPECT_EQ(slice_of({1, 2, 3}), 3u);
+  EXPECT_EQ(slice_of({kMax - 3, 1, 2}), 3u);
+  EXPECT_EQ(slice_of({kMax - 3, 1, 3}), 2u);
+  EXPECT_EQ(slice_of({kMax + 1, 1}), 1u);
+  EXPECT_EQ(slice_of({1, kMax, 1}), 1u);
 }
 
 TEST(RedisErrorTest, TheCodeIsTheFirstWord) {

@@ -31,7 +31,8 @@ namespace idempotency::internal {
 // less than Postgres where a master is replaced: docs/redis.md has the table.
 //
 // A record is one hash; a script decides on it by the server's clock and writes it, all at once.
-// The operations of a call are one pipeline for each server. Redis itself forgets a record,
+// The operations of a call are one pipeline for each server, or several if they are large
+// (kMaxRedisSliceBytes). Redis itself forgets a record,
 // limits::kClockStepMargin after its retention and its tombstone; one that is UNKNOWN, or RESERVED
 // under REQUIRE_RECOVERY, never.
 //

@@ -253,6 +253,25 @@ TEST_F(RedisStoreTest, TheLargestReplyAndEveryByte) {
   EXPECT_EQ(Get(*store, numeric)->release_reason, "0x10");
 }
 
+TEST_F(RedisStoreTest, ACallOfManyLargeRepliesIsSeveralPipelines) {
+  const auto store = OpenStore(options_);
+  const std::string body(kMaxRedisSliceBytes / 2, 'b');
+  std::vector<ReserveOp> reserved;
+  std::vector<CompleteOp> completions;
+  for (int i = 0; i < 5; ++i) {
+    const ReserveOp op = reserved.emplace_back(OpFor(absl::StrCat("large-", i)));
+    const Uuid token = MustReserve(*store, op).token;
+    completions.push_back({op.key, op.id, token, ReplyWith(absl::StrCat(i, body))});
+  }
+  const SharedAnswers answers = store->CompleteAndReserve(completions, {OpFor("behind them")});
+  ASSERT_EQ(answers.completions.size(), completions.size());
+  for (const auto& answer : answers.completions) EXPECT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answers.verdicts.size(), 1u);
+  ASSERT_TRUE(answers.verdicts[0].ok()) << answers.verdicts[0].status();
+  EXPECT_TRUE(std::holds_alternative<Reserved>(*answers.verdicts[0]));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(Replays(*store, reserved[i], absl::StrCat(i, body)));
+}
+
 TEST_F(RedisStoreTest, AKeyThatHoldsNoRecordIsDamaged) {
   const auto store = OpenStore(options_);
   const ReserveOp text = OpFor("text");

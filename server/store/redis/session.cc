@@ -66,6 +66,16 @@ absl::Status NoAnswer(const RedisAddress& server) {
 
 }  // namespace
 
+std::size_t FirstSliceOf(absl::Span<const RedisCall> calls) {
+  std::size_t bytes = calls.front().wire.size();
+  std::size_t first = 1;
+  for (; first < calls.size(); ++first) {
+    bytes += calls[first].wire.size();
+    if (bytes > kMaxRedisSliceBytes) break;
+  }
+  return first;
+}
+
 absl::StatusOr<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& options,
                                                                  RedisTopology& topology,
                                                                  const RedisIdentity& identity) {
@@ -115,15 +125,26 @@ absl::StatusOr<RedisConnection*> RedisSession::ConnectionTo(const RedisAddress& 
 }
 
 std::vector<absl::StatusOr<RedisReply>> RedisSession::Run(absl::Span<const RedisCall> calls) {
+  std::vector<absl::StatusOr<RedisReply>> replies;
+  replies.reserve(calls.size());
+  ran_in_order_ = true;
+  while (!calls.empty()) {
+    const std::size_t first = FirstSliceOf(calls);
+    RunSlice(calls.subspan(0, first), replies);
+    calls.remove_prefix(first);
+  }
+  return replies;
+}
+
+void RedisSession::RunSlice(absl::Span<const RedisCall> calls,
+                            std::vector<absl::StatusOr<RedisReply>>& replies) {
   std::vector<std::optional<absl::StatusOr<RedisReply>>> answers(calls.size());
   std::vector<Pending> pending;
   for (std::size_t i = 0; i < calls.size(); ++i) pending.push_back({i, false, std::nullopt});
   for (int round = 0; round < kMaxRounds && !pending.empty(); ++round) {
     const std::size_t servers = RunRound(calls, pending, answers);
-    ran_in_order_ = round == 0 && servers <= 1;
+    if (round > 0 || servers > 1) ran_in_order_ = false;
   }
-  std::vector<absl::StatusOr<RedisReply>> replies;
-  replies.reserve(calls.size());
   for (auto& answer : answers) {
     if (answer) {
       replies.push_back(*std::move(answer));
@@ -131,7 +152,6 @@ std::vector<absl::StatusOr<RedisReply>> RedisSession::Run(absl::Span<const Redis
       replies.emplace_back(absl::UnavailableError("the servers refer to each other"));
     }
   }
-  return replies;
 }
 
 std::vector<std::string> RedisSession::DurabilityWarnings(const RedisAddress& server) {

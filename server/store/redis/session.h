@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_
 #define IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,12 @@ struct RedisCall {
   bool confirm = false;
 };
 
+// The size of the commands that go out together, within one RedisOptions::command_timeout, unless
+// one is larger: large replies of one caller take no time of the commands behind them.
+inline constexpr std::size_t kMaxRedisSliceBytes = 4 * 1024 * 1024;
+// How many of the first calls go out together; there must be one.
+std::size_t FirstSliceOf(absl::Span<const RedisCall> calls);
+
 // A connection to each server that records are on, for one caller at a time.
 //
 // Thread-compatible; the topology and the identity are shared and outlive it.
@@ -46,7 +53,8 @@ class RedisSession {
                                                             RedisTopology& topology,
                                                             const RedisIdentity& identity);
 
-  // Sends the commands, all of one server together, and returns their replies in their order.
+  // Sends the commands, those of a slice for one server together, and returns their replies in
+  // their order.
   //   UNAVAILABLE  No answer: it may or may not have been done. Or the server did not do it.
   //   DATA_LOSS    The key holds no record.
   std::vector<absl::StatusOr<RedisReply>> Run(absl::Span<const RedisCall> calls);
@@ -68,6 +76,9 @@ class RedisSession {
       : options_(options), topology_(topology), identity_(identity) {}
 
   absl::StatusOr<RedisConnection*> ConnectionTo(const RedisAddress& address);
+  // Adds a reply for each.
+  void RunSlice(absl::Span<const RedisCall> calls,
+                std::vector<absl::StatusOr<RedisReply>>& replies);
   // Returns the number of servers.
   std::size_t RunRound(absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
                        std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers);
