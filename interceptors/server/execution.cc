@@ -11,7 +11,7 @@ using internal::GuardedCall;
 using internal::GuardedCallTable;
 
 Execution* Execution::FromContext(grpc::ServerContextBase* context) {
-  // The interceptor keeps the call until its reply has been sent.
+  // The interceptor keeps the call until its reply is sent.
   const std::shared_ptr<GuardedCall> call = GuardedCallTable::Instance().Find(context);
   return call == nullptr ? nullptr : call->execution().get();
 }

@@ -145,6 +145,40 @@ class WitnessFactory final : public grpc::experimental::ServerInterceptorFactory
   std::atomic<int>& charges_;
 };
 
+// Looks for the call's execution when its reply is sent, after the guard's interceptor.
+class LateLook final : public grpc::experimental::Interceptor {
+ public:
+  LateLook(grpc::ServerContextBase* context, std::atomic<int>& looks, std::atomic<int>& found)
+      : context_(context), looks_(looks), found_(found) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    if (batch->QueryInterceptionHookPoint(
+            grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
+      ++looks_;
+      if (GuardedCallTable::Instance().Find(context_) != nullptr) ++found_;
+    }
+    batch->Proceed();
+  }
+
+ private:
+  grpc::ServerContextBase* const context_;
+  std::atomic<int>& looks_;
+  std::atomic<int>& found_;
+};
+
+class LateLookFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  LateLookFactory(std::atomic<int>& looks, std::atomic<int>& found)
+      : looks_(looks), found_(found) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    return std::make_unique<LateLook>(info->server_context(), looks_, found_).release();
+  }
+
+ private:
+  std::atomic<int>& looks_;
+  std::atomic<int>& found_;
+};
+
 using Metadata = std::multimap<std::string, std::string>;
 
 struct Outcome {
@@ -416,6 +450,24 @@ TYPED_TEST(ServerGuardTest, ClientThatHangsUpDoesNotStopTheRecording) {
   EXPECT_TRUE(this->store_->WaitForState(v1::RECORD_STATE_COMPLETED));
   EXPECT_TRUE(this->Charge(kKey).status.ok());
   EXPECT_EQ(this->book_.runs, 1);
+}
+
+// gRPC may give the next call a context at the same address while the interceptor still exists.
+TYPED_TEST(ServerGuardTest, CallWhoseReplyIsSentIsNoLongerFoundByItsContext) {
+  std::atomic<int> looks{0};
+  std::atomic<int> found{0};
+  ServerGuard::InterceptorFactories others;
+  others.push_back(std::make_unique<LateLookFactory>(looks, found));
+  this->book_.handler = [](grpc::ServerContextBase* context, const auto&, auto*) {
+    EXPECT_NE(Execution::FromContext(context), nullptr);
+    return grpc::Status::OK;
+  };
+  this->Start(std::move(others));
+  EXPECT_TRUE(this->Charge(kKey).status.ok());
+  EXPECT_TRUE(this->Charge(kKey).status.ok()) << "a replay";
+  EXPECT_FALSE(this->Charge(std::nullopt).status.ok()) << "a call without an execution";
+  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(found, 0);
 }
 
 TYPED_TEST(ServerGuardTest, DeterministicErrorIsReplayedWithItsDetails) {

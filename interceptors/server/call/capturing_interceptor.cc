@@ -46,6 +46,7 @@ CapturingInterceptor::CapturingInterceptor(grpc::ServerContextBase* context,
 }
 
 CapturingInterceptor::~CapturingInterceptor() {
+  // A call that has ended without a status.
   GuardedCallTable::Instance().Leave(context_, call_.get());
 }
 
@@ -91,7 +92,7 @@ void CapturingInterceptor::EndIfStatus(Batch& batch) {
   // The call may be destroyed once the batch has proceeded.
   call_->canceller().End([this, &batch] {
     if (call_->execution() == nullptr) {
-      batch.Proceed();
+      End(batch);
       return;
     }
     CaptureStatus(batch);
@@ -193,6 +194,13 @@ void CapturingInterceptor::Proceed(Batch& batch, absl::Time expires_at) {
        RecordMetadata(call_->execution()->record_id(), expires_at, /*replayed=*/false)) {
     batch.GetSendTrailingMetadata()->insert(std::move(entry));
   }
+  End(batch);
+}
+
+void CapturingInterceptor::End(Batch& batch) {
+  // Once the reply is sent, the next call may have a context at this address, and this object may
+  // still exist: the next call must not find this one.
+  GuardedCallTable::Instance().Leave(context_, call_.get());
   batch.Proceed();
 }
 

@@ -51,6 +51,8 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   // Sends `error` instead of the handler's status, and nothing of its reply.
   void Replace(Batch& batch, const absl::Status& error);
   void Proceed(Batch& batch, absl::Time expires_at);
+  // The batch with the status proceeds; the call is no longer found by its context.
+  void End(Batch& batch);
 
   // Only compared after the reply is sent.
   grpc::ServerContextBase* const context_;

@@ -24,8 +24,7 @@ class GuardedCallTable {
  public:
   static GuardedCallTable& Instance();
 
-  // gRPC reuses the memory of contexts, and an interceptor may outlive its context: an older
-  // entry with the same address is replaced.
+  // gRPC reuses the memory of contexts: an older entry with the same address is replaced.
   void Enter(const grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call);
   // Does nothing if another call now has the address.
   void Leave(const grpc::ServerContextBase* context, const GuardedCall* call);
