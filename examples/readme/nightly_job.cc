@@ -9,7 +9,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 
-// Sends one customer's statement: once, however often the job is started.
+// Sends one customer's statement: once, however often the job is started. OK: it is sent.
 absl::Status SendStatement(
     idempotency::ServerGuard& guard, const std::string& customer, const std::string& month,
     const std::string& statement_json,
@@ -24,16 +24,21 @@ absl::Status SendStatement(
   call.policy.retention = absl::Hours(24 * 60);  // longer than the job could be started again
 
   auto begun = guard.Begin(call, idempotency::OpaqueRequest{"application/json", statement_json});
-  if (idempotency::ReasonOf(begun.status()) == idempotency::Reason::kInFlight) {
-    return absl::OkStatus();  // another instance of the job has it
-  }
+  // Also IN_FLIGHT: another instance has it, or had it and crashed, or it failed a moment ago.
+  // Nothing shows yet that it is sent: start the job again later.
   if (!begun.ok()) return begun.status();
-  if (begun->decision() == idempotency::BegunOperation::Decision::kReplay) return absl::OkStatus();
+  google::protobuf::StringValue reply;
+  if (begun->decision() == idempotency::BegunOperation::Decision::kReplay) {
+    return idempotency::FromGrpcStatus(begun->ReadReply(reply));  // a failure, if that is recorded
+  }
 
   // The mail service gets the record id too, and so a second attempt sends nothing.
   const absl::StatusOr<std::string> receipt = send(begun->record_id());
-  if (!receipt.ok()) return begun->Fail(idempotency::ToGrpcStatus(receipt.status()));
-  google::protobuf::StringValue reply;
+  if (!receipt.ok()) {
+    // Its own status only reports whether the failure is recorded.
+    begun->Fail(idempotency::ToGrpcStatus(receipt.status())).IgnoreError();
+    return receipt.status();
+  }
   reply.set_value(*receipt);
   return begun->Complete(reply);
 }

@@ -79,11 +79,12 @@ class BegunOperation {
   absl::Status Complete(const grpc::Status& failure);
   void Complete(const grpc::Status& failure, Done done);
 
-  // The work failed; the policy decides the consequence, as for a handler. A recorded code is
-  // completed. CANCELLED and DEADLINE_EXCEEDED let the lease expire, since the work may still
-  // continue. A released code lets the next attempt run at once, every other code after a pause
-  // that grows with the attempt (1 s to 1 min). Under REQUIRE_RECOVERY a code that is neither
-  // recorded nor released makes the outcome unknown. INVALID_ARGUMENT for OK.
+  // The work failed: OK means that this is recorded, never that the work is done. The policy
+  // decides the consequence, as for a handler. A recorded code is completed. CANCELLED and
+  // DEADLINE_EXCEEDED let the lease expire, since the work may still continue. A released code lets
+  // the next attempt run at once, every other code after a pause that grows with the attempt (1 s
+  // to 1 min). Under REQUIRE_RECOVERY a code that is neither recorded nor released makes the
+  // outcome unknown. INVALID_ARGUMENT for OK.
   absl::Status Fail(const grpc::Status& failure);
   void Fail(const grpc::Status& failure, Done done);
 
