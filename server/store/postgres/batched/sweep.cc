@@ -9,7 +9,6 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/batch.h"
-#include "server/store/postgres/records/sweep_place.h"
 #include "server/store/reply_envelope.h"
 
 namespace idempotency::internal {
@@ -35,7 +34,7 @@ enum : int {
 absl::StatusOr<SweepProgress> PostgresSweep::Step(const SweepOp& op) {
   SweepProgress progress;
   progress.quiet = absl::InfiniteDuration();
-  if (absl::Status status = Visit(op, progress); !status.ok()) return ToCallerStatus(status);
+  if (absl::Status status = Walk(op, progress); !status.ok()) return ToCallerStatus(status);
   if (progress.elsewhere) {
     progress.next = op.after;
     progress.quiet = absl::ZeroDuration();
@@ -46,55 +45,27 @@ absl::StatusOr<SweepProgress> PostgresSweep::Step(const SweepOp& op) {
   return progress;
 }
 
-absl::Status PostgresSweep::Visit(const SweepOp& op, SweepProgress& progress) {
-  if (!op.after || !IsHashed(*op.after)) {
-    if (absl::Status status = VisitOrdered(op, progress); !status.ok()) return status;
-  }
-  if (progress.next || progress.elsewhere) return absl::OkStatus();
-  return VisitHashed(op, progress);
+absl::Status PostgresSweep::Walk(const SweepOp& op, SweepProgress& progress) {
+  const auto visit = [&](const PostgresStatement& statement, const PostgresParameters& parameters) {
+    return Visit(statement, parameters, progress);
+  };
+  return WalkSweep(
+      op, progress,
+      [&](const PostgresParameters& range) { return visit(statements_.sweep_ordered, range); },
+      [&](const PostgresParameters& range) { return visit(statements_.sweep_hashed, range); });
 }
 
-absl::Status PostgresSweep::VisitOrdered(const SweepOp& op, SweepProgress& progress) {
-  const RecordId after = op.after.value_or(RecordId());
-  PostgresParameters parameters;
-  parameters.Add(after);
-  parameters.Add(op.until.value_or(HashedStart()));
-  parameters.Add(op.limit);
-  const auto answer = connection_.Execute(statements_.sweep_ordered, parameters);
+absl::StatusOr<SweepVisit> PostgresSweep::Visit(const PostgresStatement& statement,
+                                                const PostgresParameters& parameters,
+                                                SweepProgress& progress) {
+  const auto answer = connection_.Execute(statement, parameters);
   if (!answer.ok()) return answer.status();
-  const int seen = Note(*answer, progress);
-  if (seen == op.limit) {
-    progress.next = answer->GetUuid(0, kLastId);
-  } else if (op.until && !IsHashed(*op.until)) {
-    progress.next = op.until;
-  } else {
-    // New records are added here.
-    progress.quiet = absl::ZeroDuration();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PostgresSweep::VisitHashed(const SweepOp& op, SweepProgress& progress) {
-  const RecordId after = op.after && IsHashed(*op.after) ? *op.after : HashedStart();
-  const int limit = op.limit - static_cast<int>(progress.visited);
-  const auto [created_after, id_after] = AgeOf(after);
-  const auto [created_until, id_until] = AgeOf(op.until ? *op.until : HashedEnd());
-  PostgresParameters parameters;
-  parameters.Add(created_after);
-  parameters.Add(id_after);
-  parameters.Add(created_until);
-  parameters.Add(id_until);
-  parameters.Add(limit);
-  const auto answer = connection_.Execute(statements_.sweep_hashed, parameters);
-  if (!answer.ok()) return answer.status();
-  const int seen = Note(*answer, progress);
-  if (seen == limit) {
-    progress.next = PlaceByAge(answer->Time(0, kLastCreatedAt), answer->GetUuid(0, kLastId));
-  } else {
-    progress.next = op.until;
-    if (!op.until) progress.quiet = absl::ZeroDuration();
-  }
-  return absl::OkStatus();
+  SweepVisit visit;
+  visit.seen = Note(*answer, progress);
+  if (visit.seen == 0) return visit;
+  visit.last_created_at = answer->Time(0, kLastCreatedAt);
+  visit.last_id = answer->GetUuid(0, kLastId);
+  return visit;
 }
 
 int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {

@@ -8,15 +8,15 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/records/sweep_walk.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {
 
-// One step of a sweep. Walks ids of UUIDv7 keys in their order, which is that of time;
-// then hashed ids by age, through an index that only they have. Each statement is a
-// transaction of its own, so that no lock outlives it, even if this process ends
-// (statements/batched/sweep_sql.cc). Of one step each; thread-compatible.
+// One step of a sweep (records/sweep_walk.h). Each statement is a transaction of its own, so that
+// no lock outlives it, even if this process ends (statements/batched/sweep_sql.cc). Of one step
+// each; thread-compatible.
 class PostgresSweep {
  public:
   PostgresSweep(PostgresConnection& connection, const PostgresStatements& statements)
@@ -25,9 +25,9 @@ class PostgresSweep {
   absl::StatusOr<SweepProgress> Step(const SweepOp& op);
 
  private:
-  absl::Status Visit(const SweepOp& op, SweepProgress& progress);
-  absl::Status VisitOrdered(const SweepOp& op, SweepProgress& progress);
-  absl::Status VisitHashed(const SweepOp& op, SweepProgress& progress);
+  absl::Status Walk(const SweepOp& op, SweepProgress& progress);
+  absl::StatusOr<SweepVisit> Visit(const PostgresStatement& statement,
+                                   const PostgresParameters& parameters, SweepProgress& progress);
   // Returns the number of rows read.
   int Note(const PostgresResult& answer, SweepProgress& progress);
   absl::Status DropReplies(std::vector<Uuid> ids, SweepProgress& progress);

@@ -7,18 +7,12 @@
 
 #include "grpc_idempotency/limits.h"
 #include "server/store/postgres/records/batch.h"
-#include "server/store/postgres/records/sweep_place.h"
+#include "server/store/postgres/statements/sweep_limits.h"
 #include "server/store/reply_envelope.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 namespace {
-
-// From this age on a reservation under a live lease is marked, as in the batched sweep.
-constexpr absl::Duration kLongOpen = absl::Minutes(1);
-
-// The memory of the sweep, except for the last reply.
-constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
 
 std::string_view BytesOf(const std::array<std::uint8_t, 32>& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -26,7 +20,7 @@ std::string_view BytesOf(const std::array<std::uint8_t, 32>& digest) {
 
 bool IsOpenForLong(const Record& record, absl::Time now) {
   return record.state == RecordState::kReserved && record.lease_expires_at > now &&
-         record.created_at <= now - kLongOpen;
+         record.created_at <= now - sweep_limits::kOpenForLong;
 }
 
 // When a record that needs nothing now will need the sweep.
@@ -41,7 +35,8 @@ absl::Time DueAt(const Record& record, const SweepView& view, bool open_for_long
   absl::Time due =
       record.on_lease_expiry == LeaseExpiry::kRequireRecovery ? record.lease_expires_at : forgotten;
   if (record.lease_expires_at > now) {
-    due = std::min(due, open_for_long ? record.lease_expires_at : record.created_at + kLongOpen);
+    due = std::min(due, open_for_long ? record.lease_expires_at
+                                      : record.created_at + sweep_limits::kOpenForLong);
   }
   return due;
 }
@@ -54,62 +49,34 @@ absl::StatusOr<SweepProgress> SingleRowSweep::Step(const SweepOp& op) {
   time_ = *time;
   SweepProgress progress;
   progress.quiet = absl::InfiniteDuration();
-  if (absl::Status status = Visit(op, progress); !status.ok()) return ToCallerStatus(status);
+  if (absl::Status status = Walk(op, progress); !status.ok()) return ToCallerStatus(status);
   if (absl::Status status = ChangeAll(progress); !status.ok()) return ToCallerStatus(status);
   return progress;
 }
 
-absl::Status SingleRowSweep::Visit(const SweepOp& op, SweepProgress& progress) {
-  if (!op.after || !IsHashed(*op.after)) {
-    if (absl::Status status = VisitOrdered(op, progress); !status.ok()) return status;
-  }
-  return progress.next ? absl::OkStatus() : VisitHashed(op, progress);
+absl::Status SingleRowSweep::Walk(const SweepOp& op, SweepProgress& progress) {
+  const SingleRowStatements& statements = records_.statements();
+  const auto visit = [&](const PostgresStatement& statement, const PostgresParameters& parameters) {
+    return Visit(statement, parameters, progress);
+  };
+  return WalkSweep(
+      op, progress,
+      [&](const PostgresParameters& range) { return visit(statements.visit_ordered, range); },
+      [&](const PostgresParameters& range) { return visit(statements.visit_hashed, range); });
 }
 
-absl::Status SingleRowSweep::VisitOrdered(const SweepOp& op, SweepProgress& progress) {
-  PostgresParameters parameters;
-  parameters.Add(op.after.value_or(RecordId()));
-  parameters.Add(op.until.value_or(HashedStart()));
-  parameters.Add(op.limit);
-  const auto rows =
-      records_.connection().ExecuteOne(records_.statements().visit_ordered, parameters);
+absl::StatusOr<SweepVisit> SingleRowSweep::Visit(const PostgresStatement& statement,
+                                                 const PostgresParameters& parameters,
+                                                 SweepProgress& progress) {
+  const auto rows = records_.connection().ExecuteOne(statement, parameters);
   if (!rows.ok()) return rows.status();
   Note(*rows, progress);
-  if (rows->rows() == op.limit) {
-    progress.next = rows->GetUuid(rows->rows() - 1, visit_column::kId);
-  } else if (op.until && !IsHashed(*op.until)) {
-    progress.next = op.until;
-  } else {
-    // New records are added here.
-    progress.quiet = absl::ZeroDuration();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SingleRowSweep::VisitHashed(const SweepOp& op, SweepProgress& progress) {
-  const RecordId after = op.after && IsHashed(*op.after) ? *op.after : HashedStart();
-  const int limit = op.limit - static_cast<int>(progress.visited);
-  const auto [created_after, id_after] = AgeOf(after);
-  const auto [created_until, id_until] = AgeOf(op.until ? *op.until : HashedEnd());
-  PostgresParameters parameters;
-  parameters.Add(created_after);
-  parameters.Add(id_after);
-  parameters.Add(created_until);
-  parameters.Add(id_until);
-  parameters.Add(limit);
-  const auto rows =
-      records_.connection().ExecuteOne(records_.statements().visit_hashed, parameters);
-  if (!rows.ok()) return rows.status();
-  Note(*rows, progress);
-  const int last = rows->rows() - 1;
-  if (rows->rows() == limit) {
-    progress.next = PlaceByAge(rows->Time(last, visit_column::kCreatedAt),
-                               rows->GetUuid(last, visit_column::kId));
-  } else {
-    progress.next = op.until;
-    if (!op.until) progress.quiet = absl::ZeroDuration();
-  }
-  return absl::OkStatus();
+  SweepVisit visit;
+  visit.seen = rows->rows();
+  if (visit.seen == 0) return visit;
+  visit.last_created_at = rows->Time(visit.seen - 1, visit_column::kCreatedAt);
+  visit.last_id = rows->GetUuid(visit.seen - 1, visit_column::kId);
+  return visit;
 }
 
 std::optional<SingleRowSweep::Visited> SingleRowSweep::ReadVisited(const PostgresResult& rows,
@@ -259,7 +226,7 @@ absl::Status SingleRowSweep::DropReplies(SweepProgress& progress) {
     const std::vector<RecordId> ids = std::exchange(replies_over_, {});
     std::vector<PostgresParameters> executions;
     const std::vector<SingleRowRecords::Row> rows =
-        records_.Read(ids, {kDroppedAtOnceBytes, /*confirmed=*/false});
+        records_.Read(ids, {sweep_limits::kDroppedAtOnceBytes, /*confirmed=*/false});
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (absl::IsDataLoss(rows[i].status())) continue;
       if (!rows[i].ok()) return rows[i].status();

@@ -9,13 +9,14 @@
 #include "absl/status/statusor.h"
 
 #include "server/store/decision.h"
+#include "server/store/postgres/records/sweep_walk.h"
 #include "server/store/postgres/single_row/records.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {
 
-// One step of a sweep in PostgresStatementMode::kSingleRow, in the order of PostgresSweep: one
-// statement reads the next records of all nodes and locks none; those that need it are changed by
+// One step of a sweep (records/sweep_walk.h) in PostgresStatementMode::kSingleRow: one statement
+// reads the next records of all nodes and locks none; those that need it are changed by
 // statements of their own. Several replicas may sweep at once: each change matches the record as it
 // was read. Of one step each; thread-compatible.
 class SingleRowSweep {
@@ -33,9 +34,9 @@ class SingleRowSweep {
     bool watched = false;
   };
 
-  absl::Status Visit(const SweepOp& op, SweepProgress& progress);
-  absl::Status VisitOrdered(const SweepOp& op, SweepProgress& progress);
-  absl::Status VisitHashed(const SweepOp& op, SweepProgress& progress);
+  absl::Status Walk(const SweepOp& op, SweepProgress& progress);
+  absl::StatusOr<SweepVisit> Visit(const PostgresStatement& statement,
+                                   const PostgresParameters& parameters, SweepProgress& progress);
   static std::optional<Visited> ReadVisited(const PostgresResult& rows, int row);
   // Sorts the rows by what they need, and adds them to the progress.
   void Note(const PostgresResult& rows, SweepProgress& progress);

@@ -9,13 +9,11 @@
 #include "migrations/migrations.h"
 #include "server/store/postgres/statements/batched/sql.h"
 #include "server/store/postgres/statements/ranges_sql.h"
+#include "server/store/postgres/statements/sweep_limits.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {
 namespace {
-
-// The memory of the sweep, except for the last reply.
-constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
 
 // Rows of each kind that an inspection reads: it runs every second, in every process.
 constexpr std::size_t kInspectedRows = StoreGauges::kMaxCountedUnknown;
@@ -36,7 +34,8 @@ SqlSections PostgresStatements::Sections(const std::string& clock_sql) {
                       {"ahead", Seconds(limits::kMaxKeyAhead)},
                       {"max_batch_reply_bytes", absl::StrCat(limits::kMaxBatchReplyBytes)},
                       {"max_reseal_step_bytes", absl::StrCat(limits::kMaxResealStepBytes)},
-                      {"dropped_at_once_bytes", absl::StrCat(kDroppedAtOnceBytes)},
+                      {"dropped_at_once_bytes", absl::StrCat(sweep_limits::kDroppedAtOnceBytes)},
+                      {"open_for_long", Seconds(sweep_limits::kOpenForLong)},
                       {"inspected", absl::StrCat(kInspectedRows)},
                       // The number of the newest migration.
                       {"known", absl::StrCat(AllMigrations().size())},

@@ -30,7 +30,7 @@ array_position($5::uuid[], t.id)
 
 -- piece: is_open_for_long
 -- t is reserved, under a live lease, and not recently.
-(t.state = 1 AND t.lease_until > {now} AND t.created_at <= {now} - interval '1 minute')
+(t.state = 1 AND t.lease_until > {now} AND t.created_at <= {now} - {open_for_long})
 
 -- piece: at_risk
 -- Once t is forgotten, its operation may run twice (NeedsForce).

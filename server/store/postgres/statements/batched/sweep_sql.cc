@@ -32,7 +32,7 @@ SELECT t.id, t.created_at,
     WHEN t.state = 1 THEN least(
       CASE WHEN t.require_recovery THEN t.lease_until ELSE t.expires_at + {margin} END,
       CASE WHEN t.lease_until > {now} THEN
-        CASE WHEN t.open_for_long THEN t.lease_until ELSE t.created_at + interval '1 minute' END
+        CASE WHEN t.open_for_long THEN t.lease_until ELSE t.created_at + {open_for_long} END
       END)
     WHEN t.state = 2 AND t.status_digest IS NULL THEN least(t.expires_at + {margin}, t.reply_until)
     ELSE t.expires_at + {margin}

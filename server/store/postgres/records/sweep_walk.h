@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_WALK_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_WALK_H_
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/uuid.h"
+#include "server/store/postgres/connection/parameters.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// The rows that one statement of a walk visited: how many, and the last of them.
+struct SweepVisit {
+  int seen = 0;
+  absl::Time last_created_at;
+  Uuid last_id;
+};
+
+// Runs a statement that visits the next rows, and adds them to the progress of the step.
+using VisitStatement = absl::FunctionRef<absl::StatusOr<SweepVisit>(const PostgresParameters&)>;
+
+// Visits op.limit records from op.after on, and sets the place that the next step continues from
+// (SweepProgress::next), unless the progress is `elsewhere`. Walks ids of UUIDv7 keys in their
+// order, which is that of time; then hashed ids by age, through an index that only they have.
+//
+// `ordered` has as $1 the id to continue after, $2 the last id, $3 how many; `hashed` has $1
+// created_at and $2 id to continue after, $3 and $4 the last pair, $5 how many.
+absl::Status WalkSweep(const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
+                       VisitStatement hashed);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_WALK_H_

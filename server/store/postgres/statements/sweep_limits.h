@@ -1,0 +1,21 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_SWEEP_LIMITS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_SWEEP_LIMITS_H_
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+
+// What the sweeps of both statement modes have in common.
+namespace idempotency::internal::sweep_limits {
+
+// Replies whose content one statement drops, in bytes, except for the last one: the memory of the
+// sweep.
+inline constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
+
+// From this age on a reservation under a live lease is marked open_for_long. The gauges find the
+// oldest of them by the mark, so that they do not read all that are open.
+inline constexpr absl::Duration kOpenForLong = absl::Minutes(1);
+
+}  // namespace idempotency::internal::sweep_limits
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_SWEEP_LIMITS_H_
