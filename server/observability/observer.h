@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_
 #define IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
 
@@ -158,7 +158,7 @@ struct AdminAct {
   // At least one.
   std::vector<RecordId> records;
   // Of the key, if the act was on one record.
-  std::optional<std::array<std::uint8_t, 32>> key_hmac;
+  std::optional<Sha256Digest> key_hmac;
 };
 
 // The events that the parts of the service report, so that only one class

@@ -2,7 +2,6 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_ADMIN_OPERATIONS_H_
 #define IDEMPOTENCY_SERVER_STORE_ADMIN_OPERATIONS_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "absl/time/time.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
@@ -64,7 +64,7 @@ struct ResolveOp {
   // COMPLETED with this reply; nullopt: RELEASED, nothing happened.
   std::optional<EncodedReply> reply;
   // The same reply, in case the record is COMPLETED with it under another key (CompleteOp).
-  std::vector<std::array<std::uint8_t, 32>> other_digests;
+  std::vector<Sha256Digest> other_digests;
   // The record's token afterwards: the attempt that holds the one before writes no more.
   Uuid token = Uuid::Random();
   // The record is kept for at least this long from now.
@@ -84,7 +84,7 @@ struct Resolution {
   // It had been settled in this way before: nothing was written.
   bool repeated = false;
   // As in the audit log.
-  std::array<std::uint8_t, 32> key_hmac{};
+  Sha256Digest key_hmac{};
 };
 
 // The target is one record (`key`), a scope of the namespace, or its records created before
@@ -121,7 +121,7 @@ struct PurgeStep {
   // Where to continue; nullopt at the end, and for one record.
   std::optional<RecordPlace> next;
   // Of the record, if the target is one: as in the audit log, and as it was found.
-  std::array<std::uint8_t, 32> key_hmac{};
+  Sha256Digest key_hmac{};
   RecordState before = RecordState::kUnknown;
   std::uint32_t attempt = 0;
 };
@@ -149,7 +149,7 @@ struct AuditEntry {
   RecordId record_id;
   std::string name_space;
   // AuditHmac() of the key.
-  std::array<std::uint8_t, 32> key_hmac{};
+  Sha256Digest key_hmac{};
   // The record before.
   RecordState state = RecordState::kUnknown;
   std::uint32_t attempt = 0;

@@ -20,7 +20,6 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_DECISION_H_
 #define IDEMPOTENCY_SERVER_STORE_DECISION_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
 #include "server/store/verdict.h"
@@ -54,7 +54,7 @@ struct StoredRecord {
   bool recovering = false;
   // Of the reply as it was completed, once the sweep has dropped its content;
   // record.reply is then the remaining part, with its own digest.
-  std::optional<std::array<std::uint8_t, 32>> completed_digest;
+  std::optional<Sha256Digest> completed_digest;
   // The last one stored; kept through new grants, dropped when the record is
   // started afresh. Needed by Reserve only.
   std::string checkpoint;

@@ -3,7 +3,6 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_RESEAL_OPERATIONS_H_
 #define IDEMPOTENCY_SERVER_STORE_RESEAL_OPERATIONS_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "absl/status/status.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
@@ -31,7 +31,7 @@ struct StoredContent {
   // Set exactly when COMPLETED. Without its content the digest is that of what is left.
   std::optional<EncodedReply> reply;
   // Of the reply as it was completed, once its content was dropped.
-  std::optional<std::array<std::uint8_t, 32>> completed_digest;
+  std::optional<Sha256Digest> completed_digest;
   // Empty: there is none.
   std::string checkpoint;
 };

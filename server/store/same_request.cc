@@ -21,11 +21,11 @@ FingerprintMatch CompareRequest(absl::Span<const Fingerprint> stored, const Rese
   return compared == FingerprintMatch::kNothingInCommon ? match : compared;
 }
 
-bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const CompleteOp& op) {
+bool IsSameReply(const Sha256Digest& stored, const CompleteOp& op) {
   return stored == op.reply.digest || Contains(op.other_digests, stored);
 }
 
-bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const ResolveOp& op) {
+bool IsSameReply(const Sha256Digest& stored, const ResolveOp& op) {
   return op.reply && (stored == op.reply->digest || Contains(op.other_digests, stored));
 }
 

@@ -3,11 +3,11 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_SAME_REQUEST_H_
 #define IDEMPOTENCY_SERVER_STORE_SAME_REQUEST_H_
 
-#include <array>
 #include <cstdint>
 
 #include "absl/types/span.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "server/store/admin_operations.h"
 #include "server/store/store.h"
@@ -18,8 +18,8 @@ namespace idempotency::internal {
 FingerprintMatch CompareRequest(absl::Span<const Fingerprint> stored, const ReserveOp& op);
 
 // Whether a completed record, `stored` being the digest of its reply, has the reply of `op`.
-bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const CompleteOp& op);
-bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const ResolveOp& op);
+bool IsSameReply(const Sha256Digest& stored, const CompleteOp& op);
+bool IsSameReply(const Sha256Digest& stored, const ResolveOp& op);
 
 }  // namespace idempotency::internal
 

@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_STORE_H_
 #define IDEMPOTENCY_SERVER_STORE_STORE_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
@@ -70,7 +70,7 @@ struct CompleteOp {
   EncodedReply reply;
   // Digests of the same reply under keys that no longer seal, and under none
   // (server/sealing): a completed record that has one of them has this reply.
-  std::vector<std::array<std::uint8_t, 32>> other_digests = {};
+  std::vector<Sha256Digest> other_digests = {};
 };
 
 struct ReleaseOp {

@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_MEMORY_MEMORY_STORE_H_
 #define IDEMPOTENCY_SERVER_STORE_MEMORY_MEMORY_STORE_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/mutex.h"
+#include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/store.h"
 
@@ -56,7 +56,7 @@ class MemoryStore final : public Store {
     std::string checkpoint;
     absl::Duration tombstone;
     // Of the reply as it was completed: the sweep may have dropped its content.
-    std::array<std::uint8_t, 32> completed_digest{};
+    Sha256Digest completed_digest{};
     bool reply_dropped = false;
   };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/admin_decision.h"
 #include "server/store/audit_hmac.h"
@@ -29,10 +30,6 @@ absl::Status KeepsChanging() {
   return MakeError(Reason::kStoreUnavailable, "the record keeps changing; try again");
 }
 
-std::string_view DigestBytes(const std::array<std::uint8_t, 32>& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
 // The fields of a settled record.
 std::vector<Field> SettledFields(const ResolveOp& op, const Resolution& to,
                                  const StoredRecord& stored, absl::Time now) {
@@ -47,7 +44,7 @@ std::vector<Field> SettledFields(const ResolveOp& op, const Resolution& to,
   if (op.reply) {
     fields.push_back({"cm", RedisTime(now)});
     fields.push_back({"rp", op.reply->bytes});
-    fields.push_back({"rd", std::string(DigestBytes(op.reply->digest))});
+    fields.push_back({"rd", std::string(AsBytes(op.reply->digest))});
     fields.push_back({"cd", ""});
   } else {
     fields.push_back({"rr", op.note.reason});
@@ -133,7 +130,7 @@ RedisCall RedisStore::AuditCall(const AuditEntry& entry) const {
                                       "id",
                                       UuidBytes(entry.record_id),
                                       "hmac",
-                                      DigestBytes(entry.key_hmac),
+                                      AsBytes(entry.key_hmac),
                                       "state",
                                       absl::StrCat(static_cast<int>(ToProto(entry.state))),
                                       "attempt",

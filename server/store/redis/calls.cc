@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "server/store/lost_reservation.h"
@@ -20,10 +21,6 @@ namespace {
 
 std::string Micros(absl::Duration duration) {
   return absl::StrCat(absl::ToInt64Microseconds(duration));
-}
-
-std::string_view DigestBytes(const std::array<std::uint8_t, 32>& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
 constexpr std::string_view Flag(bool value) { return value ? "1" : "0"; }
@@ -185,9 +182,9 @@ RedisVerdict RedisCalls::VerdictOf(const absl::StatusOr<RedisReply>& reply) {
 RedisCall RedisCalls::Complete(const CompleteOp& op) const {
   const std::string key = PackRedisKey(op.key);
   std::string others;
-  for (const auto& digest : op.other_digests) others.append(DigestBytes(digest));
+  for (const auto& digest : op.other_digests) others.append(AsBytes(digest));
   return Script(CompleteScript(), KeyOf(op.id), /*confirm=*/true,
-                {key, UuidBytes(op.token), DigestBytes(op.reply.digest), others, op.reply.bytes});
+                {key, UuidBytes(op.token), AsBytes(op.reply.digest), others, op.reply.bytes});
 }
 
 absl::StatusOr<Completion> RedisCalls::CompletionOf(const absl::StatusOr<RedisReply>& reply) {

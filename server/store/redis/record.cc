@@ -1,7 +1,6 @@
 #include "server/store/redis/record.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 
 #include "core/absl_view.h"
 #include "core/length_prefix.h"
+#include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "server/store/state_numbers.h"
@@ -83,7 +83,7 @@ bool ReadTime(RedisValue value, std::optional<absl::Time>& time) {
   return ReadTime(value, time.emplace());
 }
 
-bool ReadDigest(RedisValue value, std::array<std::uint8_t, 32>& digest) {
+bool ReadDigest(RedisValue value, Sha256Digest& digest) {
   const std::string_view bytes = value.text();
   if (bytes.size() != digest.size()) return false;
   std::copy(bytes.begin(), bytes.end(), digest.begin());

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/redis/record.h"
@@ -37,17 +38,13 @@ SweepView ViewOf(const StoredRecord& stored) {
 
 std::string StateField(RecordState state) { return absl::StrCat(static_cast<int>(ToProto(state))); }
 
-std::string_view DigestBytes(const std::array<std::uint8_t, 32>& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
 // Of a record that was read with its reply; empty if that cannot be reduced.
 std::vector<Field> WithoutReply(const StoredRecord& stored) {
   const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*stored.record.reply);
   if (!rest.ok()) return {};
   return {{"rp", rest->bytes},
-          {"rd", std::string(DigestBytes(rest->digest))},
-          {"cd", std::string(DigestBytes(stored.record.reply->digest))}};
+          {"rd", std::string(AsBytes(rest->digest))},
+          {"cd", std::string(AsBytes(stored.record.reply->digest))}};
 }
 
 std::int64_t& CountOf(SweepAction action, SweepProgress& progress) {

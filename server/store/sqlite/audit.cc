@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/audit_hmac.h"
 #include "server/store/state_numbers.h"
@@ -65,8 +66,6 @@ absl::StatusOr<Sha256Digest> SqliteAudit::HmacOf(const RecordKey& key) {
 }
 
 absl::Status SqliteAudit::Append(const AuditEntry& entry) {
-  const std::string_view hmac(reinterpret_cast<const char*>(entry.key_hmac.data()),
-                              entry.key_hmac.size());
   SqliteStatement::Run run(append_);
   run->Bind(1, entry.at);
   run->BindText(2, entry.note.actor);
@@ -75,7 +74,7 @@ absl::Status SqliteAudit::Append(const AuditEntry& entry) {
   run->Bind(5, std::int64_t{entry.forced});
   run->BindText(6, entry.name_space);
   run->Bind(7, entry.record_id);
-  run->BindBlob(8, hmac);
+  run->BindBlob(8, AsBytes(entry.key_hmac));
   run->Bind(9, ToProto(entry.state));
   run->Bind(10, std::int64_t{entry.attempt});
   run->Bind(11, entry.records);

@@ -1,12 +1,12 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_AUDIT_H_
 #define IDEMPOTENCY_SERVER_STORE_SQLITE_AUDIT_H_
 
-#include <array>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "core/sha256.h"
 #include "server/store/admin_operations.h"
 #include "server/store/sqlite/connection.h"
 #include "server/store/sqlite/statement.h"
@@ -20,7 +20,7 @@ class SqliteAudit {
   static absl::StatusOr<SqliteAudit> Prepare(SqliteConnection& connection);
 
   // AuditHmac() of a record key, under the file's audit key.
-  absl::StatusOr<std::array<std::uint8_t, 32>> HmacOf(const RecordKey& key);
+  absl::StatusOr<Sha256Digest> HmacOf(const RecordKey& key);
   // Adds an entry; the log chooses its sequence. In the transaction of what it describes.
   absl::Status Append(const AuditEntry& entry);
   absl::StatusOr<AuditPage> Read(const AuditOp& op);

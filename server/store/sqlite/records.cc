@@ -1,7 +1,6 @@
 #include "server/store/sqlite/records.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/record_key.h"
@@ -233,7 +233,7 @@ bool ReadDescription(const SqliteStatement& row, Record& record) {
   return true;
 }
 
-bool ReadDigest(const SqliteStatement& row, int column, std::array<std::uint8_t, 32>& digest) {
+bool ReadDigest(const SqliteStatement& row, int column, Sha256Digest& digest) {
   const auto bytes = row.Blob(column);
   if (!bytes || bytes->size() != digest.size()) return false;
   std::copy(bytes->begin(), bytes->end(), digest.begin());
@@ -445,8 +445,7 @@ absl::Status SqliteRecords::MarkUnknown(const RecordId& id, const Guard& guard) 
 }
 
 absl::Status SqliteRecords::Complete(const CompleteOp& op, absl::Time now) {
-  const std::string_view digest(reinterpret_cast<const char*>(op.reply.digest.data()),
-                                op.reply.digest.size());
+  const std::string_view digest = AsBytes(op.reply.digest);
   SqliteStatement::Run run(complete_);
   run->Bind(1, op.id);
   run->Bind(2, op.token);
@@ -548,8 +547,7 @@ absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guar
 
 absl::Status SqliteRecords::DropReply(const RecordId& id, const EncodedReply& rest,
                                       const Guard& guard) {
-  const std::string_view digest(reinterpret_cast<const char*>(rest.digest.data()),
-                                rest.digest.size());
+  const std::string_view digest = AsBytes(rest.digest);
   SqliteStatement::Run run(drop_reply_);
   run->Bind(1, id);
   run->Bind(2, guard.token);
@@ -658,8 +656,7 @@ absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
 
 absl::Status SqliteRecords::ReplaceReply(const RecordId& id, const Uuid& token,
                                          const EncodedReply& reply, bool content_dropped) {
-  const std::string_view digest(reinterpret_cast<const char*>(reply.digest.data()),
-                                reply.digest.size());
+  const std::string_view digest = AsBytes(reply.digest);
   SqliteStatement::Run run(replace_reply_);
   run->Bind(1, id);
   run->Bind(2, token);
@@ -679,9 +676,7 @@ absl::Status SqliteRecords::ReplaceCheckpoint(const RecordId& id, std::string_vi
 absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& decision,
                                    absl::Time now) {
   std::string_view digest;
-  if (op.reply) {
-    digest = {reinterpret_cast<const char*>(op.reply->digest.data()), op.reply->digest.size()};
-  }
+  if (op.reply) digest = AsBytes(op.reply->digest);
   SqliteStatement::Run run(settle_);
   run->Bind(1, op.id);
   run->Bind(2, decision.guard.token);

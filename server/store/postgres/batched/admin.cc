@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/sha256.h"
 #include "server/store/admin_decision.h"
 #include "server/store/decision.h"
 #include "server/store/postgres/batched/rows.h"
@@ -141,7 +142,7 @@ absl::StatusOr<Resolution> PostgresAdmin::Resolve(const ResolveOp& op) {
     parameters.AddInterval(op.retention);
     const EncodedReply reply = op.reply.value_or(EncodedReply());
     parameters.AddBytes(reply.bytes);
-    parameters.AddBytes({reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()});
+    parameters.AddBytes(AsBytes(reply.digest));
     const auto settled = connection_.Execute(statements_.resolve, parameters);
     if (!settled.ok()) return ToCallerStatus(settled.status());
     if (settled->rows() == 0) continue;

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 
+#include "core/sha256.h"
 #include "server/store/audit_hmac.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/batch.h"
@@ -14,8 +14,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-using Digest = std::array<std::uint8_t, 32>;
 
 // Columns of read_contents.
 enum : int {
@@ -33,7 +31,7 @@ enum : int {
   kCheckpoint,
 };
 
-bool ReadDigest(const PostgresResult& rows, int row, int column, Digest& digest) {
+bool ReadDigest(const PostgresResult& rows, int row, int column, Sha256Digest& digest) {
   const std::string bytes = rows.Bytea(row, column);
   if (bytes.size() != digest.size()) return false;
   std::copy(bytes.begin(), bytes.end(), digest.begin());
@@ -70,16 +68,16 @@ std::optional<StoredContent> ReadContent(const PostgresResult& rows, int row) {
   return content;
 }
 
-void Append(const std::optional<Digest>& digest, PostgresArray& array) {
+void Append(const std::optional<Sha256Digest>& digest, PostgresArray& array) {
   if (!digest) return array.AppendNull();
-  array.AppendBytes({reinterpret_cast<const char*>(digest->data()), digest->size()});
+  array.AppendBytes(AsBytes(*digest));
 }
 
 // The digests of a reply in the columns reply_digest and status_digest.
-void AppendDigests(const std::optional<Digest>& completed, const EncodedReply& reply,
+void AppendDigests(const std::optional<Sha256Digest>& completed, const EncodedReply& reply,
                    PostgresArray& reply_digests, PostgresArray& status_digests) {
   Append(completed ? *completed : reply.digest, reply_digests);
-  Append(completed ? std::optional<Digest>(reply.digest) : std::nullopt, status_digests);
+  Append(completed ? std::optional<Sha256Digest>(reply.digest) : std::nullopt, status_digests);
 }
 
 // $5 to $13 of the statement.

@@ -1,9 +1,9 @@
 #include "server/store/postgres/batched/settle.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
+#include "core/sha256.h"
 #include "server/store/postgres/batched/rows.h"
 #include "server/store/postgres/records/operation_parameters.h"
 #include "server/store/postgres/records/reply_slices.h"
@@ -43,10 +43,6 @@ PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
   return parameters;
 }
 
-std::string_view DigestOf(const EncodedReply& reply) {
-  return {reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()};
-}
-
 const PostgresStatement& CompleteStatement(const PostgresStatements& statements, std::size_t size) {
   return size == 1 ? statements.complete_one : statements.complete;
 }
@@ -57,7 +53,7 @@ PostgresParameters ParametersOf(const CompleteBatch& batch, const CompleteBatch:
   const CompleteOp& op = batch.op(indices.front());
   PostgresParameters parameters = HolderParameters(op);
   parameters.AddBytes(op.reply.bytes);
-  parameters.AddBytes(DigestOf(op.reply));
+  parameters.AddBytes(AsBytes(op.reply.digest));
   return parameters;
 }
 
@@ -104,7 +100,7 @@ PostgresParameters CompleteParameters(const CompleteBatch& batch,
   for (const std::size_t index : indices) {
     const EncodedReply& reply = batch.op(index).reply;
     replies.AppendBytes(reply.bytes);
-    digests.AppendBytes(DigestOf(reply));
+    digests.AppendBytes(AsBytes(reply.digest));
   }
   PostgresParameters parameters = Holders(batch, indices);
   parameters.Add(std::move(replies));

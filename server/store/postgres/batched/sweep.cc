@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/sha256.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/batch.h"
@@ -135,8 +136,7 @@ absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pr
       tokens.AppendUuid(rows->GetUuid(row, 1));
       attempts.AppendInt4(static_cast<std::int32_t>(rows->Integer(row, 2)));
       rests.AppendBytes(rest->bytes);
-      digests.AppendBytes(
-          {reinterpret_cast<const char*>(rest->digest.data()), rest->digest.size()});
+      digests.AppendBytes(AsBytes(rest->digest));
       before.AppendBytes(digest);
     }
     if (!any) continue;

@@ -4,13 +4,13 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "server/store/postgres/statements/record_columns.h"
@@ -68,8 +68,7 @@ bool ReadTimes(const PostgresResult& result, int row, Record& record) {
          ReadTime(result, row, kTombstoneUntil, record.tombstone_until);
 }
 
-bool ReadDigest(const PostgresResult& result, int row, int column,
-                std::array<std::uint8_t, 32>& digest) {
+bool ReadDigest(const PostgresResult& result, int row, int column, Sha256Digest& digest) {
   const std::string bytes = result.Bytea(row, column);
   if (bytes.size() != digest.size()) return false;
   std::copy(bytes.begin(), bytes.end(), digest.begin());

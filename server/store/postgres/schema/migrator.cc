@@ -78,9 +78,7 @@ absl::Status Failed(const Migration& migration, const absl::Status& failure) {
 }
 
 std::string ChecksumOf(const Migration& migration) {
-  const Sha256Digest digest = Sha256(migration.up);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
+  return absl::BytesToHexString(AbslView(AsBytes(Sha256(migration.up))));
 }
 
 // Ends the transaction, with Commit if `outcome` is OK.

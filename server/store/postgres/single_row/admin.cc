@@ -1,12 +1,11 @@
 #include "server/store/postgres/single_row/admin.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
-#include <string_view>
 #include <utility>
 
+#include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/audit_hmac.h"
@@ -18,25 +17,19 @@
 namespace idempotency::internal {
 namespace {
 
-using Digest = std::array<std::uint8_t, 32>;
-
-std::string_view BytesOf(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-void AddOptional(const std::optional<Digest>& digest, PostgresParameters& parameters) {
+void AddOptional(const std::optional<Sha256Digest>& digest, PostgresParameters& parameters) {
   if (digest) {
-    parameters.AddBytes(BytesOf(*digest));
+    parameters.AddBytes(AsBytes(*digest));
   } else {
     parameters.AddNull();
   }
 }
 
 // The columns reply_digest and status_digest of a reply.
-void AddDigests(const std::optional<Digest>& completed, const EncodedReply& reply,
+void AddDigests(const std::optional<Sha256Digest>& completed, const EncodedReply& reply,
                 PostgresParameters& parameters) {
-  parameters.AddBytes(BytesOf(completed ? *completed : reply.digest));
-  AddOptional(completed ? std::optional<Digest>(reply.digest) : std::nullopt, parameters);
+  parameters.AddBytes(AsBytes(completed ? *completed : reply.digest));
+  AddOptional(completed ? std::optional<Sha256Digest>(reply.digest) : std::nullopt, parameters);
 }
 
 absl::Status KeepsChanging() {
@@ -145,7 +138,7 @@ absl::Status SingleRowAdmin::NoteAudit(const AdminNote& note, AuditAction action
   parameters.AddBool(forced);
   parameters.AddBytes(record.key.name_space);
   parameters.Add(record.id);
-  parameters.AddBytes(BytesOf(AuditHmac(audit_key, record.key)));
+  parameters.AddBytes(AsBytes(AuditHmac(audit_key, record.key)));
   parameters.AddInt2(ToProto(record.state));
   parameters.Add(static_cast<std::int32_t>(record.attempt));
   parameters.Add(static_cast<std::int32_t>(records));
@@ -182,7 +175,7 @@ absl::StatusOr<std::optional<Resolution>> SingleRowAdmin::ResolveOnce(
   if (op.reply) {
     parameters.Add(time->now);
     parameters.AddBytes(op.reply->bytes);
-    parameters.AddBytes(BytesOf(op.reply->digest));
+    parameters.AddBytes(AsBytes(op.reply->digest));
     parameters.AddNull();
     parameters.Add(record.lease_expires_at);
   } else {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
@@ -52,8 +53,7 @@ void WriteReplies(SingleRowRecords& records, const SingleRowTime& time, Complete
     const CompleteOp& op = batch.op(index);
     PostgresParameters& parameters = executions.emplace_back(HolderParameters(op));
     parameters.AddBytes(op.reply.bytes);
-    parameters.AddBytes(
-        {reinterpret_cast<const char*>(op.reply.digest.data()), op.reply.digest.size()});
+    parameters.AddBytes(AsBytes(op.reply.digest));
     parameters.Add(time.now);
     parameters.Add(time.judged);
   }

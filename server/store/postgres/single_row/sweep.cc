@@ -1,10 +1,9 @@
 #include "server/store/postgres/single_row/sweep.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <utility>
 
+#include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/statements/sweep_limits.h"
@@ -13,10 +12,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-std::string_view BytesOf(const std::array<std::uint8_t, 32>& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
 
 bool IsOpenForLong(const Record& record, absl::Time now) {
   return record.state == RecordState::kReserved && record.lease_expires_at > now &&
@@ -243,8 +238,8 @@ absl::Status SingleRowSweep::DropReplies(SweepProgress& progress) {
       if (!rest.ok()) continue;
       PostgresParameters& parameters = executions.emplace_back(GuardParameters(stored));
       parameters.AddBytes(rest->bytes);
-      parameters.AddBytes(BytesOf(rest->digest));
-      parameters.AddBytes(BytesOf(stored.record.reply->digest));
+      parameters.AddBytes(AsBytes(rest->digest));
+      parameters.AddBytes(AsBytes(stored.record.reply->digest));
     }
     for (const auto& dropped :
          records_.connection().ExecuteEach(records_.statements().drop_reply, executions)) {
