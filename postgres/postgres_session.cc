@@ -49,7 +49,8 @@ void PostgresSession::Prepare(const std::string& name, const std::string& sql) {
 }
 
 std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
-    const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions) {
+    const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions,
+    absl::FunctionRef<void(const PipelinedOutcome&)> received) {
   std::vector<PipelinedOutcome> outcomes(executions.size());
   PGconn* const handle = connection_.handle();
   if (handle == nullptr || PQenterPipelineMode(handle) != 1) return outcomes;
@@ -58,6 +59,7 @@ std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
   for (std::size_t i = 0; i < sent; ++i) {
     outcomes[i] = ReceiveInPipeline();
     if (outcomes[i].lost) return outcomes;  // and so are those after it
+    received(outcomes[i]);
   }
   // Fails only with results outstanding, which a lost session has.
   if (sent == executions.size()) PQexitPipelineMode(handle);

@@ -57,9 +57,11 @@ class PostgresSession {
 
   // Executes a prepared statement once for each of `executions` in libpq's pipeline mode: all are
   // sent before the first result is awaited, and each is a transaction of its own unless one is
-  // open. One that fails does not affect the others. Results are in text form. Never throws.
+  // open. One that fails does not affect the others. `received` is called for each result. Results
+  // are in text form. Never throws.
   std::vector<PipelinedOutcome> ExecutePipelined(
-      const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions);
+      const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions,
+      absl::FunctionRef<void(const PipelinedOutcome&)> received);
 
   // Sends one execution of a statement that the server has prepared. Does not wait where the
   // parameters fit the socket's buffer, which is empty while the session is idle. False if the

@@ -31,6 +31,13 @@ bool SocketWatchdog::Watch::expired() const {
   return expired_;
 }
 
+void SocketWatchdog::Watch::Renew(TimePoint deadline) {
+  MutexLock lock(watchdog_.mutex_);
+  if (expired_) return;
+  watchdog_.watches_.erase(place_);
+  place_ = watchdog_.watches_.emplace(deadline, this);
+}
+
 SocketWatchdog::SocketWatchdog() : thread_([this] { Run(); }) {}
 
 SocketWatchdog::~SocketWatchdog() {

@@ -51,6 +51,8 @@ class SocketWatchdog {
 
     // Whether the socket was shut down.
     bool expired() const;
+    // The call has a later deadline from now on, unless it is late already.
+    void Renew(TimePoint deadline);
 
    private:
     friend class SocketWatchdog;

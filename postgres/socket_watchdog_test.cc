@@ -63,6 +63,17 @@ TEST_F(SocketWatchdogTest, LeavesACallAloneThatEndedInTime) {
   for (const int end : other) close(end);
 }
 
+TEST_F(SocketWatchdogTest, ACallHasTheTimeThatItWasGivenLast) {
+  const SocketWatchdog::Target target(ends_[0]);
+  SocketWatchdog::Watch renewed(watchdog_, target, In(milliseconds(20)));
+  renewed.Renew(In(hours(1)));
+  // Due later than it was, so the watchdog would have acted on it.
+  const SocketWatchdog::Target other(ends_[1]);
+  const SocketWatchdog::Watch late(watchdog_, other, In(milliseconds(40)));
+  EXPECT_TRUE(AwaitEnd(ends_[1]));
+  EXPECT_FALSE(renewed.expired());
+}
+
 TEST_F(SocketWatchdogTest, WakesForACallThatIsDueBeforeTheOthers) {
   const SocketWatchdog::Target patient(ends_[0]);
   const SocketWatchdog::Target hasty(ends_[1]);

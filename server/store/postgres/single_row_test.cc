@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -207,6 +208,34 @@ TEST_F(PostgresSingleRowTest, ALockedRowFailsAloneAndIsNotWaitedForAgain) {
   }
   Run("COMMIT");
   EXPECT_FALSE(Reserve(next[7]).ok()) << "not tried for a while";
+}
+
+// Together the waits are longer than the time in which one statement is answered.
+TEST_F(PostgresSingleRowTest, ManyLockedRowsLeaveNoneOfTheOthersInDoubt) {
+  options_.lock_timeout = absl::Milliseconds(150);
+  options_.statement_timeout = absl::Seconds(2);
+  options_.reply_grace = absl::Milliseconds(100);
+  options_.locked_pause = absl::Hours(1);
+  Open();
+  std::vector<ReserveOp> ops = Many();
+  // In the order of the statements.
+  std::sort(ops.begin(), ops.end(),
+            [](const ReserveOp& a, const ReserveOp& b) { return a.id < b.id; });
+  for (const auto& verdict : store_->Reserve(ops)) ASSERT_TRUE(IsReserved(verdict));
+  schema_->Advance(limits::kDefaultLease);
+  for (ReserveOp& op : ops) op.request_token = Uuid::Random();
+  constexpr std::size_t kLocked = 20;
+  Run(absl::StrCat("BEGIN; SELECT FROM (SELECT id FROM records ORDER BY id LIMIT ", kLocked,
+                   ") s JOIN records r USING (id) FOR UPDATE OF r"));
+  const auto verdicts = store_->Reserve(ops);
+  EXPECT_EQ(store_->connections().broken, 0) << "the session stays";
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    EXPECT_EQ(IsReserved(verdicts[i]), i >= kLocked && i < PostgresConnection::kPipelined) << i;
+    if (!verdicts[i].ok()) EXPECT_EQ(ReasonOf(verdicts[i].status()), Reason::kStoreUnavailable);
+  }
+  Run("COMMIT");
+  const auto behind = Reserve(ops.back());
+  EXPECT_TRUE(IsReserved(behind)) << "it was not sent, and is not taken for locked";
 }
 
 // By a clock that is behind, the lease of another node's holder is live for the margin longer.

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -307,6 +309,14 @@ std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(
   std::vector<absl::StatusOr<PostgresResult>> answers(
       executions.size(), absl::UnavailableError("the session was lost before the statement"));
   for (std::size_t begin = 0; begin < executions.size() && !broken_; begin += kPipelined) {
+    const auto locked =
+        std::count_if(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(begin),
+                      [](const auto& answer) { return absl::IsDeadlineExceeded(answer.status()); });
+    if (locked >= kMaxLockWaits) {
+      std::fill(answers.begin() + static_cast<std::ptrdiff_t>(begin), answers.end(),
+                absl::CancelledError("not sent: too many rows before it are locked"));
+      return answers;
+    }
     std::vector<std::size_t> indices(std::min(kPipelined, executions.size() - begin));
     std::iota(indices.begin(), indices.end(), begin);
     const int attempts = transaction_ == nullptr ? kMaxAttempts : 1;
@@ -332,16 +342,15 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
   std::vector<std::vector<PipelinedValue>> values;
   values.reserve(indices.size());
   for (const std::size_t index : indices) values.push_back(executions[index].Nullable());
-  std::vector<PipelinedOutcome> outcomes;
-  const Outcome outcome = Attempt([&] {
-    session_->Prepare(statement.name, statement.sql);
-    outcomes = session_->ExecutePipelined(statement.name, values);
-  });
-  if (outcomes.size() != indices.size()) {  // it could not be prepared
-    const absl::Status failure = ToStatus(outcome);
+  const Outcome prepared = Attempt([&] { session_->Prepare(statement.name, statement.sql); });
+  if (!prepared.state.empty() || broken_) {
+    const absl::Status failure = prepared.state.empty()
+                                     ? absl::UnavailableError("the session was lost")
+                                     : ToStatus(prepared);
     for (const std::size_t index : indices) answers[index] = failure;
     return {};
   }
+  const std::vector<PipelinedOutcome> outcomes = RunPipeline(statement, values);
   LogFailures(outcomes);
   std::vector<std::size_t> again;
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -349,6 +358,24 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
     if (absl::IsAborted(answers[indices[i]].status())) again.push_back(indices[i]);
   }
   return again;
+}
+
+// A server that ends the wait for a lock answers: those behind that statement have the whole time.
+std::vector<PipelinedOutcome> PostgresConnection::RunPipeline(
+    const PostgresStatement& statement, absl::Span<const std::vector<PipelinedValue>> values) {
+  const std::unique_ptr<SocketWatchdog::Watch> watch = session_->Watch(reply_timeout_);
+  std::vector<PipelinedOutcome> outcomes =
+      session_->ExecutePipelined(statement.name, values, [&](const PipelinedOutcome& outcome) {
+        if (outcome.state != kLockNotAvailable) return;
+        watch->Renew(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(reply_timeout_));
+      });
+  if (watch->expired()) {
+    spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
+                 absl::ToInt64Milliseconds(reply_timeout_));
+    broken_ = true;
+  }
+  if (!session_->connection().is_open()) broken_ = true;
+  return outcomes;
 }
 
 absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutcome& outcome) {

@@ -72,7 +72,10 @@ class PostgresConnection {
   // each in a transaction of its own unless one is open. One answer each: a failure of one does not
   // affect the others, and an UNAVAILABLE one need not mean a lost session (a distributed server
   // lost the node of that row). Deadlocks and serialization failures are repeated as above.
+  // Where this many have waited for a lock in vain, the next pipeline is not sent: CANCELLED, for
+  // each of its executions.
   static constexpr std::size_t kPipelined = 64;
+  static constexpr int kMaxLockWaits = 4;
   std::vector<absl::StatusOr<PostgresResult>> ExecuteEach(
       const PostgresStatement& statement, absl::Span<const PostgresParameters> executions);
   // For one execution, whose parameters may be NULL.
@@ -145,6 +148,10 @@ class PostgresConnection {
                                             absl::Span<const PostgresParameters> executions,
                                             const std::vector<std::size_t>& indices,
                                             std::vector<absl::StatusOr<PostgresResult>>& answers);
+
+  // The outcome of each.
+  std::vector<PipelinedOutcome> RunPipeline(const PostgresStatement& statement,
+                                            absl::Span<const std::vector<PipelinedValue>> values);
 
   const absl::Duration reply_timeout_;
   std::unique_ptr<PostgresSession> session_;

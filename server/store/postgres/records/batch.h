@@ -91,6 +91,11 @@ inline bool IsLocked(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
+// Whether a statement of its own left a row to a later try: that row or others were locked.
+inline bool IsLeftAlone(const absl::Status& status) {
+  return IsLocked(status) || absl::IsCancelled(status);
+}
+
 template <typename Op, typename Answer>
 void PostgresBatch<Op, Answer>::FailLocked(std::size_t index) {
   locked_.push_back(ops_[index].id);

@@ -342,7 +342,7 @@ absl::StatusOr<EndUnknownStep> SingleRowAdmin::EndUnknown(const EndUnknownOp& op
   const auto ended = records_.connection().ExecuteEach(records_.statements().entomb, executions);
   std::vector<PostgresParameters> left;
   for (std::size_t i = 0; i < ended.size(); ++i) {
-    if (!ended[i].ok() && !IsLocked(ended[i].status())) return ToCallerStatus(ended[i].status());
+    if (!ended[i].ok() && !IsLeftAlone(ended[i].status())) return ToCallerStatus(ended[i].status());
     if (!ended[i].ok() || ended[i]->rows() == 0) continue;
     step.ended += 1;
     left.push_back(checkpoints[i]);
