@@ -43,7 +43,10 @@ std::size_t MemoryBudget::LeftToEndOfWork(std::size_t held, std::size_t bytes) c
 }
 
 bool MemoryBudget::Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
-  if (brings_work) return held == 0 || held + bytes <= max_bytes_ - max_bytes_ / 5;
+  if (brings_work) {
+    const std::size_t apart = std::min({session_answers(), session_answers_pool(), held});
+    return held == apart || held - apart + bytes <= max_bytes_ - max_bytes_ / 5;
+  }
   return OthersOf(held) == 0 || bytes <= LeftToEndOfWork(held, bytes);
 }
 

@@ -30,7 +30,9 @@ namespace idempotency::internal {
 //
 // Answers without a reply cannot be refused, so they do not count against operations that end
 // admitted work: callers that do not read keep no lease from being extended. Those of sessions
-// have a part of their own, an eighth, over which sessions are not read (SessionCall).
+// have a pool of their own, a quarter, up to which they do not count against new work either.
+// From half of it on, sessions with unread answers are not read; over it, sessions are ended
+// (SessionRegistry).
 //
 // The bound holds up to one reply: if no other is held, one is always admitted, so
 // that the largest is not refused permanently.
@@ -94,8 +96,11 @@ class MemoryBudget {
   // The same, for answers of a session.
   Hold HoldSessionAnswers(std::size_t bytes);
 
-  // Whether the answers of sessions have more than their part.
-  bool SessionAnswersAreMany() const { return session_answers() > max_bytes_ / kAnswersShare; }
+  std::size_t session_answers() const { return session_answers_.load(std::memory_order_relaxed); }
+  // The most that they should have.
+  std::size_t session_answers_pool() const { return max_bytes_ / kPoolShare; }
+  // Whether they have more than half of it.
+  bool SessionAnswersAreMany() const { return session_answers() > session_answers_pool() / 2; }
   // What one session may have of them then: the more there are, the less.
   std::size_t SessionAnswersAllowance() const;
 
@@ -103,8 +108,8 @@ class MemoryBudget {
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
-  // Of the budget, as 1 / kAnswersShare.
-  static constexpr std::size_t kAnswersShare = 8;
+  // Of the budget, as 1 / kPoolShare.
+  static constexpr std::size_t kPoolShare = 4;
   // What is left of the half of the budget for one session's answers, as 1 / kAllowanceShare.
   static constexpr std::size_t kAllowanceShare = 64;
 
@@ -119,7 +124,6 @@ class MemoryBudget {
   bool TryAdd(std::size_t bytes, bool brings_work);
   // All but the part of small operations.
   std::size_t max_of_large() const { return max_bytes_ - max_bytes_ / kSmallOperationsShare; }
-  std::size_t session_answers() const { return session_answers_.load(std::memory_order_relaxed); }
   std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const Hold& hold, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -190,6 +190,22 @@ TEST(MemoryBudgetTest, AnswersLeaveRoomForOperationsThatEndWork) {
   budget.Remove(900);
 }
 
+// A client without credentials can fill their pool.
+TEST(MemoryBudgetTest, AnswersOfSessionsLeaveRoomForNewWorkUpToTheirPool) {
+  Observer observer;
+  MemoryBudget budget(kMax, observer);
+  Hold pool = budget.HoldSessionAnswers(kMax / 4);
+  EXPECT_TRUE(budget.HasRoomFor(kMax, kBringsWork)) << "as if it were alone";
+  budget.Add(700);
+  EXPECT_TRUE(budget.HasRoomFor(100, kBringsWork));
+  EXPECT_FALSE(budget.HasRoomFor(101, kBringsWork));
+  EXPECT_TRUE(budget.TryHoldRequest(100, kBringsWork).has_value());
+  const Hold more = budget.HoldSessionAnswers(1);
+  EXPECT_FALSE(budget.HasRoomFor(100, kBringsWork));
+  EXPECT_TRUE(budget.HasRoomFor(99, kBringsWork));
+  budget.Remove(700);
+}
+
 TEST(MemoryBudgetTest, AnswersOfSessionsAreManyAboveAnEighth) {
   constexpr std::size_t kBytes = 64 * 1024 * 1024;
   Observer observer;

@@ -1,12 +1,6 @@
 #include "server/rpc/call_table.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <atomic>
-
-#include "absl/strings/match.h"
-#include "absl/strings/strip.h"
 
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
@@ -16,32 +10,6 @@ namespace idempotency::internal {
 namespace {
 
 std::atomic<std::int64_t> all_arrived{0};
-
-std::string HostOfIpv6(absl::string_view address) {
-  in6_addr parsed{};
-  // A link-local address has the interface behind it.
-  const std::string text(address.substr(0, address.find('%')));
-  if (inet_pton(AF_INET6, text.c_str(), &parsed) != 1) return std::string(address);
-  return HostOf(IpOf(parsed));
-}
-
-std::string HostOfIpv4(absl::string_view address) {
-  in_addr parsed{};
-  const std::string text(address);
-  if (inet_pton(AF_INET, text.c_str(), &parsed) != 1) return text;
-  return HostOf(IpOf(parsed));
-}
-
-// Empty: not counted by peer.
-std::string PeerOf(absl::string_view text) {
-  const absl::string_view without_port = text.substr(0, text.rfind(':'));
-  absl::string_view address = without_port;
-  if (absl::ConsumePrefix(&address, "ipv4:")) return HostOfIpv4(address);
-  if (!absl::ConsumePrefix(&address, "ipv6:")) return "";
-  if (!absl::ConsumePrefix(&address, "%5B")) absl::ConsumePrefix(&address, "[");
-  if (!absl::ConsumeSuffix(&address, "%5D")) absl::ConsumeSuffix(&address, "]");
-  return HostOfIpv6(address);
-}
 
 }  // namespace
 
@@ -58,7 +26,7 @@ void CallTable::Place::Leave() {
 
 absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
   all_arrived.fetch_add(1, std::memory_order_relaxed);
-  std::string peer = PeerOf(text);
+  std::string peer = HostOfPeer(text);
   std::optional<CallRefusal> refusal;
   {
     MutexLock lock(mutex_);
@@ -87,7 +55,7 @@ absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
 }
 
 std::optional<CallTable::Place> CallTable::AdmitRefusal(absl::string_view text) {
-  std::string peer = PeerOf(text);
+  std::string peer = HostOfPeer(text);
   MutexLock lock(mutex_);
   if (refusals_ >= limits_.refusals) return std::nullopt;
   if (!peer.empty()) {

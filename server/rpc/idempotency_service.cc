@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "server/rpc/remote_address.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/unary_request.h"
 
@@ -89,10 +90,11 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService:
   std::unique_ptr<Caller> caller;
   if (access_ != nullptr) caller = std::make_unique<Caller>(*access_, *context);
   // It deletes itself in OnDone.
-  auto* const stream = std::make_unique<SessionCall>(
-                           operations_, sessions_, session_options_,
-                           [context] { context->TryCancel(); }, std::move(caller))
-                           .release();
+  auto* const stream =
+      std::make_unique<SessionCall>(
+          operations_, sessions_, session_options_, [context] { context->TryCancel(); },
+          std::move(caller), HostOfPeer(context->peer()))
+          .release();
   stream->Start();
   return stream;
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
+
 namespace idempotency::internal {
 
 // The bytes of an IP address: four also where an IPv4 address is mapped to IPv6.
@@ -28,6 +30,10 @@ inline std::string HostOf(std::string ip) {
   if (ip.size() > kPrefix) ip.resize(kPrefix);
   return ip;
 }
+
+// The host in gRPC's text of a remote address, such as "ipv4:192.0.2.1:4000" or
+// "ipv6:%5B2001:db8::1%5D:4000"; empty for a Unix socket, which is not counted by host.
+std::string HostOfPeer(absl::string_view text);
 
 // The remote end of a TCP connection: its IP address and its port.
 using RemoteAddress = std::pair<std::string, int>;

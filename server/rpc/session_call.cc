@@ -38,14 +38,16 @@ v1::SessionResponse DrainingNotice() {
 
 SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
                          const SessionOptions& options, std::function<void()> cancel_call,
-                         std::unique_ptr<Caller> caller)
+                         std::unique_ptr<Caller> caller, const std::string& host)
     : operations_(operations),
       registry_(registry),
       options_(options),
       cancel_call_(std::move(cancel_call)),
       caller_(std::move(caller)),
+      host_(registry.answers().Of(host)),
       began_(operations.clock().Monotonic()),
       frames_(options.max_answer_frame_bytes),
+      held_(host_),
       unanswered_(options.max_in_flight) {}
 
 SessionCall::~SessionCall() = default;
@@ -82,6 +84,19 @@ bool SessionCall::AbandonIfStalled() {
   if (!IsStalled()) return false;
   Abandon();
   return true;
+}
+
+bool SessionCall::AbandonIfWritingSince(SteadyTime since) {
+  MutexLock lock(mutex_);
+  if (!writing_ || cancelled_ || finished_ || writing_since_ != since) return false;
+  Abandon();
+  return true;
+}
+
+std::optional<UnreadSession> SessionCall::Unread() {
+  MutexLock lock(mutex_);
+  if (!writing_ || cancelled_ || finished_ || held_.others() == 0) return std::nullopt;
+  return UnreadSession{0, writing_since_, held_.others(), host_.get()};
 }
 
 void SessionCall::EndAbandoned() {
@@ -190,6 +205,8 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
   // Destroyed without the lock.
   std::vector<std::unique_ptr<UnansweredOperation>> answered;
   answered.reserve(gathered.ids().size());
+  // While they are unanswered, and keep what this uses.
+  if (IsCrowded()) registry_.MakeRoom(budget(), gathered.frames().bytes());
   Next next;
   bool last = false;
   {
@@ -197,10 +214,8 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
     for (const std::uint64_t id : gathered.ids()) answered.push_back(unanswered_.Remove(id));
     // Nothing is sent any more once the stream has ended.
     if (!finished_) {
-      appended_bytes_ += gathered.frames().bytes();
+      held_.Add(gathered.frames().bytes(), gathered.TakeHolds());
       frames_.Append(std::move(gathered.frames()));
-      holds_.push_back({appended_bytes_, gathered.TakeHolds()});
-      held_others_ += holds_.back().holds.others.bytes();
     }
     next = HasTooManyUnread() ? Abandon() : Step();
     last = done_ && unanswered_.empty();
@@ -244,11 +259,11 @@ bool SessionCall::ReachedMaxAge() {
 
 SessionCall::Next SessionCall::Step() {
   Next next;
-  if (cancelled_) frames_.Clear();
-  const std::size_t unwritten = frames_.bytes() + writing_bytes_;
-  while (!holds_.empty() && (unwritten == 0 || holds_.front().end + unwritten <= appended_bytes_)) {
-    held_others_ -= holds_.front().holds.others.bytes();
-    holds_.pop_front();
+  if (cancelled_) {
+    frames_.Clear();
+    held_.Keep(writing_bytes_);
+  } else {
+    held_.ReleaseWritten(frames_.bytes() + writing_bytes_);
   }
   if (!writing_ && !finished_ && !frames_.empty()) {
     std::string frame = frames_.Pop();
@@ -278,10 +293,16 @@ SessionCall::Next SessionCall::Abandon() {
   return next;
 }
 
+bool SessionCall::IsCrowded() const {
+  const MemoryBudget& budget = this->budget();
+  const std::size_t pool = budget.session_answers_pool();
+  return budget.session_answers() > pool || HasTooMuch(host_.get(), pool);
+}
+
 bool SessionCall::HasTooManyUnread() const {
   const MemoryBudget& budget = operations_.batcher().budget();
   return !cancelled_ && !finished_ && budget.SessionAnswersAreMany() &&
-         held_others_ > budget.SessionAnswersAllowance();
+         held_.others() > budget.SessionAnswersAllowance();
 }
 
 bool SessionCall::IsStalled() const {
@@ -316,7 +337,9 @@ void SessionCall::Do(const Next& next) {
       abandoning_ = false;
       last = Step();
     }
-    return Do(last);
+    // Without a next action another thread may have ended it since.
+    if (last.any()) Do(last);
+    return;
   }
   if (next.finish) {
     absl::Status status;

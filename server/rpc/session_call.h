@@ -8,9 +8,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,7 +23,10 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
 #include "server/rpc/answer_frames.h"
+#include "server/rpc/answers_by_host.h"
 #include "server/rpc/gathered_answers.h"
+#include "server/rpc/held_answers.h"
+#include "server/rpc/oldest_unread.h"
 #include "server/rpc/request_frame.h"
 #include "server/rpc/session_options.h"
 #include "server/rpc/session_registry.h"
@@ -38,7 +42,7 @@ namespace idempotency::internal {
 // operations no longer wait. Operations at the store are executed, and their
 // answers discarded. It ends too, as if the connection had broken, if its caller does not read: a
 // write takes longer than SessionOptions::write_timeout, or the unread answers of all sessions are
-// many, and its own are more than MemoryBudget::SessionAnswersAllowance().
+// many, and its own are more than MemoryBudget::SessionAnswersAllowance(), or the oldest.
 //
 // Owns itself: it is deleted when gRPC is done with it and every operation was
 // answered. Thread-safe.
@@ -46,9 +50,11 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
                           private GatheredAnswers::Stream {
  public:
   // The first two must outlive it. `cancel_call` cancels the gRPC call, so that OnCancel() follows;
-  // it is not called after OnDone(). Without a caller everything is permitted.
+  // it is not called after OnDone(). Without a caller everything is permitted. `host` is its
+  // remote host (server/rpc/remote_address.h).
   SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options,
-              std::function<void()> cancel_call, std::unique_ptr<Caller> caller = nullptr);
+              std::function<void()> cancel_call, std::unique_ptr<Caller> caller = nullptr,
+              const std::string& host = "");
   ~SessionCall() override;
 
   // Sends the limits and begins to read.
@@ -60,7 +66,12 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // Whether a write has taken too long. Then nothing is written or read any more, and the stream
   // stays until EndAbandoned(), which must follow.
   bool AbandonIfStalled() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same if the write is still under way that began then.
+  bool AbandonIfWritingSince(SteadyTime since) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndAbandoned() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Without its place; nullopt if it has no such answers, or is about to end.
+  std::optional<UnreadSession> Unread() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -68,13 +79,6 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void OnDone() override;
 
  private:
-  // The memory budget of unsent answers.
-  struct HeldAnswers {
-    // The size of all answers up to the last one of these.
-    std::uint64_t end;
-    GatheredAnswers::Holds holds;
-  };
-
   // Actions for after the lock is released.
   struct Next {
     bool read = false;
@@ -112,6 +116,8 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // From then on nothing is written or read, and the stream stays until Next::abandon is done.
   Next Abandon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether all sessions, or those of its host, have more unread answers than they should.
+  bool IsCrowded() const;
   bool HasTooManyUnread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsStalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // On a thread that is not one of this stream's reactions, this may be
@@ -123,6 +129,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   const SessionOptions options_;
   const std::function<void()> cancel_call_;
   const std::unique_ptr<Caller> caller_;
+  const std::shared_ptr<HostAnswers> host_;
   const SteadyTime began_;
 
   // Owned by gRPC while reading_ and writing_ are set.
@@ -155,11 +162,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // The caller's fault.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);
-  // The size of all answers so far.
-  std::uint64_t appended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<HeldAnswers> holds_ ABSL_GUARDED_BY(mutex_);
-  // The sum of GatheredAnswers::Holds::others.
-  std::size_t held_others_ ABSL_GUARDED_BY(mutex_) = 0;
+  HeldAnswers held_ ABSL_GUARDED_BY(mutex_);
   UnansweredOperations unanswered_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,7 +1,10 @@
 #include "server/rpc/session_registry.h"
 
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "server/rpc/oldest_unread.h"
 #include "server/rpc/session_call.h"
 
 namespace idempotency::internal {
@@ -30,10 +33,40 @@ void SessionRegistry::Drain() {
 }
 
 void SessionRegistry::EndStalled() {
-  EndEach([](SessionCall& stream) { return stream.AbandonIfStalled(); });
+  EndEach([](std::uint64_t /*place*/, SessionCall& stream) { return stream.AbandonIfStalled(); });
 }
 
-void SessionRegistry::EndEach(absl::FunctionRef<bool(SessionCall&)> abandon) {
+void SessionRegistry::MakeRoom(const MemoryBudget& budget, std::size_t added) {
+  const std::size_t pool = budget.session_answers_pool();
+  const std::size_t since = added_.fetch_add(added, std::memory_order_relaxed) + added;
+  if (since < pool / kRoomShare || making_room_.exchange(true)) return;
+  added_.store(0, std::memory_order_relaxed);
+  const std::size_t answers = budget.session_answers();
+  EndOldest(answers > pool ? answers - pool / 2 : 0, pool);
+  making_room_.store(false);
+}
+
+void SessionRegistry::EndOldest(std::size_t excess, std::size_t pool) {
+  std::vector<UnreadSession> all;
+  EndEach([&](std::uint64_t place, SessionCall& stream) {
+    std::optional<UnreadSession> unread = stream.Unread();
+    if (!unread) return false;
+    unread->place = place;
+    all.push_back(*unread);
+    return false;
+  });
+  absl::flat_hash_map<std::uint64_t, SteadyTime> oldest;
+  for (const UnreadSession& unread : OldestUnread(std::move(all), excess, pool)) {
+    oldest.emplace(unread.place, unread.since);
+  }
+  if (oldest.empty()) return;
+  EndEach([&](std::uint64_t place, SessionCall& stream) {
+    const auto unread = oldest.find(place);
+    return unread != oldest.end() && stream.AbandonIfWritingSince(unread->second);
+  });
+}
+
+void SessionRegistry::EndEach(absl::FunctionRef<bool(std::uint64_t place, SessionCall&)> abandon) {
   std::uint64_t next = 0;
   bool more = true;
   while (more) {
@@ -43,7 +76,7 @@ void SessionRegistry::EndEach(absl::FunctionRef<bool(SessionCall&)> abandon) {
       MutexLock lock(mutex_);
       auto at = streams_.lower_bound(next);
       for (int i = 0; i < kPerHold && at != streams_.end(); ++i, ++at) {
-        if (abandon(*at->second)) abandoned.push_back(at->second);
+        if (abandon(at->first, *at->second)) abandoned.push_back(at->second);
         next = at->first + 1;
       }
       more = at != streams_.end();

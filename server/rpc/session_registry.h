@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 #define IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/container/btree_map.h"
@@ -9,12 +11,15 @@
 
 #include "core/mutex.h"
 #include "server/observability/observer.h"
+#include "server/queue/memory_budget.h"
+#include "server/rpc/answers_by_host.h"
 
 namespace idempotency::internal {
 
 class SessionCall;
 
-// The open sessions, to notify all of them. Thread-safe.
+// The open sessions, to notify all of them, and to end those whose callers do not read.
+// Thread-safe.
 class SessionRegistry {
  public:
   // `observer` must outlive this.
@@ -31,15 +36,30 @@ class SessionRegistry {
   void Drain();
   // Ends those whose callers have not read for too long.
   void EndStalled();
+  // Ends those that have not read for longest, where the unread answers of all are more than
+  // `budget` has for them, or those of one host more than half of that. `added` bytes of answers
+  // are coming.
+  void MakeRoom(const MemoryBudget& budget, std::size_t added);
+
+  AnswersByHost& answers() { return answers_; }
 
   // So many sessions are examined while others wait to begin or to end.
   static constexpr int kPerHold = 256;
 
  private:
+  // All sessions are examined, which takes milliseconds, once for so much of the pool.
+  static constexpr std::size_t kRoomShare = 32;
+
   // Ends those for which `abandon` is true: without the lock, since that takes long.
-  void EndEach(absl::FunctionRef<bool(SessionCall&)> abandon) ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndEach(absl::FunctionRef<bool(std::uint64_t place, SessionCall&)> abandon)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndOldest(std::size_t excess, std::size_t pool) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Observer& observer_;
+  AnswersByHost answers_;
+  // Since MakeRoom() examined the sessions.
+  std::atomic<std::size_t> added_{0};
+  std::atomic<bool> making_room_{false};
   Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t opened_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -233,6 +233,21 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
     for (std::size_t i = 0; i < count; ++i) nothing[i].set_id(i);
     return nothing;
   }
+  static constexpr std::size_t kManySessions = 250;
+  static constexpr int kAnswers = 40;
+  // Each with so many answers, while all together are never more than `most` bytes.
+  std::vector<std::unique_ptr<Caller>> CallersThatDoNotRead(v1::IdempotencyService::Stub& stub,
+                                                            std::size_t callers, std::size_t most) {
+    std::vector<std::unique_ptr<Caller>> others;
+    for (std::size_t i = 0; i < callers; ++i) {
+      others.push_back(std::make_unique<Caller>(stub));
+      others.back()->First();
+      EXPECT_TRUE(others.back()->Send(Nothing(kAnswers)));
+      EXPECT_TRUE(observer_.Await(&Counts::frames_received, i + 1));
+      EXPECT_LE(batcher_->budget().session_answers(), most) << i;
+    }
+    return others;
+  }
   // While the answers are on their way; false after 20 s.
   bool AwaitHeld(const std::function<bool(std::size_t)>& is_so) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -602,6 +617,37 @@ TEST_P(SessionTest, UnreadErrorsOfAllSessionsAreBounded) {
   EXPECT_TRUE(honest.Ask(ExtendAs(2, "one", token.ToString())).has_extend());
   EXPECT_TRUE(honest.Ask(CompleteAs(3, "one", token.ToString())).has_complete());
   EXPECT_TRUE(honest.Ask(ReserveAs(4, "two")).has_reserve());
+}
+
+// Each has less than a session may keep of many answers, so that only their number matters.
+TEST_P(SessionTest, UnreadErrorsOfManySessionsLeaveRoomForNewWork) {
+  max_bytes_ = 2 * 1024 * 1024;
+  Serve({});
+  const std::size_t pool = batcher_->budget().session_answers_pool();
+  const auto closed = v1::IdempotencyService::NewStub(server_->ChannelWithClosedWindows());
+  const std::vector<std::unique_ptr<Caller>> others =
+      CallersThatDoNotRead(*closed, kManySessions, pool / 2 + pool / 8);
+  Caller honest(*stub_);
+  honest.First();
+  EXPECT_TRUE(honest.Ask(ReserveAs(1, "one")).has_reserve());
+  EXPECT_EQ(others.front()->Status().error_code(), grpc::StatusCode::CANCELLED);
+  others.back()->HalfClose();
+  EXPECT_TRUE(others.back()->Status().ok()) << "it is not among the oldest";
+  EXPECT_EQ(others.back()->unexpected(), kAnswers);
+}
+
+// Their callers have no address, as those of a Unix socket.
+TEST_P(SessionTest, UnreadErrorsWithoutAHostHaveTheWholePool) {
+  max_bytes_ = 2 * 1024 * 1024;
+  Serve({});
+  const std::size_t pool = batcher_->budget().session_answers_pool();
+  const auto in_process = v1::IdempotencyService::NewStub(server_->InProcessChannel());
+  const std::vector<std::unique_ptr<Caller>> others =
+      CallersThatDoNotRead(*in_process, kManySessions, pool + pool / 8);
+  EXPECT_GT(batcher_->budget().session_answers(), pool / 4);
+  Caller honest(*stub_);
+  honest.First();
+  EXPECT_TRUE(honest.Ask(ReserveAs(1, "one")).has_reserve());
 }
 
 TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {

@@ -65,6 +65,15 @@ class ApiServer {
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     return Channel(arguments);
   }
+  // The same, over which a stream that is not read gets nothing.
+  std::shared_ptr<grpc::Channel> ChannelWithClosedWindows() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    // The least that gRPC permits.
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 5);
+    return Channel(arguments);
+  }
   std::shared_ptr<grpc::Channel> InProcessChannel() { return server_->InProcessChannel({}); }
 
   // Returns when the last call has ended; after `timeout` they are cancelled.

@@ -1,0 +1,37 @@
+#ifndef IDEMPOTENCY_SERVER_RPC_OLDEST_UNREAD_H_
+#define IDEMPOTENCY_SERVER_RPC_OLDEST_UNREAD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "grpc_idempotency/deadline.h"
+#include "server/rpc/answers_by_host.h"
+
+namespace idempotency::internal {
+
+// A session with answers that its caller has not read, replies apart.
+struct UnreadSession {
+  // The session's, among all.
+  std::uint64_t place = 0;
+  // When the write began that has not ended.
+  SteadyTime since;
+  std::size_t bytes = 0;
+  // Null: not counted by host.
+  const HostAnswers* host = nullptr;
+};
+
+// Those to end: the ones that have not read for longest, until `excess` bytes are released of all,
+// and until no host has more than a quarter of `pool`, if it has more than half. Of equal ones the
+// first.
+std::vector<UnreadSession> OldestUnread(std::vector<UnreadSession> all, std::size_t excess,
+                                        std::size_t pool);
+
+// Whether this host has more than half of `pool`.
+inline bool HasTooMuch(const HostAnswers* host, std::size_t pool) {
+  return host != nullptr && host->load(std::memory_order_relaxed) > pool / 2;
+}
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_RPC_OLDEST_UNREAD_H_
