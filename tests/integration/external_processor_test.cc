@@ -382,6 +382,31 @@ TEST_F(ExternalProcessorTest, ARecordedReplyIsReplayed) {
 }
 
 // A proxy lets the request through whose stream ends with OK.
+// Its retries from before cannot be compared.
+TEST_F(ExternalProcessorTest, AReloadThatGivesAMethodADescriptorWarns) {
+  Mutex mutex;
+  std::vector<std::string> warnings;
+  ExternalProcessor processor(
+      ProcessorSettings::Make(ProbeConfig(/*described=*/false)).value(), service_->MakeConnection(),
+      ExchangeBounds::Limits(), [](const grpc::ServerContextBase&) { return absl::OkStatus(); },
+      events_, std::make_shared<GuardLog>([&](LogSeverity severity, std::string_view line) {
+        MutexLock lock(mutex);
+        if (severity == LogSeverity::kWarning) warnings.emplace_back(line);
+      }));
+  processor.Configure(ProcessorSettings::Make(ProbeConfig(/*described=*/false)).value(),
+                      ExchangeBounds::Limits());
+  {
+    MutexLock lock(mutex);
+    EXPECT_EQ(warnings, std::vector<std::string>());
+  }
+  processor.Configure(ProcessorSettings::Make(ProbeConfig(/*described=*/true)).value(),
+                      ExchangeBounds::Limits());
+  MutexLock lock(mutex);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("/idempotency.testing.Probe/Act"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("FINGERPRINT_UNKNOWN"), std::string::npos) << warnings[0];
+}
+
 TEST_F(ExternalProcessorTest, BytesThatAreNoMessageEndTheStreamWithAnError) {
   // The larger ones are read by a worker.
   for (const std::size_t size : {3U, 200U * 1024}) {

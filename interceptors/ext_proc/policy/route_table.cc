@@ -215,6 +215,24 @@ absl::StatusOr<std::unique_ptr<const RouteTable>> RouteTable::Make(const Process
   return Builder(config).Run();
 }
 
+std::vector<std::string> RouteTable::WithOtherFingerprints(const RouteTable& before) const {
+  std::set<std::string> described;
+  for (const RouteTable* table : {this, &before}) {
+    for (const auto& [path, route] : table->methods_) described.insert(path);
+  }
+  std::vector<std::string> changed;
+  for (const std::string& path : described) {
+    const absl::StatusOr<const GuardedRoute*> now = ForGrpc(path);
+    const absl::StatusOr<const GuardedRoute*> then = before.ForGrpc(path);
+    if (!now.ok() || !then.ok()) continue;
+    if ((*now)->policy.key == MethodPolicy::Key::kNone) continue;
+    const bool is_described = (*now)->request_type != nullptr;
+    const bool was_described = (*then)->request_type != nullptr;
+    if (is_described != was_described) changed.push_back(path);
+  }
+  return changed;
+}
+
 absl::StatusOr<const GuardedRoute*> RouteTable::ForGrpc(std::string_view path) const {
   if (const auto found = methods_.find(path); found != methods_.end()) return &found->second;
   if (streaming_.find(path) != streaming_.end()) {

@@ -92,6 +92,29 @@ TEST(RouteTableTest, ThePolicyOfAPatternReplacesTheDeclaredOne) {
   EXPECT_EQ(other->operation, "");
 }
 
+// Its requests had version 2 of the fingerprint, and have version 1.
+TEST(RouteTableTest, AMethodThatGetsADescriptorHasOtherFingerprints) {
+  ProcessorConfig config = Described();
+  config.grpc_methods.push_back({"shop.v1.Shop/O*", v1::Policy()});
+  const auto described = RouteTable::Make(config).value();
+  config.descriptor_sets.clear();
+  const auto by_pattern = RouteTable::Make(config).value();
+  const std::vector<std::string> changed = described->WithOtherFingerprints(*by_pattern);
+  EXPECT_THAT(changed, testing::ElementsAre("/shop.v1.Shop/Order"));
+  EXPECT_EQ(by_pattern->WithOtherFingerprints(*described), changed) << "or loses it";
+  EXPECT_THAT(described->WithOtherFingerprints(*described), testing::IsEmpty());
+}
+
+// It was refused before, and has no records.
+TEST(RouteTableTest, AMethodThatIsNewHasNoOtherFingerprints) {
+  const auto described = RouteTable::Make(Described()).value();
+  ProcessorConfig config = Described();
+  config.descriptor_sets.clear();
+  config.grpc_methods.push_back({"other.v1.Other/*", v1::Policy()});
+  const auto before = RouteTable::Make(config).value();
+  EXPECT_THAT(described->WithOtherFingerprints(*before), testing::IsEmpty());
+}
+
 TEST(RouteTableTest, HttpIsByMethodAndPath) {
   ProcessorConfig config;
   config.name_space = "shop";

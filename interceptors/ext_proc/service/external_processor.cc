@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -43,6 +45,7 @@ ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> se
                                      ProcessorEvents& events, std::shared_ptr<GuardLog> log)
     : admit_proxy_(std::move(admit_proxy)),
       events_(events),
+      log_(log),
       bounds_(limits, events),
       guard_(std::move(connection), settings->guard, std::move(log)),
       settings_(std::move(settings)),
@@ -51,8 +54,23 @@ ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> se
 void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> settings,
                                   const ExchangeBounds::Limits& limits) {
   bounds_.SetLimits(limits);
-  MutexLock lock(mutex_);
-  settings_ = std::move(settings);
+  std::shared_ptr<const ProcessorSettings> before = settings;
+  {
+    MutexLock lock(mutex_);
+    before.swap(settings_);
+  }
+  WarnOfOtherFingerprints(*before->routes, *settings->routes);
+}
+
+void ExternalProcessor::WarnOfOtherFingerprints(const RouteTable& before,
+                                                const RouteTable& now) const {
+  const std::vector<std::string> changed = now.WithOtherFingerprints(before);
+  if (changed.empty()) return;
+  log_->Once(LogSeverity::kWarning,
+             absl::StrCat("descriptor_sets change the fingerprints of ", changed.size(),
+                          " methods (the first: ", changed.front(),
+                          "): retries of requests from before get FINGERPRINT_UNKNOWN until their "
+                          "records expire; to serve them, restore the former descriptor_sets"));
 }
 
 void ExternalProcessor::Close() {

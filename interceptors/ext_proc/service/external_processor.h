@@ -51,8 +51,11 @@ class ExternalProcessor {
   absl::Status Admit(const grpc::ServerContextBase& context);
   void Forget(const ProcessorStream* stream);
 
+  void WarnOfOtherFingerprints(const RouteTable& before, const RouteTable& now) const;
+
   const AdmitProxy admit_proxy_;
   ProcessorEvents& events_;
+  const std::shared_ptr<GuardLog> log_;
   ExchangeBounds bounds_;
   MisconfiguredProxies misconfigured_;
   ExchangeGuard guard_;
