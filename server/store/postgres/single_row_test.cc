@@ -376,6 +376,30 @@ TEST_F(PostgresSingleRowTest, OnlyTheHolderLeavesACheckpoint) {
   EXPECT_EQ(schema_->Value("SELECT convert_from(checkpoint, 'UTF8') FROM checkpoints"), "held");
 }
 
+TEST_F(PostgresSingleRowTest, ACheckpointOnALostNodeFailsItsRecordAlone) {
+  std::vector<ReserveOp> ops = {OpFor("away"), OpFor("there")};
+  for (const ReserveOp& op : ops) {
+    const auto granted = Reserve(op);
+    ASSERT_TRUE(IsReserved(granted));
+    const ExtendOp extend{op.key, op.id, std::get<Reserved>(*granted).token, op.lease, "half"};
+    ASSERT_TRUE(store_->Extend({&extend, 1}).at(0).ok());
+  }
+  Run(
+      absl::StrCat("CREATE FUNCTION there(id uuid) RETURNS boolean LANGUAGE plpgsql AS $$"
+                   " BEGIN IF id = '",
+                   ops[0].id.ToString(),
+                   "' THEN RAISE EXCEPTION 'no node' USING ERRCODE = '08006'; END IF;"
+                   " RETURN true; END $$;"
+                   "ALTER TABLE checkpoints RENAME TO nodes;"
+                   "CREATE VIEW checkpoints AS SELECT * FROM nodes WHERE there(id)"));
+  schema_->Advance(ops[0].lease);
+  for (ReserveOp& op : ops) op.request_token = Uuid::Random();
+  const auto verdicts = store_->Reserve(ops);
+  EXPECT_EQ(ReasonOf(verdicts[0].status()), Reason::kStoreUnavailable);
+  ASSERT_TRUE(IsReserved(verdicts[1])) << verdicts[1].status();
+  EXPECT_EQ(std::get<Reserved>(*verdicts[1]).checkpoint, "half");
+}
+
 // A process that ended between two statements left a checkpoint of a life before.
 TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
   const ReserveOp op = OpFor("charge");

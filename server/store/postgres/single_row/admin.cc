@@ -378,7 +378,9 @@ absl::StatusOr<std::vector<StoredRecord>> SingleRowAdmin::ReadContents(const Res
   if (whole && rows.size() < static_cast<std::size_t>(op.limit)) step.next.reset();
   std::vector<StoredRecord*> all;
   for (StoredRecord& stored : contents) all.push_back(&stored);
-  if (absl::Status read = records_.AddCheckpoints(all); !read.ok()) return ToCallerStatus(read);
+  for (const absl::Status& read : records_.AddCheckpoints(all)) {
+    if (!read.ok()) return ToCallerStatus(read);
+  }
   return contents;
 }
 

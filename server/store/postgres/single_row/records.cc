@@ -14,6 +14,11 @@
 namespace idempotency::internal {
 namespace {
 
+// Of a statement that reads one record: a row that the server cannot read is a damaged record.
+absl::Status OfRecord(const absl::Status& failure) {
+  return absl::IsDataLoss(failure) ? ToCallerStatus(failure) : failure;
+}
+
 SingleRowRecords::Row RowFrom(const PostgresResult& row) {
   if (row.rows() == 0) return std::optional<PostgresRecord>();
   absl::StatusOr<PostgresRecord> read = ReadRecord(row, 0);
@@ -61,12 +66,7 @@ std::vector<SingleRowRecords::Row> SingleRowRecords::ReadUpTo(absl::Span<const R
   rows.reserve(ids.size());
   for (const auto& read : connection_.ExecuteEach(
            confirmed ? statements_.read_confirmed : statements_.read, executions)) {
-    if (read.ok()) {
-      rows.push_back(RowFrom(*read));
-    } else {
-      rows.emplace_back(absl::IsDataLoss(read.status()) ? ToCallerStatus(read.status())
-                                                        : read.status());
-    }
+    rows.push_back(read.ok() ? RowFrom(*read) : Row(OfRecord(read.status())));
   }
   return rows;
 }
@@ -96,17 +96,20 @@ std::vector<SingleRowRecords::Row> SingleRowRecords::Read(absl::Span<const Recor
   return rows;
 }
 
-absl::Status SingleRowRecords::AddCheckpoints(absl::Span<StoredRecord* const> records) {
+std::vector<absl::Status> SingleRowRecords::AddCheckpoints(
+    absl::Span<StoredRecord* const> records) {
   std::vector<PostgresParameters> executions(records.size());
   for (std::size_t i = 0; i < records.size(); ++i) executions[i].Add(records[i]->record.id);
   const auto read = connection_.ExecuteEach(statements_.read_checkpoint, executions);
+  std::vector<absl::Status> answers;
   for (std::size_t i = 0; i < records.size(); ++i) {
-    if (!read[i].ok()) return read[i].status();
+    answers.push_back(OfRecord(read[i].status()));
+    if (!read[i].ok()) continue;
     // Columns: record_created_at, checkpoint.
     if (read[i]->rows() == 0 || read[i]->Time(0, 0) != records[i]->record.created_at) continue;
     records[i]->checkpoint = read[i]->Bytea(0, 1);
   }
-  return absl::OkStatus();
+  return answers;
 }
 
 }  // namespace idempotency::internal

@@ -57,8 +57,9 @@ class SingleRowRecords {
   using Row = absl::StatusOr<std::optional<PostgresRecord>>;
   std::vector<Row> Read(absl::Span<const RecordId> ids, const Detail& detail);
 
-  // Reads the checkpoints of `records`, and adds those of their present life.
-  absl::Status AddCheckpoints(absl::Span<StoredRecord* const> records);
+  // Reads the checkpoints of `records`, and adds those of their present life. One status for each:
+  // of its own statement, or DATA_LOSS / RECORD_DAMAGED.
+  std::vector<absl::Status> AddCheckpoints(absl::Span<StoredRecord* const> records);
 
  private:
   std::vector<Row> ReadUpTo(absl::Span<const RecordId> ids, bool confirmed,

@@ -94,15 +94,20 @@ absl::Status SingleRowReserve::MakePlan(const Indices& pending, const SingleRowT
   std::vector<SingleRowRecords::Row> rows = records_.Read(
       RecordIdsOf(batch_, pending), {limits::kMaxBatchReplyBytes, /*confirmed=*/true});
   std::vector<StoredRecord*> open;
+  std::vector<SingleRowRecords::Row*> open_rows;
   for (SingleRowRecords::Row& row : rows) {
     if (row.ok() && *row && first_look_) ++known_;
     // A completed record's checkpoint is no longer needed.
     if (row.ok() && *row && (*row)->stored.record.state != RecordState::kCompleted) {
       open.push_back(&(*row)->stored);
+      open_rows.push_back(&row);
     }
   }
   first_look_ = false;
-  if (absl::Status status = records_.AddCheckpoints(open); !status.ok()) return status;
+  const std::vector<absl::Status> added = records_.AddCheckpoints(open);
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    if (!added[i].ok()) *open_rows[i] = added[i];
+  }
   for (std::size_t i = 0; i < pending.size(); ++i) {
     Step step;
     step.index = pending[i];
