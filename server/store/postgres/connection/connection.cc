@@ -148,7 +148,8 @@ std::string SessionSettings(const PostgresOptions& options) {
 
 PostgresConnection::PostgresConnection(std::unique_ptr<PostgresSession> session,
                                        const PostgresOptions& options)
-    : reply_timeout_(options.statement_timeout + options.reply_grace),
+    : reply_grace_(options.reply_grace),
+      reply_timeout_(options.statement_timeout + options.reply_grace),
       session_(std::move(session)) {}
 
 PostgresConnection::~PostgresConnection() {
@@ -401,6 +402,13 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteScript(const std::stri
   const absl::Status status = ToStatus(outcome);
   if (status.ok()) return PostgresResult(rows);
   return absl::Status(status.code(), absl::StrCat(outcome.message, " (", status.message(), ")"));
+}
+
+absl::Status PostgresConnection::SetStatementTimeout(absl::Duration timeout) {
+  const auto set =
+      ExecuteScript(absl::StrCat("SET statement_timeout TO ", absl::ToInt64Milliseconds(timeout)));
+  if (set.ok()) reply_timeout_ = timeout + reply_grace_;
+  return set.status();
 }
 
 absl::Status PostgresConnection::Begin() {

@@ -87,6 +87,9 @@ class PostgresConnection {
   // migrations: a failure also holds the server's message, for operators.
   absl::StatusOr<PostgresResult> ExecuteScript(const std::string& sql);
 
+  // How long each statement may take from now on, in place of PostgresOptions::statement_timeout.
+  absl::Status SetStatementTimeout(absl::Duration timeout);
+
   // A transaction of several statements; one at a time. A session that is
   // returned with one open is not usable again.
   absl::Status Begin();
@@ -153,7 +156,8 @@ class PostgresConnection {
   std::vector<PipelinedOutcome> RunPipeline(const PostgresStatement& statement,
                                             absl::Span<const std::vector<PipelinedValue>> values);
 
-  const absl::Duration reply_timeout_;
+  const absl::Duration reply_grace_;
+  absl::Duration reply_timeout_;
   std::unique_ptr<PostgresSession> session_;
   std::unique_ptr<pqxx::dbtransaction> transaction_;
   // The names of statements that the server has executed, and so has prepared.

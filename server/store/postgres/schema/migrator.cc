@@ -29,8 +29,10 @@ namespace {
 constexpr int kMinServerVersion = 140000;
 // SQLSTATE of a lock timeout.
 constexpr std::string_view kLockNotAvailable = "55P03";
-// An index over a large table takes its time.
+// What reads a large table takes its time.
 constexpr absl::Duration kMigrationTimeout = absl::Minutes(30);
+// Of a CONCURRENT statement, which blocks nobody, and would begin anew after it was cancelled.
+constexpr absl::Duration kConcurrentTimeout = absl::Hours(7 * 24);
 
 constexpr std::string_view kCreateHistory = R"sql(
 CREATE TABLE schema_migrations (
@@ -445,12 +447,17 @@ absl::StatusOr<int> PostgresMigrator::ApplyOutside(PostgresConnection& connectio
       if (auto set = connection.ExecuteScript("SET lock_timeout TO 0"); !set.ok()) {
         return set.status();
       }
+      if (auto set = connection.SetStatementTimeout(kConcurrentTimeout); !set.ok()) return set;
     }
     const auto done = connection.ExecuteScript(statement);
     if (waits) {
-      const auto set = connection.ExecuteScript(
-          absl::StrCat("SET lock_timeout TO ", absl::ToInt64Milliseconds(kMigrationLockTimeout)));
-      if (done.ok() && !set.ok()) return set.status();
+      absl::Status set =
+          connection
+              .ExecuteScript(absl::StrCat("SET lock_timeout TO ",
+                                          absl::ToInt64Milliseconds(kMigrationLockTimeout)))
+              .status();
+      set.Update(connection.SetStatementTimeout(options_.statement_timeout));
+      if (done.ok() && !set.ok()) return set;
     }
     if (!done.ok()) return Failed(next, done.status());
   }

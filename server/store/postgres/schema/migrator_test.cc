@@ -229,6 +229,29 @@ TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
   EXPECT_EQ(schema_->Value("SELECT key FROM audit_key"), audit_key);
 }
 
+// An index over a very large table: cancelled, it would begin anew each time.
+TEST_F(PostgresMigratorTest, OnlyWhatIsBuiltBesideTrafficMayTakeDays) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  std::vector<Migration> migrations(AllMigrations().begin(), AllMigrations().end());
+  Migration next;
+  next.version = static_cast<int>(migrations.size()) + 1;
+  next.name = "timeouts";
+  next.up =
+      "CREATE TABLE timeouts (at text, setting text);\n"
+      "INSERT INTO timeouts SELECT 'a CONCURRENTLY built index', current_setting("
+      "'statement_timeout');\n"
+      "INSERT INTO timeouts SELECT 'after it', current_setting('statement_timeout');\n";
+  next.down = "DROP TABLE timeouts;\n";
+  next.serves_from = next.version;
+  next.outside_transaction = true;
+  migrations.push_back(next);
+  const auto applied = PostgresMigrator(schema_->options(), migrations).Up();
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  EXPECT_THAT(*applied, ElementsAre(next.version));
+  EXPECT_EQ(schema_->Value("SELECT string_agg(setting, ' ' ORDER BY at) FROM timeouts"),
+            "7d 30min");
+}
+
 TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
   ASSERT_TRUE(Migrator().Up().ok());
   auto store = PostgresStore::Create(schema_->options()).value();
