@@ -222,6 +222,9 @@ inline constexpr std::size_t kMaxSessionUnansweredBytes = 2 * kMaxMessageBytes;
 inline constexpr std::size_t kMaxAnswerFrameBytes = 256 * 1024;
 // Answers that the client has not read: at this size its session is no longer read.
 inline constexpr std::size_t kMaxSessionUnwrittenBytes = 4 * 1024 * 1024;
+// Within it a caller reads a frame before its session ends because of the number of such answers,
+// unless those of all sessions have taken the whole memory that they may have.
+inline constexpr absl::Duration kSessionReadTime = absl::Seconds(1);
 // What a session may have of such answers, replies apart, however many all sessions have: as much
 // as an idle one takes.
 inline constexpr std::size_t kMinSessionAnswersBytes = 16 * 1024;

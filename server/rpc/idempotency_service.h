@@ -50,7 +50,7 @@ class IdempotencyService final : public IdempotencyServiceMethods {
 
   // Ends the sessions whose callers have not read for too long. For a thread that calls it
   // regularly.
-  void EndStalledSessions() { sessions_.EndStalled(); }
+  void EndStalledSessions() { sessions_.EndStalled(operations_.batcher().budget()); }
 
   Operations& operations() { return operations_; }
 

@@ -81,7 +81,7 @@ void SessionCall::AnnounceDraining() {
 
 bool SessionCall::AbandonIfStalled() {
   MutexLock lock(mutex_);
-  if (!IsStalled()) return false;
+  if (!IsStalled() && !HasTooManyUnread()) return false;
   Abandon();
   return true;
 }
@@ -97,6 +97,14 @@ std::optional<UnreadSession> SessionCall::Unread() {
   MutexLock lock(mutex_);
   if (!writing_ || cancelled_ || finished_ || held_.others() == 0) return std::nullopt;
   return UnreadSession{0, writing_since_, held_.others(), host_.get()};
+}
+
+std::optional<UnreadSession> SessionCall::Overdue() {
+  {
+    MutexLock lock(mutex_);
+    if (!HasHadTimeToRead()) return std::nullopt;
+  }
+  return Unread();
 }
 
 void SessionCall::EndAbandoned() {
@@ -212,12 +220,14 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
   {
     MutexLock lock(mutex_);
     for (const std::uint64_t id : gathered.ids()) answered.push_back(unanswered_.Remove(id));
+    // Without those that come now, which its caller has had no time to read.
+    const bool too_many = HasTooManyUnread();
     // Nothing is sent any more once the stream has ended.
-    if (!finished_) {
+    if (!too_many && !finished_) {
       held_.Add(gathered.frames().bytes(), gathered.TakeHolds());
       frames_.Append(std::move(gathered.frames()));
     }
-    next = HasTooManyUnread() ? Abandon() : Step();
+    next = too_many ? Abandon() : Step();
     last = done_ && unanswered_.empty();
   }
   if (last) {
@@ -299,10 +309,15 @@ bool SessionCall::IsCrowded() const {
   return budget.session_answers() > pool || HasTooMuch(host_.get(), pool);
 }
 
+bool SessionCall::HasHadTimeToRead() const {
+  return writing_ && operations_.clock().Monotonic() - writing_since_ >=
+                         absl::ToChronoNanoseconds(limits::kSessionReadTime);
+}
+
 bool SessionCall::HasTooManyUnread() const {
-  const MemoryBudget& budget = operations_.batcher().budget();
+  const MemoryBudget& budget = this->budget();
   return !cancelled_ && !finished_ && budget.SessionAnswersAreMany() &&
-         held_.others() > budget.SessionAnswersAllowance();
+         held_.others() > budget.SessionAnswersAllowance() && HasHadTimeToRead();
 }
 
 bool SessionCall::IsStalled() const {

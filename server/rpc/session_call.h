@@ -42,7 +42,8 @@ namespace idempotency::internal {
 // operations no longer wait. Operations at the store are executed, and their
 // answers discarded. It ends too, as if the connection had broken, if its caller does not read: a
 // write takes longer than SessionOptions::write_timeout, or the unread answers of all sessions are
-// many, and its own are more than MemoryBudget::SessionAnswersAllowance(), or the oldest.
+// many, and its own are more than MemoryBudget::SessionAnswersAllowance() for
+// limits::kSessionReadTime, or the oldest.
 //
 // Owns itself: it is deleted when gRPC is done with it and every operation was
 // answered. Thread-safe.
@@ -63,8 +64,8 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // Notifies the caller to send no more on this stream.
   void AnnounceDraining();
 
-  // Whether a write has taken too long. Then nothing is written or read any more, and the stream
-  // stays until EndAbandoned(), which must follow.
+  // Whether a write has taken too long, for so many unread answers. Then the stream neither reads
+  // nor writes any more, and stays until EndAbandoned(), which must follow.
   bool AbandonIfStalled() ABSL_LOCKS_EXCLUDED(mutex_);
   // The same if the write is still under way that began then.
   bool AbandonIfWritingSince(SteadyTime since) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -72,6 +73,8 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 
   // Without its place; nullopt if it has no such answers, or is about to end.
   std::optional<UnreadSession> Unread() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same where its caller has had kSessionReadTime for the frame that is being written.
+  std::optional<UnreadSession> Overdue() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -118,6 +121,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   Next Abandon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether all sessions, or those of its host, have more unread answers than they should.
   bool IsCrowded() const;
+  bool HasHadTimeToRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasTooManyUnread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsStalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // On a thread that is not one of this stream's reactions, this may be

@@ -1,10 +1,10 @@
 #include "server/rpc/session_registry.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "server/rpc/oldest_unread.h"
 #include "server/rpc/session_call.h"
 
 namespace idempotency::internal {
@@ -32,8 +32,12 @@ void SessionRegistry::Drain() {
   for (const auto& [place, stream] : streams_) stream->AnnounceDraining();
 }
 
-void SessionRegistry::EndStalled() {
+void SessionRegistry::EndStalled(const MemoryBudget& budget) {
   EndEach([](std::uint64_t /*place*/, SessionCall& stream) { return stream.AbandonIfStalled(); });
+  if (!budget.SessionAnswersAreMany()) return;
+  const std::size_t pool = budget.session_answers_pool();
+  const std::size_t answers = budget.session_answers();
+  EndOldest(&SessionCall::Overdue, answers - std::min(answers, pool / 2), pool);
 }
 
 void SessionRegistry::MakeRoom(const MemoryBudget& budget, std::size_t added) {
@@ -42,14 +46,14 @@ void SessionRegistry::MakeRoom(const MemoryBudget& budget, std::size_t added) {
   if (since < pool / kRoomShare || making_room_.exchange(true)) return;
   added_.store(0, std::memory_order_relaxed);
   const std::size_t answers = budget.session_answers();
-  EndOldest(answers > pool ? answers - pool / 2 : 0, pool);
+  EndOldest(&SessionCall::Unread, answers > pool ? answers - pool / 2 : 0, pool);
   making_room_.store(false);
 }
 
-void SessionRegistry::EndOldest(std::size_t excess, std::size_t pool) {
+void SessionRegistry::EndOldest(DescribeUnread describe, std::size_t excess, std::size_t pool) {
   std::vector<UnreadSession> all;
   EndEach([&](std::uint64_t place, SessionCall& stream) {
-    std::optional<UnreadSession> unread = stream.Unread();
+    std::optional<UnreadSession> unread = (stream.*describe)();
     if (!unread) return false;
     unread->place = place;
     all.push_back(*unread);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
@@ -13,6 +14,7 @@
 #include "server/observability/observer.h"
 #include "server/queue/memory_budget.h"
 #include "server/rpc/answers_by_host.h"
+#include "server/rpc/oldest_unread.h"
 
 namespace idempotency::internal {
 
@@ -34,8 +36,9 @@ class SessionRegistry {
   void Remove(SessionCall* stream);
   // Lets every session announce that the server is about to end.
   void Drain();
-  // Ends those whose callers have not read for too long.
-  void EndStalled();
+  // Ends those whose callers have not read for too long: where all have many unread answers by
+  // `budget`, those that have not read for longest, too.
+  void EndStalled(const MemoryBudget& budget);
   // Ends those that have not read for longest, where the unread answers of all are more than
   // `budget` has for them, or those of one host more than half of that. `added` bytes of answers
   // are coming.
@@ -53,7 +56,10 @@ class SessionRegistry {
   // Ends those for which `abandon` is true: without the lock, since that takes long.
   void EndEach(absl::FunctionRef<bool(std::uint64_t place, SessionCall&)> abandon)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void EndOldest(std::size_t excess, std::size_t pool) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of those that `describe` describes.
+  using DescribeUnread = std::optional<UnreadSession> (SessionCall::*)();
+  void EndOldest(DescribeUnread describe, std::size_t excess, std::size_t pool)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   Observer& observer_;
   AnswersByHost answers_;

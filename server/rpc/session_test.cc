@@ -650,6 +650,34 @@ TEST_P(SessionTest, UnreadErrorsWithoutAHostHaveTheWholePool) {
   EXPECT_TRUE(honest.Ask(ReserveAs(1, "one")).has_reserve());
 }
 
+TEST_P(SessionTest, HoweverManyAreUnreadACallerHasTimeToRead) {
+  max_bytes_ = 4 * 1024 * 1024;
+  Serve({});
+  const MemoryBudget& budget = batcher_->budget();
+  const std::size_t pool = budget.session_answers_pool();
+  const auto in_process = v1::IdempotencyService::NewStub(server_->InProcessChannel());
+  constexpr std::size_t kOthers = 50;
+  const std::vector<std::unique_ptr<Caller>> others =
+      CallersThatDoNotRead(*in_process, kOthers, pool);
+  ASSERT_TRUE(AwaitHeld([&](std::size_t) { return budget.SessionAnswersAreMany(); }));
+  const std::size_t before = budget.session_answers();
+  Caller caller(*in_process);
+  caller.First();
+  ASSERT_TRUE(caller.Send(Nothing(400)));
+  ASSERT_TRUE(AwaitHeld([&](std::size_t) {
+    return budget.session_answers() > before + budget.SessionAnswersAllowance();
+  }));
+  clock_.Advance(limits::kSessionReadTime - absl::Microseconds(1));
+  service_->EndStalledSessions();
+  EXPECT_EQ(observer_.counts().sessions, kOthers + 1);
+  clock_.Advance(absl::Microseconds(1));
+  service_->EndStalledSessions();
+  EXPECT_EQ(caller.Status().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(AwaitHeld([&](std::size_t) { return !budget.SessionAnswersAreMany(); }))
+      << "the oldest are ended, too";
+  EXPECT_GT(budget.session_answers(), pool / 4) << "the others are not";
+}
+
 TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {
   Caller idle(*stub_);
   idle.First();
@@ -679,7 +707,7 @@ TEST_F(UnboundSessionTest, OthersBeginAndEndWhileStalledOnesAreEnded) {
     EXPECT_EQ(drains.back().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   });
   clock_.Advance(limits::kPeerTimeout);
-  registry_.EndStalled();
+  registry_.EndStalled(batcher_.budget());
   EXPECT_THAT(drains, SizeIs(1));
 }
 
@@ -688,7 +716,7 @@ TEST_F(UnboundSessionTest, AllStalledSessionsAreEnded) {
   int ended = 0;
   for (int i = 0; i < kSessions; ++i) Begin([&] { ++ended; });
   clock_.Advance(limits::kPeerTimeout);
-  registry_.EndStalled();
+  registry_.EndStalled(batcher_.budget());
   EXPECT_EQ(ended, kSessions);
 }
 
