@@ -128,9 +128,8 @@ void ReservationClient::Find(const v1::RecordKey& key, Scheduler::Time deadline,
   v1::GetRequest request;
   *request.mutable_record_key() = key;
   connection_.Get(request, deadline,
-                  [hold = context_.requests->Begin(), done = std::move(done)](const auto& answer) {
-                    done(answer.status());
-                  });
+                  [hold = std::shared_ptr<OutstandingWork>(context_.requests->Begin()),
+                   done = std::move(done)](const auto& answer) { done(answer.status()); });
 }
 
 bool ReservationClient::closed() {

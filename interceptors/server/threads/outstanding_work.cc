@@ -7,7 +7,7 @@ OutstandingWork::Hold OutstandingWork::Begin() {
     MutexLock lock(mutex_);
     ++count_;
   }
-  return Hold(this, [self = shared_from_this()](void*) { self->End(); });
+  return Hold(this, Ender{shared_from_this()});
 }
 
 bool OutstandingWork::WaitUntilIdle(std::chrono::steady_clock::time_point deadline) {

@@ -13,9 +13,13 @@ namespace idempotency::internal {
 // Thread-safe.
 class OutstandingWork : public std::enable_shared_from_this<OutstandingWork> {
  public:
-  // One task; it is done when the last copy is destroyed. Keeps the count alive, so that it may
-  // be dropped at any time.
-  using Hold = std::shared_ptr<void>;
+  // Keeps the count alive, so that a hold may be dropped at any time.
+  struct Ender {
+    std::shared_ptr<OutstandingWork> work;
+    void operator()(OutstandingWork* /*same*/) const { work->End(); }
+  };
+  // One task; it is done when its hold is destroyed.
+  using Hold = std::unique_ptr<OutstandingWork, Ender>;
   Hold Begin();
 
   // False if work was left at `deadline`.

@@ -6,6 +6,7 @@ namespace idempotency::internal {
 
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed) {
   MetadataEntries entries;
+  entries.reserve(3);
   if (!record_id.empty()) entries.emplace_back(kRecordMetadata, record_id);
   if (expires_at > absl::UnixEpoch() && expires_at != absl::InfiniteFuture()) {
     // RFC 3339, in whole seconds: rounded down, so that it never promises too long.
