@@ -94,7 +94,8 @@ class GuardLedgerTest : public testing::Test {
     fingerprint.set_version(1);
     fingerprint.set_digest(digest);
     std::promise<Admission::Decision> decided;
-    Admission::Admit(operation_, reserve_request, reservations_->Now() + verdict_timeout_,
+    Admission::Admit(operation_, std::make_shared<v1::ReserveRequest>(reserve_request),
+                     reservations_->Now() + verdict_timeout_,
                      [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     return decided.get_future().get();
   }

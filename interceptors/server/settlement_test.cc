@@ -56,7 +56,8 @@ class SettlementTest : public testing::Test {
     Admission::Admit(std::make_shared<const GuardedOperation>(
                          GuardedOperation{"/tills.v1.Till/Charge", policy_, options_,
                                           *reservations_, pools_, UnknownOutcome::kRunAgain}),
-                     SampleReserveRequest(), reservations_->Now() + std::chrono::seconds(10),
+                     std::make_shared<v1::ReserveRequest>(SampleReserveRequest()),
+                     reservations_->Now() + std::chrono::seconds(10),
                      [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     Admission::Decision decision = decided.get_future().get();
     const auto* granted = std::get_if<Admission::Granted>(&decision);

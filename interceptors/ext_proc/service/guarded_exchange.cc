@@ -207,17 +207,17 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
     fingerprints = HttpFingerprints(*route_, request);
   }
   if (!key.ok()) return key.status();
-  const RecordKey record_key{settings_->config.name_space, scope_, operation_, *std::move(key)};
+  RecordKey record_key{settings_->config.name_space, scope_, operation_, *std::move(key)};
   if (const absl::Status valid = ValidateRecordKey(record_key); !valid.ok()) return valid;
-  Admit admit{*route_, MakeReserveRequest(record_key, fingerprints)};
+  Admit admit{*route_, MakeReserveRequest(std::move(record_key), fingerprints)};
   admit.route.operation = operation_;
   if (const auto trace = request.headers.OnlyValueOf(kTraceparent);
       trace.has_value() && IsTraceparent(*trace)) {
-    (*admit.request.mutable_labels())[std::string(kTraceparent)] = std::string(*trace);
+    (*admit.request->mutable_labels())[std::string(kTraceparent)] = std::string(*trace);
   }
   if (const auto parent = request.headers.OnlyValueOf(kParentMetadata); parent.has_value()) {
     if (auto named = ParentFrom(DecodeBinaryHeader(*parent).value_or("")); named.has_value()) {
-      *admit.request.mutable_parent() = *std::move(named);
+      *admit.request->mutable_parent() = *std::move(named);
     }
   }
   if (const auto timeout = request.headers.OnlyValueOf("grpc-timeout"); timeout.has_value()) {

@@ -32,7 +32,7 @@ class GuardedExchange {
   // Request a reservation, and pass the decision to OnDecision().
   struct Admit {
     GuardedRoute route;
-    v1::ReserveRequest request;
+    std::shared_ptr<v1::ReserveRequest> request;
     // The caller's; infinite if it has none.
     absl::Duration timeout = absl::InfiniteDuration();
   };

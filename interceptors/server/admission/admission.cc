@@ -114,15 +114,14 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
 }  // namespace
 
 void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
-                      v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
-                      const google::protobuf::Message* request) {
+                      std::shared_ptr<v1::ReserveRequest> reserve_request, Scheduler::Time deadline,
+                      Done done, const google::protobuf::Message* request) {
   // The store's answer, if it is known: then the terms of a new reservation are not needed.
-  const auto known = operation->reservations.FindReplay(reserve_request);
-  if (known == nullptr) Apply(*operation, reserve_request);
-  const auto admission = std::make_shared<Admission>(
-      PassKey<Admission>(), std::move(operation),
-      std::make_shared<const v1::ReserveRequest>(std::move(reserve_request)), deadline,
-      std::move(done), request);
+  const auto known = operation->reservations.FindReplay(*reserve_request);
+  if (known == nullptr) Apply(*operation, *reserve_request);
+  const auto admission =
+      std::make_shared<Admission>(PassKey<Admission>(), std::move(operation),
+                                  std::move(reserve_request), deadline, std::move(done), request);
   if (known != nullptr) return admission->ReplayKnown(known->response);
   // Checks the caller's data in the request: a request that the service would refuse must not
   // be sent, above all not together with the requests of other callers.

@@ -49,8 +49,8 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // operation's policy has the rest. Answered by `deadline`, or once a recovery handler has
   // decided. `request` is passed to that handler, and must live until `done` is called.
   static void Admit(std::shared_ptr<const GuardedOperation> operation,
-                    v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
-                    const google::protobuf::Message* request = nullptr);
+                    std::shared_ptr<v1::ReserveRequest> reserve_request, Scheduler::Time deadline,
+                    Done done, const google::protobuf::Message* request = nullptr);
 
   // For Admit() alone.
   Admission(PassKey<Admission> key, std::shared_ptr<const GuardedOperation> operation,

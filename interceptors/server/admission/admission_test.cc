@@ -55,7 +55,8 @@ class LeaseAtStartTest : public testing::Test {
     operation.recovery = recovery_;
     auto decided = std::make_shared<std::promise<Admission::Decision>>();
     Admission::Admit(
-        std::make_shared<const GuardedOperation>(std::move(operation)), reserve_request_,
+        std::make_shared<const GuardedOperation>(std::move(operation)),
+        std::make_shared<v1::ReserveRequest>(reserve_request_),
         reservations_->Now() + kVerdictTimeout,
         [decided](Admission::Decision decision) { decided->set_value(std::move(decision)); });
     return decided->get_future();

@@ -100,7 +100,8 @@ void BackgroundRecovery::OnFound(const std::string& name,
   const Scheduler::Time deadline =
       After(operation->reservations.Now(),
             operation->options.verdict_timeout + operation->policy.WaitInFlight());
-  Admission::Admit(std::move(operation), std::move(reserve_request), deadline,
+  Admission::Admit(std::move(operation),
+                   std::make_shared<v1::ReserveRequest>(std::move(reserve_request)), deadline,
                    [self = shared_from_this(), name](const Admission::Decision& decision) {
                      self->OnDecision(name, decision);
                    });

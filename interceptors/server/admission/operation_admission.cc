@@ -15,9 +15,9 @@
 namespace idempotency::internal {
 namespace {
 
-absl::StatusOr<v1::ReserveRequest> ReserveRequestFor(const GuardedOperation& operation,
-                                                     const BeginCall& call,
-                                                     const google::protobuf::Message& request) {
+absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> ReserveRequestFor(
+    const GuardedOperation& operation, const BeginCall& call,
+    const google::protobuf::Message& request) {
   const GuardOptions& options = operation.options;
   const absl::Status valid = ValidateBeginCall(call, options);
   if (!valid.ok()) return valid;
@@ -25,9 +25,9 @@ absl::StatusOr<v1::ReserveRequest> ReserveRequestFor(const GuardedOperation& ope
       *operation.log, options.fingerprint_algorithms, FingerprintInput{call.operation, request});
   if (!fingerprints.ok()) return fingerprints.status();
 
-  v1::ReserveRequest reserve_request = MakeReserveRequest(
+  std::shared_ptr<v1::ReserveRequest> reserve_request = MakeReserveRequest(
       {options.name_space, call.scope, call.operation, NormaliseKey(call.key)}, *fingerprints);
-  reserve_request.mutable_labels()->insert(call.labels.begin(), call.labels.end());
+  reserve_request->mutable_labels()->insert(call.labels.begin(), call.labels.end());
   return reserve_request;
 }
 
@@ -42,12 +42,13 @@ Scheduler::Time VerdictDeadline(const GuardedOperation& operation, SteadyTime ca
 
 void OperationAdmission::Begin(GuardedOperation operation, const BeginCall& call,
                                const google::protobuf::Message& request, Done done) {
-  absl::StatusOr<v1::ReserveRequest> reserve_request = ReserveRequestFor(operation, call, request);
+  absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> reserve_request =
+      ReserveRequestFor(operation, call, request);
   if (!reserve_request.ok()) {
     done(reserve_request.status());
     return;
   }
-  std::string record_id = RecordIdFor(FromProto(reserve_request->record_key())).ToString();
+  std::string record_id = RecordIdFor(FromProto((*reserve_request)->record_key())).ToString();
   const auto shared = std::make_shared<const GuardedOperation>(std::move(operation));
   // The request that a recovery handler gets must live until the decision.
   std::shared_ptr<google::protobuf::Message> shown;

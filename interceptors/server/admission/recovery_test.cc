@@ -71,7 +71,8 @@ class RecoveryTest : public testing::Test {
   Admission::Decision Ask() {
     std::promise<Admission::Decision> decision;
     Admission::Admit(
-        MakeOperation(), reserve_request_, reservations_->Now() + kSoon,
+        MakeOperation(), std::make_shared<v1::ReserveRequest>(reserve_request_),
+        reservations_->Now() + kSoon,
         [&decision](Admission::Decision decided) { decision.set_value(std::move(decided)); },
         &reserve_request_);
     return decision.get_future().get();

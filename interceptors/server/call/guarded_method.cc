@@ -63,7 +63,8 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
     Reject(*pending, key.status());
     return;
   }
-  absl::StatusOr<v1::ReserveRequest> reserve_request = ReserveRequestFor(*pending, *std::move(key));
+  absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> reserve_request =
+      ReserveRequestFor(*pending, *std::move(key));
   if (!reserve_request.ok()) {
     Reject(*pending, reserve_request.status());
     return;
@@ -77,25 +78,26 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
       &pending->request());
 }
 
-absl::StatusOr<v1::ReserveRequest> GuardedMethod::ReserveRequestFor(PendingCall& pending,
-                                                                    std::string key) const {
+absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> GuardedMethod::ReserveRequestFor(
+    PendingCall& pending, std::string key) const {
   absl::StatusOr<std::string> scope = ScopeOf(pending.context());
   if (!scope.ok()) return scope.status();
-  const RecordKey record_key{operation_->options.name_space, *std::move(scope), operation_->name,
-                             std::move(key)};
+  RecordKey record_key{operation_->options.name_space, *std::move(scope), operation_->name,
+                       std::move(key)};
   const absl::Status valid = ValidateRecordKey(record_key);
   if (!valid.ok()) return valid;
   const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
       identity_.FingerprintsOf(pending.context(), pending.request());
   if (!fingerprints.ok()) return fingerprints.status();
 
-  v1::ReserveRequest reserve_request = MakeReserveRequest(record_key, *fingerprints);
+  std::shared_ptr<v1::ReserveRequest> reserve_request =
+      MakeReserveRequest(std::move(record_key), *fingerprints);
   // So that the record has the trace of the attempt that ran first.
   if (auto trace = TraceparentIn(pending.context(), *operation_->log); trace.has_value()) {
-    (*reserve_request.mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
+    (*reserve_request->mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
   }
   if (auto parent = ParentOf(pending.context(), *operation_->log); parent.has_value()) {
-    *reserve_request.mutable_parent() = *std::move(parent);
+    *reserve_request->mutable_parent() = *std::move(parent);
   }
   return reserve_request;
 }

@@ -37,7 +37,8 @@ class GuardedMethod final : public CallAdmitter {
     Scheduler::Time callers_deadline;
   };
 
-  absl::StatusOr<v1::ReserveRequest> ReserveRequestFor(PendingCall& pending, std::string key) const;
+  absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> ReserveRequestFor(PendingCall& pending,
+                                                                        std::string key) const;
   absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
   Scheduler::Time CallersDeadline(const grpc::ServerContextBase& context) const;
   Scheduler::Time VerdictDeadline(const Call& call) const;

@@ -1,11 +1,23 @@
 #include "interceptors/server/request/reserve_request.h"
 
-#include <string>
+#include <utility>
 
 #include "core/absl_view.h"
+#include "core/arena_message.h"
 #include "interceptors/server/request/application_call.h"
 
 namespace idempotency::internal {
+namespace {
+
+// As ToProto(), but in place: a message of its own would be copied into the arena.
+void Move(RecordKey key, v1::RecordKey& proto) {
+  proto.set_namespace_(std::move(key.name_space));
+  proto.set_scope(std::move(key.scope));
+  proto.set_operation(std::move(key.operation));
+  proto.set_key(std::move(key.key));
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
     GuardLog& log, absl::Span<const FingerprintAlgorithm> algorithms,
@@ -22,12 +34,12 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
       });
 }
 
-v1::ReserveRequest MakeReserveRequest(const RecordKey& record_key,
-                                      absl::Span<const Fingerprint> fingerprints) {
-  v1::ReserveRequest request;
-  *request.mutable_record_key() = ToProto(record_key);
+std::shared_ptr<v1::ReserveRequest> MakeReserveRequest(RecordKey record_key,
+                                                       absl::Span<const Fingerprint> fingerprints) {
+  auto request = MakeArenaMessage<v1::ReserveRequest>();
+  Move(std::move(record_key), *request->mutable_record_key());
   for (const Fingerprint& fingerprint : fingerprints) {
-    *request.add_fingerprints() = ToProto(fingerprint);
+    *request->add_fingerprints() = ToProto(fingerprint);
   }
   return request;
 }

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_RESERVE_REQUEST_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_RESERVE_REQUEST_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,8 +24,8 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
 
 // The request for a reservation of a guarded call or an operation without a server. The admission
 // adds the settings of its method.
-v1::ReserveRequest MakeReserveRequest(const RecordKey& record_key,
-                                      absl::Span<const Fingerprint> fingerprints);
+std::shared_ptr<v1::ReserveRequest> MakeReserveRequest(RecordKey record_key,
+                                                       absl::Span<const Fingerprint> fingerprints);
 
 }  // namespace idempotency::internal
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/answer_kind.h"
+#include "core/arena_message.h"
 #include "core/request_rules.h"
 #include "core/retry_delays.h"
 #include "core/wire_time.h"
@@ -248,10 +249,11 @@ void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
 }
 
 std::shared_ptr<const v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) const {
-  const auto request = std::make_shared<v1::CompleteRequest>();
+  auto request = MakeArenaMessage<v1::CompleteRequest>();
   *request->mutable_record_key() = grant_.request->record_key();
   request->set_reservation_token(grant_.reservation_token);
-  *request->mutable_reply() = std::move(reply);
+  // Not a copy in the arena: a reply may be large.
+  request->set_allocated_reply(std::make_unique<v1::Reply>(std::move(reply)).release());
   return request;
 }
 
