@@ -92,12 +92,13 @@ struct MethodPolicy {
   // run at the same time, both of them as attempt 1, and the ledger's key lets one commit. Refused
   // unless GuardOptions::ledger decides about unknown outcomes (no on_unknown_outcome, no recovery
   // handler). The handler commits every outcome with Execution::Commit, also refusals
-  // (Execution::certainly_first); an OK that is not in the ledger is not recorded:
+  // (Execution::certainly_first); one that is not in the ledger is not recorded:
   // OUTCOME_NOT_RECORDED.
   bool relaxed_reservation = false;
   // Run the handler unguarded when there is no verdict: no answer arrived (STORE_UNAVAILABLE),
   // or the store has none. Never when the service refuses the call, or refuses this server (its
-  // credentials, for example), and never for a guard that is being closed. Promise 6 of the
+  // credentials, for example), never for a guard that is being closed, and never once the caller's
+  // deadline has passed, also while the call waits for another attempt. Promise 6 of the
   // README does not hold for this method. Each such call is logged and counted
   // (ServerGuard::calls_failed_open), and may be a second execution.
   bool fail_open = false;
