@@ -9,16 +9,13 @@
 #include "server/store/admin_decision.h"
 #include "server/store/decision.h"
 #include "server/store/postgres/batched/rows.h"
+#include "server/store/postgres/records/audit_key.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 namespace {
-
-absl::Status KeepsChanging() {
-  return ToCallerStatus(absl::UnavailableError("the record keeps changing"));
-}
 
 // $1 to $5 of the statements that change records.
 PostgresParameters NoteParameters(const AdminNote& note, std::string_view audit_key, bool forced) {
@@ -104,13 +101,6 @@ absl::StatusOr<RecordPage> PostgresAdmin::List(const ListOp& op) {
   return page;
 }
 
-absl::StatusOr<std::string> PostgresAdmin::ReadAuditKey() {
-  const auto row = connection_.Execute(statements_.read_audit_key, {});
-  if (!row.ok()) return ToCallerStatus(row.status());
-  if (row->rows() == 1) return row->Bytea(0, 0);
-  return ToCallerStatus(absl::UnavailableError("there is no audit key"));
-}
-
 absl::StatusOr<std::optional<PostgresRecord>> PostgresAdmin::Read(const RecordId& id) {
   PostgresArray ids(PostgresType::kUuid);
   ids.AppendUuid(id);
@@ -123,7 +113,7 @@ absl::StatusOr<std::optional<PostgresRecord>> PostgresAdmin::Read(const RecordId
 }
 
 absl::StatusOr<Resolution> PostgresAdmin::Resolve(const ResolveOp& op) {
-  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
   if (!audit_key.ok()) return audit_key.status();
   for (int round = 0; round < kMaxPostgresRounds; ++round) {
     const auto read = Read(op.id);
@@ -157,7 +147,7 @@ absl::StatusOr<PurgeStep> PostgresAdmin::Purge(const PurgeOp& op) {
 }
 
 absl::StatusOr<PurgeStep> PostgresAdmin::PurgeOne(const PurgeOp& op) {
-  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
   if (!audit_key.ok()) return audit_key.status();
   const RecordId id = RecordIdFor(*op.key);
   for (int round = 0; round < kMaxPostgresRounds; ++round) {
@@ -195,7 +185,7 @@ absl::StatusOr<PurgeStep> PostgresAdmin::PurgeWalk(const PurgeOp& op) {
   if (op.validate_only) {
     parameters.AddBool(op.force);
   } else {
-    const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+    const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
     if (!audit_key.ok()) return audit_key.status();
     parameters = NoteParameters(op.note, *audit_key, op.force);
     parameters.AddInterval(op.tombstone);

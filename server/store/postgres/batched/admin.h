@@ -30,7 +30,6 @@ class PostgresAdmin {
 
  private:
   absl::StatusOr<PostgresResult> Walk(const ListOp& op);
-  absl::StatusOr<std::string> ReadAuditKey();
   // The row of `id` and when it was read; nullopt if there is none.
   absl::StatusOr<std::optional<PostgresRecord>> Read(const RecordId& id);
   absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op);

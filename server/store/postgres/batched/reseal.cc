@@ -9,7 +9,9 @@
 #include "core/sha256.h"
 #include "server/store/audit_hmac.h"
 #include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/records/audit_key.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/reply_digests.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -30,13 +32,6 @@ enum : int {
   kReply,
   kCheckpoint,
 };
-
-bool ReadDigest(const PostgresResult& rows, int row, int column, Sha256Digest& digest) {
-  const std::string bytes = rows.Bytea(row, column);
-  if (bytes.size() != digest.size()) return false;
-  std::copy(bytes.begin(), bytes.end(), digest.begin());
-  return true;
-}
 
 bool IsCompleted(const PostgresResult& rows, int row) {
   return RecordStateFrom(rows.Integer(row, kState)) == RecordState::kCompleted;
@@ -68,16 +63,13 @@ std::optional<StoredContent> ReadContent(const PostgresResult& rows, int row) {
   return content;
 }
 
-void Append(const std::optional<Sha256Digest>& digest, PostgresArray& array) {
-  if (!digest) return array.AppendNull();
-  array.AppendBytes(AsBytes(*digest));
-}
-
-// The digests of a reply in the columns reply_digest and status_digest.
-void AppendDigests(const std::optional<Sha256Digest>& completed, const EncodedReply& reply,
-                   PostgresArray& reply_digests, PostgresArray& status_digests) {
-  Append(completed ? *completed : reply.digest, reply_digests);
-  Append(completed ? std::optional<Sha256Digest>(reply.digest) : std::nullopt, status_digests);
+void AppendDigests(const ReplyDigests& digests, PostgresArray& replies, PostgresArray& statuses) {
+  replies.AppendBytes(AsBytes(digests.reply));
+  if (digests.status) {
+    statuses.AppendBytes(AsBytes(*digests.status));
+  } else {
+    statuses.AppendNull();
+  }
 }
 
 // $5 to $13 of the statement.
@@ -95,9 +87,9 @@ PostgresParameters ParametersOf(const std::vector<ContentReplacement>& replaceme
     ids.AppendUuid(before.id);
     tokens.AppendUuid(before.token);
     if (after.reply) {
-      AppendDigests(before.completed_digest, *before.reply, old_reply, old_status);
+      AppendDigests(ReplyDigestsOf(before.completed_digest, *before.reply), old_reply, old_status);
       replies.AppendBytes(after.reply->bytes);
-      AppendDigests(before.completed_digest, *after.reply, new_reply, new_status);
+      AppendDigests(ReplyDigestsOf(before.completed_digest, *after.reply), new_reply, new_status);
     } else {
       for (PostgresArray* const column :
            {&old_reply, &old_status, &replies, &new_reply, &new_status}) {
@@ -181,12 +173,9 @@ absl::Status PostgresReseal::Replace(const ResealOp& op,
                                      ResealStep& step) {
   std::sort(replacements.begin(), replacements.end(),
             [](const auto& a, const auto& b) { return a.before.id < b.before.id; });
-  const auto audit_key = connection_.Execute(statements_.read_audit_key, {});
-  if (!audit_key.ok()) return ToCallerStatus(audit_key.status());
-  if (audit_key->rows() != 1) {
-    return ToCallerStatus(absl::UnavailableError("there is no audit key"));
-  }
-  const HmacPads pads = HmacPadsOf(audit_key->Bytea(0, 0));
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
+  if (!audit_key.ok()) return audit_key.status();
+  const HmacPads pads = HmacPadsOf(*audit_key);
   PostgresParameters parameters;
   parameters.AddBytes(op.note.actor);
   parameters.AddBytes(op.note.reason);

@@ -29,4 +29,8 @@ absl::Status ToCallerStatus(const absl::Status& failure) {
                    std::move(details));
 }
 
+absl::Status KeepsChanging() {
+  return ToCallerStatus(absl::UnavailableError("the record keeps changing"));
+}
+
 }  // namespace idempotency::internal

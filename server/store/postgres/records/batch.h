@@ -86,6 +86,9 @@ inline constexpr int kMaxPostgresLockWaits = 4;
 // The caller's error for a failed statement.
 absl::Status ToCallerStatus(const absl::Status& failure);
 
+// The caller's error for a record that others changed in every round.
+absl::Status KeepsChanging();
+
 // Whether a statement timed out waiting for another session's lock.
 inline bool IsLocked(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded;
@@ -134,7 +137,7 @@ void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pendin
     return;
   }
   if (pending.empty()) return;
-  batch.FailAll(pending, ToCallerStatus(absl::UnavailableError("the record keeps changing")));
+  batch.FailAll(pending, KeepsChanging());
 }
 
 }  // namespace idempotency::internal

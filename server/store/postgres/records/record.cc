@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
+#include "server/store/postgres/records/reply_digests.h"
 #include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
 
@@ -66,13 +66,6 @@ bool ReadTimes(const PostgresResult& result, int row, Record& record) {
          ReadTime(result, row, kExpiresAt, record.expires_at) &&
          ReadTime(result, row, kReplyUntil, record.reply_expires_at) &&
          ReadTime(result, row, kTombstoneUntil, record.tombstone_until);
-}
-
-bool ReadDigest(const PostgresResult& result, int row, int column, Sha256Digest& digest) {
-  const std::string bytes = result.Bytea(row, column);
-  if (bytes.size() != digest.size()) return false;
-  std::copy(bytes.begin(), bytes.end(), digest.begin());
-  return true;
 }
 
 // A tombstone has none, and has expired: they are never compared.

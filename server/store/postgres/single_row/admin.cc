@@ -10,30 +10,22 @@
 #include "grpc_idempotency/record_key.h"
 #include "server/store/audit_hmac.h"
 #include "server/store/decision.h"
+#include "server/store/postgres/records/audit_key.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/records/operation_parameters.h"
+#include "server/store/postgres/records/reply_digests.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 namespace {
 
-void AddOptional(const std::optional<Sha256Digest>& digest, PostgresParameters& parameters) {
-  if (digest) {
-    parameters.AddBytes(AsBytes(*digest));
+void AddDigests(const ReplyDigests& digests, PostgresParameters& parameters) {
+  parameters.AddBytes(AsBytes(digests.reply));
+  if (digests.status) {
+    parameters.AddBytes(AsBytes(*digests.status));
   } else {
     parameters.AddNull();
   }
-}
-
-// The columns reply_digest and status_digest of a reply.
-void AddDigests(const std::optional<Sha256Digest>& completed, const EncodedReply& reply,
-                PostgresParameters& parameters) {
-  parameters.AddBytes(AsBytes(completed ? *completed : reply.digest));
-  AddOptional(completed ? std::optional<Sha256Digest>(reply.digest) : std::nullopt, parameters);
-}
-
-absl::Status KeepsChanging() {
-  return ToCallerStatus(absl::UnavailableError("the record keeps changing"));
 }
 
 std::vector<RecordId> IdsOf(const std::vector<RecordPlace>& places) {
@@ -67,14 +59,6 @@ absl::StatusOr<std::vector<RecordPlace>> SingleRowAdmin::Walk(
     places.push_back({rows->Text(row, 0), rows->GetUuid(row, 1)});
   }
   return places;
-}
-
-absl::StatusOr<std::string> SingleRowAdmin::ReadAuditKey() {
-  const auto row = records_.connection().ExecuteOne(
-      {"read_audit_key", "SELECT k.key FROM audit_key k WHERE k.id"}, {});
-  if (!row.ok()) return ToCallerStatus(row.status());
-  if (row->rows() == 1) return row->Bytea(0, 0);
-  return ToCallerStatus(absl::UnavailableError("there is no audit key"));
 }
 
 absl::StatusOr<std::optional<StoredRecord>> SingleRowAdmin::ReadOne(const RecordId& id) {
@@ -146,7 +130,7 @@ absl::Status SingleRowAdmin::NoteAudit(const AdminNote& note, AuditAction action
 }
 
 absl::StatusOr<Resolution> SingleRowAdmin::Resolve(const ResolveOp& op) {
-  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(records_.connection());
   if (!audit_key.ok()) return audit_key.status();
   for (int round = 0; round < kMaxPostgresRounds; ++round) {
     auto resolution = ResolveOnce(op, *audit_key);
@@ -188,7 +172,7 @@ absl::StatusOr<std::optional<Resolution>> SingleRowAdmin::ResolveOnce(
   if (record.tombstone_until) {
     tombstone_until = resolution.expires_at + (*record.tombstone_until - record.expires_at);
   }
-  internal::AddOptional(tombstone_until, parameters);
+  AddOptional(tombstone_until, parameters);
   const auto written = InTransaction([&]() -> absl::StatusOr<bool> {
     const auto settled =
         records_.connection().ExecuteOne(records_.statements().resolve, parameters);
@@ -245,7 +229,7 @@ absl::StatusOr<bool> SingleRowAdmin::Forget(const PurgeOp& op, const std::string
 }
 
 absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeOne(const PurgeOp& op) {
-  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(records_.connection());
   if (!audit_key.ok()) return audit_key.status();
   const RecordId id = RecordIdFor(*op.key);
   for (int round = 0; round < kMaxPostgresRounds; ++round) {
@@ -270,7 +254,7 @@ absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeOne(const PurgeOp& op) {
 }
 
 absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeWalk(const PurgeOp& op) {
-  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(records_.connection());
   if (!audit_key.ok()) return audit_key.status();
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
@@ -391,9 +375,9 @@ absl::StatusOr<bool> SingleRowAdmin::Replace(const ContentReplacement& replaceme
     PostgresParameters parameters;
     parameters.Add(before.id);
     parameters.Add(before.token);
-    AddDigests(before.completed_digest, *before.reply, parameters);
+    AddDigests(ReplyDigestsOf(before.completed_digest, *before.reply), parameters);
     parameters.AddBytes(after.reply->bytes);
-    AddDigests(before.completed_digest, *after.reply, parameters);
+    AddDigests(ReplyDigestsOf(before.completed_digest, *after.reply), parameters);
     const auto replaced =
         records_.connection().ExecuteOne(records_.statements().replace_reply, parameters);
     if (!replaced.ok() && !IsLocked(replaced.status())) return replaced.status();
@@ -440,7 +424,7 @@ absl::StatusOr<ResealStep> SingleRowAdmin::Reseal(const ResealOp& op) {
     last = last ? std::max(*last, replacement.before.id) : replacement.before.id;
   }
   if (op.validate_only || !last) return step;
-  const absl::StatusOr<std::string> audit_key = ReadAuditKey();
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(records_.connection());
   if (!audit_key.ok()) return audit_key.status();
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());

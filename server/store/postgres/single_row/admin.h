@@ -39,7 +39,6 @@ class SingleRowAdmin {
  private:
   absl::StatusOr<std::vector<RecordPlace>> Walk(ListWalk walk, const std::string& first_part,
                                                 const std::optional<RecordPlace>& after, int limit);
-  absl::StatusOr<std::string> ReadAuditKey();
   absl::StatusOr<std::optional<StoredRecord>> ReadOne(const RecordId& id);
   // Nothing if the record changed.
   absl::StatusOr<std::optional<Resolution>> ResolveOnce(const ResolveOp& op,

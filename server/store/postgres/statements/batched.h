@@ -87,7 +87,6 @@ struct PostgresStatements {
   PostgresStatement read_contents;
   PostgresStatement reseal;
   PostgresStatement read_audit;
-  PostgresStatement read_audit_key;
 
   // The bounds of namespaces.
   PostgresStatement end_unknown;

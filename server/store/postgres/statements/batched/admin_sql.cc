@@ -219,9 +219,6 @@ SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.r
   a.key_hmac, a.state, a.attempt, a.records
 FROM audit_log a WHERE a.namespace = $1::text AND a.sequence > $2::bigint
 ORDER BY a.sequence LIMIT $3::integer
-
--- statement: read_audit_key
-SELECT k.key FROM audit_key k WHERE k.id
 )sql";
 
 }  // namespace idempotency::internal::batched_sql
