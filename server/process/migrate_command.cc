@@ -102,17 +102,21 @@ absl::StatusOr<std::string> Migrate(const StoreAddress& store, std::optional<int
 absl::StatusOr<std::string> PrepareRedis(const MigrateOptions& options) {
   absl::StatusOr<RedisOptions> redis = ParseRedisUrl(options.store.location);
   if (!redis.ok()) return redis.status();
-  const absl::StatusOr<int> missing = RedisStore::MissingMarkers(*redis);
-  if (!missing.ok()) return missing.status();
+  const absl::StatusOr<RedisStore::MarkerFaults> faults = RedisStore::FindMarkerFaults(*redis);
+  if (!faults.ok()) return faults.status();
   const std::string store = options.store.Display();
   if (options.status) {
-    return absl::StrCat(store, ": ", RedisIdentity::kMarkers - *missing, " of ",
-                        RedisIdentity::kMarkers, " markers are there\n");
+    const std::string differing =
+        faults->differing == 0
+            ? ""
+            : absl::StrCat(", ", faults->differing, " of them with another value than the others");
+    return absl::StrCat(store, ": ", RedisIdentity::kMarkers - faults->missing, " of ",
+                        RedisIdentity::kMarkers, " markers are there", differing, "\n");
   }
-  if (*missing == 0) return absl::StrCat(store, ": nothing to do\n");
+  if (faults->count() == 0) return absl::StrCat(store, ": nothing to do\n");
   redis->accept_empty = true;
   if (const auto prepared = RedisStore::Open(*redis); !prepared.ok()) return prepared.status();
-  return absl::StrCat(store, ": wrote ", *missing, " markers; it can be served\n");
+  return absl::StrCat(store, ": wrote ", faults->count(), " markers; it can be served\n");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <variant>
 
@@ -106,9 +107,10 @@ absl::Status RedisStore::Begin() {
   }
   const absl::StatusOr<Markers> found = ReadMarkers(**session);
   if (!found.ok()) return found.status();
-  if (found->missing > 0 && !options_.accept_empty) return LacksMarkers(found->missing);
+  const bool faulty = found->faults.count() > 0;
+  if (faulty && !options_.accept_empty) return LacksMarkers(found->faults);
   const absl::StatusOr<std::string> identity =
-      found->missing > 0 ? WriteMarkers(**session, *found) : found->identity;
+      faulty ? WriteMarkers(**session, *found) : found->identity;
   if (!identity.ok()) return identity.status();
   if (!absl::StartsWith(*identity, RedisIdentity::kLayout)) {
     return absl::FailedPreconditionError(
@@ -121,34 +123,46 @@ absl::Status RedisStore::Begin() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> RedisStore::MissingMarkers(const RedisOptions& options) {
+absl::StatusOr<RedisStore::MarkerFaults> RedisStore::FindMarkerFaults(const RedisOptions& options) {
   if (absl::Status valid = ValidateRedisOptions(options); !valid.ok()) return valid;
   RedisStore store(options);
   const auto session = RedisSession::Open(store.options_, store.topology_, store.identity_);
   if (!session.ok()) return session.status();
   const absl::StatusOr<Markers> found = store.ReadMarkers(**session);
   if (!found.ok()) return found.status();
-  return found->missing;
+  return found->faults;
 }
 
 absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisSession& session) const {
   std::vector<RedisCall> reads;
   for (const std::string& key : identity_.keys()) reads.push_back(RedisCalls::Plain({"GET", key}));
   Markers found;
+  std::map<std::string, int> counts;
   for (const absl::StatusOr<RedisReply>& reply : session.Run(reads)) {
     if (!reply.ok()) return reply.status();
     const std::string value(reply->value().text());
-    found.missing += value.empty() ? 1 : 0;
-    if (found.identity.empty()) found.identity = value;
+    if (value.empty()) {
+      found.faults.missing += 1;
+    } else if (++counts[value] > counts[found.identity]) {
+      found.identity = value;
+    }
   }
+  found.faults.differing = RedisIdentity::kMarkers - found.faults.missing - counts[found.identity];
   return found;
 }
 
-absl::Status RedisStore::LacksMarkers(int missing) const {
-  const bool all = missing == RedisIdentity::kMarkers;
+absl::Status RedisStore::LacksMarkers(const MarkerFaults& faults) const {
+  const bool all = faults.missing == RedisIdentity::kMarkers;
+  const std::string of =
+      absl::StrCat(" of ", RedisIdentity::kMarkers, " markers under ", options_.prefix, " ");
+  const std::string what =
+      faults.missing > 0
+          ? absl::StrCat(faults.missing, of,
+                         "are missing: ", all ? "it is new, or lost its data" : "it lost records")
+          : absl::StrCat(faults.differing, of,
+                         "differ from the others: a server has older data, and lost records");
   return absl::FailedPreconditionError(absl::StrCat(
-      DisplayRedis(options_), ": ", missing, " of ", RedisIdentity::kMarkers, " markers under ",
-      options_.prefix, " are missing: ", all ? "it is new, or lost its data" : "it lost records",
+      DisplayRedis(options_), ": ", what,
       ". Before the first start run `idempotencyd migrate --store=redis://...` once. After a loss "
       "restore the data; or accept that operations whose records are lost may run again: set "
       "not_before in --config to the time now, and then run that command"));
@@ -158,14 +172,26 @@ absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisSession& session,
                                                      const Markers& found) const {
   if (!found.identity.empty()) {
     spdlog::warn(
-        "redis: {} of {} markers were missing: a server lost records, or was prepared twice at a "
-        "time. Operations whose records are lost run again",
-        found.missing, RedisIdentity::kMarkers);
+        "redis: {} of {} markers were missing, and {} had another value: a server lost records, or "
+        "was prepared twice at a time. Operations whose records are lost run again",
+        found.faults.missing, RedisIdentity::kMarkers, found.faults.differing);
   }
-  const std::string wanted = found.identity.empty()
-                                 ? absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString())
-                                 : found.identity;
-  // One process decides on the value that all take.
+  const absl::StatusOr<std::string> decided =
+      found.identity.empty() ? DecideIdentity(session) : found.identity;
+  if (!decided.ok()) return decided.status();
+  std::vector<RedisCall> writes;
+  for (const std::string& key : identity_.keys()) {
+    writes.push_back(RedisCalls::Plain({"SET", key, *decided}));
+  }
+  for (const absl::StatusOr<RedisReply>& reply : session.Run(writes)) {
+    if (!reply.ok()) return reply.status();
+  }
+  return decided;
+}
+
+// One process decides on the value that all take.
+absl::StatusOr<std::string> RedisStore::DecideIdentity(RedisSession& session) const {
+  const std::string wanted = absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString());
   const std::string& first = identity_.keys().front();
   const std::vector<RedisCall> decide = {RedisCalls::Plain({"SET", first, wanted, "NX"}),
                                          RedisCalls::Plain({"GET", first})};
@@ -174,13 +200,6 @@ absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisSession& session,
     const auto replies = session.Run({&call, 1});
     if (!replies[0].ok()) return replies[0].status();
     decided = std::string(replies[0]->value().text());
-  }
-  std::vector<RedisCall> writes;
-  for (const std::string& key : identity_.keys()) {
-    writes.push_back(RedisCalls::Plain({"SET", key, decided}));
-  }
-  for (const absl::StatusOr<RedisReply>& reply : session.Run(writes)) {
-    if (!reply.ok()) return reply.status();
   }
   return decided;
 }

@@ -50,8 +50,15 @@ class RedisStore final : public Store {
   //                        set.
   //   UNAVAILABLE          It cannot be reached now, or is a replica: try again.
   static absl::StatusOr<std::unique_ptr<RedisStore>> Open(const RedisOptions& options);
-  // How many of RedisIdentity::kMarkers are missing. Changes nothing. The errors of Open.
-  static absl::StatusOr<int> MissingMarkers(const RedisOptions& options);
+  // How many of RedisIdentity::kMarkers are not as they should be. Changes nothing. The errors of
+  // Open.
+  struct MarkerFaults {
+    int missing = 0;
+    // Have another value than most: of a server that was restored from an older backup.
+    int differing = 0;
+    int count() const { return missing + differing; }
+  };
+  static absl::StatusOr<MarkerFaults> FindMarkerFaults(const RedisOptions& options);
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
@@ -96,9 +103,9 @@ class RedisStore final : public Store {
 
   // What the markers show (RedisIdentity).
   struct Markers {
-    // Empty if all of them are missing.
+    // That of most; empty if all of them are missing.
     std::string identity;
-    int missing = 0;
+    MarkerFaults faults;
   };
 
   explicit RedisStore(const RedisOptions& options);
@@ -108,7 +115,8 @@ class RedisStore final : public Store {
   absl::StatusOr<Markers> ReadMarkers(RedisSession& session) const;
   // The identity that they have then.
   absl::StatusOr<std::string> WriteMarkers(RedisSession& session, const Markers& found) const;
-  absl::Status LacksMarkers(int missing) const;
+  absl::StatusOr<std::string> DecideIdentity(RedisSession& session) const;
+  absl::Status LacksMarkers(const MarkerFaults& faults) const;
   void WarnOfLosses(RedisSession& session);
 
   // On a session; each failed if there is none. `in_order`: RedisSession::ran_in_order().

@@ -343,14 +343,14 @@ TEST_F(RedisStoreTest, AnEmptyServerIsRefusedUnlessItIsAccepted) {
       EXPECT_THAT(std::string(refused.message()), HasSubstr("run `idempotencyd migrate"));
     }
   };
-  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), RedisIdentity::kMarkers);
+  EXPECT_EQ(RedisStore::FindMarkerFaults(options)->missing, RedisIdentity::kMarkers);
   expect_refused("128 of 128 markers under " + options.prefix + " are missing: it is new, or lost");
   // A refusal changes nothing.
-  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), RedisIdentity::kMarkers);
+  EXPECT_EQ(RedisStore::FindMarkerFaults(options)->missing, RedisIdentity::kMarkers);
 
   options.accept_empty = true;
   OpenStore(options).reset();
-  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), 0);
+  EXPECT_EQ(RedisStore::FindMarkerFaults(options)->missing, 0);
   EXPECT_TRUE(refusal_of().ok()) << "the second start";
   server->Must({"FLUSHALL"});
   expect_refused("lost its data");
@@ -358,10 +358,25 @@ TEST_F(RedisStoreTest, AnEmptyServerIsRefusedUnlessItIsAccepted) {
   options.accept_empty = true;
   OpenStore(options).reset();
   server->Must({"DEL", RedisIdentity(options).keys()[3]});
-  EXPECT_EQ(RedisStore::MissingMarkers(options).value(), 1);
+  EXPECT_EQ(RedisStore::FindMarkerFaults(options)->missing, 1);
   expect_refused("1 of 128 markers under " + options.prefix + " are missing: it lost records");
   options.accept_empty = true;
   OpenStore(options).reset();
+  EXPECT_TRUE(refusal_of().ok());
+  // A part of it is older: the first marker is not taken for that of all.
+  const std::vector<std::string> keys = RedisIdentity(options).keys();
+  const auto marker = [&](std::size_t i) {
+    return std::string(server->Must({"GET", keys[i]}).value().text());
+  };
+  const std::string identity = marker(1);
+  server->Must({"SET", keys[0], "1:older"});
+  EXPECT_EQ(RedisStore::FindMarkerFaults(options)->missing, 0);
+  EXPECT_EQ(RedisStore::FindMarkerFaults(options)->differing, 1);
+  expect_refused("1 of 128 markers under " + options.prefix + " differ from the others");
+  options.accept_empty = true;
+  OpenStore(options).reset();
+  EXPECT_EQ(marker(0), identity);
+  EXPECT_EQ(RedisStore::FindMarkerFaults(options)->count(), 0);
   EXPECT_TRUE(refusal_of().ok());
 }
 
