@@ -125,7 +125,7 @@ TEST_F(SqliteFile, NotADatabase) {
 TEST_F(SqliteFile, ANewerSchema) {
   // user_version is at 60 in the header, application_id at 68.
   Overwrite(60, std::string("\0\0\0\x63", 4));
-  ExpectRefused(store_, "has schema version 99, this build supports at most 4");
+  ExpectRefused(store_, "has schema version 99, this build supports at most 5");
 }
 
 TEST_F(SqliteFile, AnotherProgramsDatabase) {

@@ -115,8 +115,8 @@ constexpr char kDropReply[] =
     " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 2";
 // Both read a bounded number of rows: they run every second.
 constexpr char kOldestReserved[] =
-    "SELECT min(created_at) FROM (SELECT created_at, lease_expires_at FROM records"
-    " WHERE state = 1 ORDER BY created_at LIMIT 10000) WHERE lease_expires_at > ?1";
+    "SELECT min(created_at) FROM (SELECT created_at FROM records INDEXED BY records_reserved"
+    " WHERE state = 1 AND lease_expires_at > ?1 ORDER BY lease_expires_at LIMIT 10000)";
 constexpr char kCountUnknown[] =
     "SELECT count(*) FROM (SELECT 1 FROM records WHERE state = 4 LIMIT ?1)";
 

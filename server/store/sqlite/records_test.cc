@@ -283,5 +283,20 @@ TEST_F(SqliteRecordsTest, WithoutDetailsAReplyHasItsDigestAlone) {
   EXPECT_EQ((*slim)->record.reply->digest, (*whole)->record.reply->digest);
 }
 
+// Abandoned attempts stay RESERVED until somebody takes them over, or they are forgotten.
+TEST_F(SqliteRecordsTest, LapsedReservationsHideNoRunningOne) {
+  const absl::Status inserted = connection_.Execute(
+      "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)"
+      " INSERT INTO records (id, namespace, scope, operation, key, state, attempt, token,"
+      " recovering, on_lease_expiry, created_at, lease_expires_at, expires_at, fingerprints)"
+      " SELECT randomblob(16), 'n', 's', 'o', CAST(i AS TEXT), 1, 1, randomblob(16),"
+      " 0, 1, 0, 1, 9000000000000000, x'00' FROM n");
+  ASSERT_TRUE(inserted.ok()) << inserted;
+  EXPECT_EQ(records_->OldestReserved(At(absl::ZeroDuration())).value(), std::nullopt);
+  Insert(OpFor("running"));
+  EXPECT_EQ(records_->OldestReserved(At(absl::Seconds(29))).value(), At(absl::ZeroDuration()));
+  EXPECT_EQ(records_->OldestReserved(At(absl::Seconds(30))).value(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace idempotency::internal

@@ -23,7 +23,7 @@ namespace {
 // The CHECKs are the state machine's invariants: a bug shows as a refused
 // write, not as a strange record a month later. Small columns come before the
 // large ones, so that reading them never follows a reply's overflow pages.
-constexpr std::array<const char*, 4> kSteps = {
+constexpr std::array<const char*, 5> kSteps = {
     R"sql(
 CREATE TABLE records (
   -- 16 bytes. Those of UUIDv7 keys are ordered by time.
@@ -150,6 +150,11 @@ CREATE TRIGGER audit_log_not_changed BEFORE UPDATE ON audit_log
 BEGIN SELECT RAISE(ABORT, 'audit_log is only added to'); END;
 CREATE TRIGGER audit_log_not_removed BEFORE DELETE ON audit_log
 BEGIN SELECT RAISE(ABORT, 'audit_log is only added to'); END;
+)sql",
+    R"sql(
+-- For the gauge of running reservations, past those whose lease is over.
+DROP INDEX records_reserved;
+CREATE INDEX records_reserved ON records (lease_expires_at, created_at) WHERE state = 1;
 )sql",
 };
 constexpr std::int64_t kVersion = kSteps.size();
