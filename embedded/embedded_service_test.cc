@@ -13,6 +13,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -76,6 +77,18 @@ class EmbeddedServiceTest : public ::testing::Test {
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
 
+// Threads of this process with that name.
+std::size_t ThreadsNamed(std::string_view name) {
+  std::size_t threads = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream comm(task.path() / "comm");
+    std::string found;
+    std::getline(comm, found);
+    threads += found == name ? 1 : 0;
+  }
+  return threads;
+}
+
 // Sockets of this process that listen.
 std::size_t Listening() {
   std::set<std::string> listening;
@@ -94,6 +107,27 @@ std::size_t Listening() {
     ours += listening.count(std::filesystem::read_symlink(entry.path(), error).string());
   }
   return ours;
+}
+
+TEST_F(EmbeddedServiceTest, WatchesSessionsFromTheFirstOneOn) {
+  Open();
+  ASSERT_TRUE(Reserve(RequestFor("one")).ok());
+  EXPECT_EQ(ThreadsNamed("session-watch"), 0u);
+  for (int i = 0; i < 2; ++i) {
+    grpc::ClientContext context;
+    const auto session = stub_->Session(&context);
+    v1::SessionResponse first;
+    ASSERT_TRUE(session->Read(&first));
+    // The thread gives itself its name.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (ThreadsNamed("session-watch") == 0 && std::chrono::steady_clock::now() < deadline) {
+    }
+    EXPECT_EQ(ThreadsNamed("session-watch"), 1u);
+    context.TryCancel();
+  }
+  stub_.reset();
+  service_.reset();
+  EXPECT_EQ(ThreadsNamed("session-watch"), 0u);
 }
 
 TEST_F(EmbeddedServiceTest, ReservesCompletesAndReplaysWithoutAPort) {

@@ -12,7 +12,7 @@ namespace idempotency::internal {
 IdempotencyService::IdempotencyService(Batcher& batcher, InFlightWaiters& waiters,
                                        Observer& observer, const IdempotencyServiceOptions& options)
     : operations_(batcher, waiters, observer, options),
-      sessions_(observer),
+      sessions_(observer, options.first_session),
       session_options_(options.session),
       access_(options.access),
       max_request_parsed_bytes_(options.max_request_parsed_bytes) {}

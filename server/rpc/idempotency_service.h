@@ -4,6 +4,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
+#include <functional>
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/access/access_control.h"
@@ -18,6 +19,8 @@ namespace idempotency::internal {
 
 struct IdempotencyServiceOptions : OperationsOptions {
   SessionOptions session;
+  // Called once, when the first session begins.
+  std::function<void()> first_session;
   // Outlives the service. nullptr: everything is permitted.
   const AccessControl* access = nullptr;
   // The memory limit of a unary call's parsed request: that of a frame.

@@ -10,11 +10,18 @@
 namespace idempotency::internal {
 
 bool SessionRegistry::Add(SessionCall* stream) {
-  MutexLock lock(mutex_);
-  streams_.emplace(opened_, stream);
-  places_.emplace(stream, opened_++);
-  observer_.SessionsChanged(streams_.size());
-  return draining_;
+  bool first = false;
+  bool draining = false;
+  {
+    MutexLock lock(mutex_);
+    first = opened_ == 0;
+    streams_.emplace(opened_, stream);
+    places_.emplace(stream, opened_++);
+    observer_.SessionsChanged(streams_.size());
+    draining = draining_;
+  }
+  if (first && first_session_ != nullptr) first_session_();
+  return draining;
 }
 
 void SessionRegistry::Remove(SessionCall* stream) {

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
@@ -24,8 +26,10 @@ class SessionCall;
 // Thread-safe.
 class SessionRegistry {
  public:
-  // `observer` must outlive this.
-  explicit SessionRegistry(Observer& observer) : observer_(observer) {}
+  // `observer` must outlive this. `first_session`, if any, is called once, when the first session
+  // begins.
+  explicit SessionRegistry(Observer& observer, std::function<void()> first_session = nullptr)
+      : observer_(observer), first_session_(std::move(first_session)) {}
   SessionRegistry(const SessionRegistry&) = delete;
   SessionRegistry& operator=(const SessionRegistry&) = delete;
 
@@ -62,6 +66,7 @@ class SessionRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   Observer& observer_;
+  const std::function<void()> first_session_;
   AnswersByHost answers_;
   // Since MakeRoom() examined the sessions.
   std::atomic<std::size_t> added_{0};

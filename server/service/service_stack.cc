@@ -114,6 +114,7 @@ void ServiceStack::StartParts() {
   // Elsewhere every grant is durable, and separate batches would only cost commits.
   serving.relaxed_reservations =
       options_.relaxed_reservations && address_.kind == StoreAddress::Kind::kPostgres;
+  serving.first_session = [this] { session_watch_->Start(); };
   serving.access = sharing_.access;
   serving.tenants = sharing_.tenants;
   serving.tracer = sharing_.tracer;
@@ -153,7 +154,7 @@ void ServiceStack::StopWaiting() {
 
 void ServiceStack::Close() {
   StopWaiting();
-  session_watch_.reset();
+  session_watch_->Stop();
   if (admin_worker_) admin_worker_->Close();
   batcher_->Close();
   if (usage_meter_) usage_meter_->Stop();

@@ -4,15 +4,20 @@
 
 namespace idempotency::internal {
 
-SessionWatch::SessionWatch(IdempotencyService& service, absl::Duration interval)
-    : thread_([this, &service, interval] {
-        pthread_setname_np(pthread_self(), "session-watch");
-        while (stop_.WaitFor(interval)) service.EndStalledSessions();
-      }) {}
+void SessionWatch::Start() {
+  MutexLock lock(mutex_);
+  if (stopped_ || thread_.joinable()) return;
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "session-watch");
+    while (stop_.WaitFor(interval_)) service_.EndStalledSessions();
+  });
+}
 
-SessionWatch::~SessionWatch() {
+void SessionWatch::Stop() {
   stop_.Stop();
-  thread_.join();
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace idempotency::internal

@@ -5,29 +5,42 @@
 
 #include "absl/time/time.h"
 
+#include "core/mutex.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/service/stop_latch.h"
 
 namespace idempotency::internal {
 
 // A thread that ends sessions whose callers do not read their answers: HTTP/2 acknowledges pings of
-// such a connection, so that no timeout of the transport ends it.
+// such a connection, so that no timeout of the transport ends it. A service without a session needs
+// none.
 //
-// Thread-compatible: one thread owns it.
+// Thread-safe.
 class SessionWatch {
  public:
   // A session ends late by this at most.
   static constexpr absl::Duration kInterval = absl::Seconds(2);
 
   // `service` outlives it.
-  explicit SessionWatch(IdempotencyService& service, absl::Duration interval = kInterval);
-  ~SessionWatch();
+  explicit SessionWatch(IdempotencyService& service, absl::Duration interval = kInterval)
+      : service_(service), interval_(interval) {}
+  ~SessionWatch() { Stop(); }
   SessionWatch(const SessionWatch&) = delete;
   SessionWatch& operator=(const SessionWatch&) = delete;
 
+  // Starts the thread, once, unless it is stopped.
+  void Start() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Joins the thread.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
+  IdempotencyService& service_;
+  const absl::Duration interval_;
   StopLatch stop_;
-  std::thread thread_;
+
+  Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
