@@ -697,6 +697,7 @@ TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
   EXPECT_TRUE(AwaitHeld([](std::size_t held) { return held == 0; }));
   EXPECT_TRUE(idle.Ask(ReserveAs(1, "one")).has_reserve());
+  EXPECT_EQ(other.Status().error_code(), grpc::StatusCode::CANCELLED) << "once it reads again";
 }
 
 // Ending one takes long, and the network's only thread waits for the registry.
