@@ -129,10 +129,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
       StreamRules::Limits{options.max_streams, options.calls.calls},
       StreamWatch::Callbacks{
           [&acceptor](const RemoteAddress& remote) { acceptor.CloseForStreams(remote); },
-          CallTable::AllArrived,
-          [&listener = *listener](const std::string& host) {
-            return listener.calls_.OfHost(host) + listener.health_calls_.OfHost(host);
-          }});
+          CallTable::AllArrived, CallTable::AllOfHost});
   listener->probe_ = std::make_unique<PortProbe>(
       listener->address_, bound, options.probe, [&acceptor] { return acceptor.accepted(); },
       std::move(on_deaf));

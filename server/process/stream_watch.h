@@ -25,7 +25,7 @@ class StreamWatch {
     std::function<void(const RemoteAddress&)> close;
     // All calls that code of the process has seen so far.
     std::function<std::int64_t()> arrived;
-    // The calls of a host that code of the listener has seen and that have not ended.
+    // The calls of a host that code of the process has seen and that have not ended.
     std::function<int(const std::string& host)> open_calls;
   };
 

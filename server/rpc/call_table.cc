@@ -1,6 +1,9 @@
 #include "server/rpc/call_table.h"
 
 #include <atomic>
+#include <memory>
+
+#include "absl/container/flat_hash_set.h"
 
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
@@ -12,6 +15,44 @@ namespace {
 std::atomic<std::int64_t> all_arrived{0};
 
 }  // namespace
+
+// The tables of the process.
+class CallTable::All {
+ public:
+  // Until the process ends, since a table may be a static object.
+  static All& Get() {
+    static All& all = *std::make_unique<All>().release();
+    return all;
+  }
+
+  void Add(const CallTable* table) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(mutex_);
+    tables_.insert(table);
+  }
+  void Remove(const CallTable* table) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(mutex_);
+    tables_.erase(table);
+  }
+  int OfHost(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(mutex_);
+    int calls = 0;
+    for (const CallTable* const table : tables_) calls += table->OfHost(host);
+    return calls;
+  }
+
+ private:
+  Mutex mutex_;
+  absl::flat_hash_set<const CallTable*> tables_ ABSL_GUARDED_BY(mutex_);
+};
+
+CallTable::CallTable(const Limits& limits, Observer* observer)
+    : limits_(limits), observer_(observer) {
+  All::Get().Add(this);
+}
+
+CallTable::~CallTable() { All::Get().Remove(this); }
+
+int CallTable::AllOfHost(const std::string& host) { return All::Get().OfHost(host); }
 
 void CallTable::Place::Leave() {
   CallTable* const table = std::exchange(table_, nullptr);

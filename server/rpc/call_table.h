@@ -67,10 +67,9 @@ class CallTable {
 
   // `observer`, if any, outlives it.
   explicit CallTable(const Limits& limits = Within(idempotency::limits::kMaxCalls),
-                     Observer* observer = nullptr)
-      : limits_(limits), observer_(observer) {}
+                     Observer* observer = nullptr);
   // Every place has been left.
-  ~CallTable() = default;
+  ~CallTable();
   CallTable(const CallTable&) = delete;
   CallTable& operator=(const CallTable&) = delete;
 
@@ -84,14 +83,19 @@ class CallTable {
 
   // Those that were not refused.
   int size() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of these, the calls of a host (server/rpc/remote_address.h).
-  int OfHost(const std::string& host) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The calls that all tables of the process have admitted or refused so far, to compare them with
   // those that gRPC has begun.
   static std::int64_t AllArrived();
+  // The calls of a host (server/rpc/remote_address.h) in all tables of the process, as gRPC counts
+  // the streams of all connections: a process may have several listeners.
+  static int AllOfHost(const std::string& host);
 
  private:
+  class All;
+
+  int OfHost(const std::string& host) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   const Limits limits_;
   Observer* const observer_;
   mutable Mutex mutex_;

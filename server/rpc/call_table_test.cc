@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/errors.h"
+#include "server/rpc/remote_address.h"
 
 namespace idempotency::internal {
 namespace {
@@ -132,6 +133,21 @@ TEST_F(CallTableTest, AnAddressHasHalfOfTheRefusals) {
   EXPECT_TRUE(table_.Admit("ipv4:192.0.2.1:4002").ok()) << "calls have their own places";
   refusals.pop_back();
   EXPECT_TRUE(table_.AdmitRefusal("ipv4:192.0.2.1:4002").has_value());
+}
+
+// Or the rules on streams would take the calls of another listener for calls that no code has seen.
+TEST_F(CallTableTest, TheCallsOfAHostAreThoseOfAllListeners) {
+  const std::string host = HostOfPeer("ipv4:192.0.2.1:0");
+  ASSERT_TRUE(Takes("ipv4:192.0.2.1:4000"));
+  {
+    CallTable other(kLimits);
+    const absl::StatusOr<CallTable::Place> place = other.Admit("ipv4:192.0.2.1:4001");
+    const absl::StatusOr<CallTable::Place> elsewhere = other.Admit("ipv4:192.0.2.2:4000");
+    ASSERT_TRUE(place.ok());
+    ASSERT_TRUE(elsewhere.ok());
+    EXPECT_EQ(CallTable::AllOfHost(host), 2);
+  }
+  EXPECT_EQ(CallTable::AllOfHost(host), 1);
 }
 
 TEST_F(CallTableTest, APlaceMoves) {
