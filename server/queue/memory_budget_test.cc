@@ -195,14 +195,14 @@ TEST(MemoryBudgetTest, AnswersOfSessionsLeaveRoomForNewWorkUpToTheirPool) {
   Observer observer;
   MemoryBudget budget(kMax, observer);
   Hold pool = budget.HoldSessionAnswers(kMax / 4);
-  EXPECT_TRUE(budget.HasRoomFor(kMax, kBringsWork)) << "as if it were alone";
+  EXPECT_TRUE(HasRoomFor(budget, kMax, kBringsWork)) << "as if it were alone";
   budget.Add(700);
-  EXPECT_TRUE(budget.HasRoomFor(100, kBringsWork));
-  EXPECT_FALSE(budget.HasRoomFor(101, kBringsWork));
+  EXPECT_TRUE(HasRoomFor(budget, 100, kBringsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 101, kBringsWork));
   EXPECT_TRUE(budget.TryHoldRequest(100, kBringsWork).has_value());
   const Hold more = budget.HoldSessionAnswers(1);
-  EXPECT_FALSE(budget.HasRoomFor(100, kBringsWork));
-  EXPECT_TRUE(budget.HasRoomFor(99, kBringsWork));
+  EXPECT_FALSE(HasRoomFor(budget, 100, kBringsWork));
+  EXPECT_TRUE(HasRoomFor(budget, 99, kBringsWork));
   budget.Remove(700);
 }
 
