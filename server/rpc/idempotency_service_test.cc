@@ -128,7 +128,9 @@ class IdempotencyServiceTest : public ::testing::TestWithParam<ServerApi> {
   IdempotencyService service_{
       batcher_, waiters_, observer_,
       IdempotencyServiceOptions{
-          {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), false, &clock_}, {}}};
+          {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), false, &clock_},
+          {},
+          nullptr}};
   std::unique_ptr<ApiServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
