@@ -34,7 +34,9 @@ constexpr int kCallsPerRepeat = 10;
 int Reservations(const StoreUnderTest& store) {
   int reservations = store.racing_reservations;
   const char* const wanted = std::getenv("IDEMPOTENCY_RACE_RESERVATIONS");
-  if (wanted != nullptr) EXPECT_TRUE(absl::SimpleAtoi(wanted, &reservations)) << wanted;
+  if (wanted != nullptr) {
+    EXPECT_TRUE(absl::SimpleAtoi(wanted, &reservations)) << wanted;
+  }
   return reservations;
 }
 
