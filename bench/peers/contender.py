@@ -14,6 +14,14 @@ class Target:
     has_bare: bool = True
 
 
+def start_over_postgres(bench, name, program, connections):
+    """Starts a server of charges in Go with a database of its own; returns its address."""
+    server = bench.start(name, [
+        str(program), f"-store={bench.cluster.url(bench.cluster.new_database())}",
+        f"-connections={connections}"])
+    return server.wait_for_line("charges: serving on ").split("serving on ")[1]
+
+
 class Contender:
     """A way to make a call idempotent. Its servers are started for one turn and stopped after it.
 

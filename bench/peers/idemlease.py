@@ -2,7 +2,7 @@
 
 import pathlib
 
-from .contender import Contender, Target
+from .contender import Contender, Target, start_over_postgres
 from .packages import LeftOut, run
 
 _CONNECTIONS = 16
@@ -41,9 +41,5 @@ class Idemlease(Contender):
         return {"idemlease": commit, "language": run(["go", "env", "GOVERSION"], ".").strip()}
 
     def start(self, bench):
-        database = bench.cluster.new_database()
-        server = bench.start("idemlease", [
-            str(self._program), f"-store={bench.cluster.url(database)}",
-            f"-connections={_CONNECTIONS}"])
-        address = server.wait_for_line("charges: serving on ").split("serving on ")[1]
+        address = start_over_postgres(bench, "idemlease", self._program, _CONNECTIONS)
         return Target([f"-target={address}"])

@@ -1,6 +1,6 @@
 """A middleware of two statements, in Go."""
 
-from .contender import Contender, Target
+from .contender import Contender, Target, start_over_postgres
 from .packages import HERE, run
 
 _CONNECTIONS = 16
@@ -30,9 +30,5 @@ class Middleware(Contender):
                 "language": run(["go", "env", "GOVERSION"], HERE / "go").strip()}
 
     def start(self, bench):
-        database = bench.cluster.new_database()
-        server = bench.start("middleware", [
-            str(self._program), f"-store={bench.cluster.url(database)}",
-            f"-connections={_CONNECTIONS}"])
-        address = server.wait_for_line("charges: serving on ").split("serving on ")[1]
+        address = start_over_postgres(bench, "middleware", self._program, _CONNECTIONS)
         return Target([f"-target={address}", "-replayed_trailer=idempotency-replayed"])

@@ -119,7 +119,8 @@ class RedisStore final : public Store {
   absl::Status LacksMarkers(const MarkerFaults& faults) const;
   void WarnOfLosses(RedisSession& session);
 
-  // On a session; each failed if there is none. `in_order`: RedisSession::ran_in_order().
+  // Runs the calls on a session; without one, each of them fails. Sets `*in_order`, if not null, to
+  // RedisSession::ran_in_order().
   Replies Run(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
   // Also while records are known to be lost.
   Replies RunAnyway(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
