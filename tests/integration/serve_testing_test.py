@@ -5,6 +5,7 @@ docs/other_languages.md as they stand, worlds over the wire, and when the proces
 usage: serve_testing_test.py BIN_FOLDER PROJECT_ROOT
 """
 
+import importlib
 import os
 import pathlib
 import re
@@ -82,9 +83,16 @@ class ServeTestingTest(unittest.TestCase):
         cls.duration = duration_pb2.Duration
         cls.server, address = started()
         cls.addClassCleanup(cls.stop)
-        cls.channel = grpc.insecure_channel(address)
+        cls.channel = grpc.insecure_channel(address, cls.channel_options())
         cls.service = idempotency_service_pb2_grpc.IdempotencyServiceStub(cls.channel)
         cls.testing = testing_service_pb2_grpc.TestingServiceStub(cls.channel)
+
+    @staticmethod
+    def channel_options():
+        """Those of docs/other_languages.md."""
+        charge = blocks_of("other_languages.md")[2]
+        name, size = re.search(r'^options = \[\("(.*)", 16 << (\d+)\)\]$', charge, re.M).groups()
+        return [(name, 16 << int(size))]
 
     @classmethod
     def stop(cls):
@@ -126,6 +134,30 @@ class ServeTestingTest(unittest.TestCase):
             printed = shell(run, folder)
             for line in re.findall(r"(?m)^#> (.*)$", run):
                 self.assertIn(line, printed)
+
+    def test_the_example_refuses_a_replay_without_its_content(self):
+        """A recorded error has its code and message all the same."""
+        once = self.once_of_the_page()
+        for code, body, returned in ((0, b"", False), (5, b"", True), (0, bytes(6 << 20), True),
+                                     (0, bytes(9 << 20), False)):
+            content = "REPLY_CONTENT_FULL" if body else "REPLY_CONTENT_STATUS_ONLY"
+            reply = self.records.Reply(code=code, body=body, content=content)
+            key = self.request(f"{self.id()} {code} {len(body)}".replace(" ", "/")).record_key
+
+            def repeat(key=key, reply=reply):
+                return once.once(self.service, key, once.fingerprint("/p/C", b""), lambda: reply)
+
+            self.assertEqual(repeat(), reply)
+            if returned:
+                self.assertEqual(repeat(), reply)
+            else:
+                with self.assertRaisesRegex(once.NotRun, "reply_not_kept"):
+                    repeat()
+
+    def once_of_the_page(self):
+        text = blocks_of("other_languages.md")[1]
+        pathlib.Path(self.folder, "once.py").write_text(text, encoding="utf-8")
+        return importlib.import_module("once")
 
     def test_worlds_have_their_own_records(self):
         other = [("idempotency-test-world", self.id() + "/other")]
