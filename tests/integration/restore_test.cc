@@ -1,4 +1,4 @@
-// Records that are restored from a backup, by the steps of docs/operations.md, while the effects of
+// Records that are restored from a backup, by the steps of docs/restore.md, while the effects of
 // what ran after the backup stay.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -16,17 +16,19 @@
 #include "grpc_idempotency/uuid.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/postgres_cluster.h"
+#include "tests/support/process.h"
+#include "tests/support/programs.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal::testing {
 namespace {
 
-// The first block of SQL below a heading of the page.
-std::string SqlBelow(const std::string& heading_text) {
-  std::ifstream file(IDEMPOTENCY_OPERATIONS_PAGE);
+// The first block in `language` below a heading of the page.
+std::string BlockBelow(const std::string& heading_text, const std::string& language) {
+  std::ifstream file(IDEMPOTENCY_RESTORE_PAGE);
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const std::string opening = "```sql\n";
+  const std::string opening = absl::StrCat("```", language, "\n");
   const std::size_t heading = page.find(absl::StrCat("## ", heading_text, "\n"));
   EXPECT_NE(heading, std::string::npos) << heading_text;
   const std::size_t begin = page.find(opening, heading) + opening.size();
@@ -40,6 +42,23 @@ void ExecuteOn(const std::string& file, const std::string& sql) {
       << sqlite3_errmsg(database) << "\n"
       << sql;
   sqlite3_close(database);
+}
+
+// Runs commands in a folder, with the programs of this build.
+void Paste(const std::string& folder, const std::string& commands) {
+  const auto shell = Process::Start(
+      {"/bin/sh", "-e", "-c",
+       absl::StrCat(
+           "cd ", folder, "\nsystemctl() { :; }\n",
+           absl::StrReplaceAll(
+               commands, {{"idempotencyd migrate",
+                           absl::StrCat(ProgramPath("idempotencyd").value(), " migrate")},
+                          {"idempotencyd check-config",
+                           absl::StrCat(ProgramPath("idempotencyd").value(), " check-config")}}))});
+  ASSERT_TRUE(shell.ok()) << shell.status();
+  const auto ended = (*shell)->Wait();
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  ASSERT_EQ(ended->code, 0) << commands << (*shell)->Stdout() << (*shell)->Stderr();
 }
 
 std::string Key(absl::Time made) { return Uuid::TimeOrdered(made).ToString(); }
@@ -80,14 +99,22 @@ class RestoreTest : public ::testing::Test {
     Charge(repeatable_, v1::LEASE_EXPIRY_TAKE_OVER);
     Charge(lost_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
   }
-  // With the line that the recipe adds to the configuration.
-  void ServeRestored(const std::string& store) {
+  // With a line of an earlier restore.
+  void Configure() {
     std::ofstream(folder_.File("config"))
         << "identities { name: \"machine\" local: true }\n"
-        << "rules { identity: \"machine\" namespaces: \"*\" permissions: WRITE }\n"
-        << "not_before: \""
-        << absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()) << "\"\n";
+        << "not_before: \"2020-01-01T00:00:00Z\"\n"
+        << "rules { identity: \"machine\" namespaces: \"*\" permissions: WRITE }\n";
+  }
+  void ServeRestored(const std::string& store) {
     Serve(store, {absl::StrCat("--config=", folder_.File("config"))});
+  }
+  // The commands that set not_before.
+  std::string NotBefore() const {
+    return absl::StrReplaceAll(BlockBelow("SQLite", "sh"),
+                               {{"\n   ", "\n"},
+                                {"config=/etc/idempotency/idempotencyd.textproto",
+                                 absl::StrCat("config=", folder_.File("config"))}});
   }
   void ExpectNothingRunsTwice() {
     EXPECT_TRUE(Reserve(lost_, v1::LEASE_EXPIRY_REQUIRE_RECOVERY).has_expired());
@@ -119,7 +146,10 @@ class RestoreTest : public ::testing::Test {
 
 TEST_F(RestoreTest, OnPostgres) {
   const auto cluster = PostgresCluster::Create().value();
-  const std::string store = cluster->NewDatabase();
+  ExecuteSql(cluster->url(), "CREATE ROLE dba LOGIN SUPERUSER");
+  ExecuteSql(cluster->url(), "CREATE DATABASE idempotency");
+  const std::string parameters = cluster->url().substr(cluster->url().find('?'));
+  const std::string store = absl::StrCat("postgresql://dba@/idempotency", parameters);
   MigrateStore(store);
   Serve(store);
   BeforeTheBackup();
@@ -132,15 +162,24 @@ TEST_F(RestoreTest, OnPostgres) {
              absl::StrCat("UPDATE idempotency.records SET expires_at = now(), lease_until = now()"
                           " WHERE key = '",
                           forgotten_, "'"));
-  ExecuteSql(cluster->url(), "CREATE DATABASE backup TEMPLATE database_1");
+  Paste(folder_.path(),
+        absl::StrCat("pg_dump --format=custom --file=backup --dbname='", store, "'"));
   Serve(store);
   AfterTheBackup();
   Stop();
 
-  const std::string restored = absl::StrReplaceAll(store, {{"/database_1?", "/backup?"}});
-  ASSERT_NE(restored, store);
-  ExecuteSql(restored, SqlBelow("Backup, and what a restore means"));
-  ServeRestored(restored);
+  Configure();
+  std::ofstream(folder_.File("released.sql")) << BlockBelow("Released records", "sql");
+  Paste(folder_.path(),
+        absl::StrCat(
+            "export PGHOST=",
+            absl::StrReplaceAll(parameters.substr(parameters.find('=') + 1), {{"%2F", "/"}}), "\n",
+            absl::StrReplaceAll(
+                BlockBelow("Postgres: systemd", "sh"),
+                {{"dba@db/", "dba@/"},
+                 {"/var/backups/idempotency/records", "backup"},
+                 {"/etc/idempotency/idempotencyd.textproto", folder_.File("config")}})));
+  ServeRestored(store);
   ExpectNothingRunsTwice();
   Stop();
 }
@@ -163,7 +202,9 @@ TEST_F(RestoreTest, OnSqlite) {
   AfterTheBackup();
   Stop();
 
-  ExecuteOn(backup, SqlBelow("SQLite: backup, restore, upgrade"));
+  ExecuteOn(backup, BlockBelow("SQLite", "sql"));
+  Configure();
+  Paste(folder_.path(), NotBefore());
   ServeRestored("sqlite:" + backup);
   ExpectNothingRunsTwice();
   Stop();

@@ -72,9 +72,8 @@ class ProductionPageTest(unittest.TestCase):
 
     def test_the_restore_has_the_statement_of_its_description(self):
         """tests/integration/restore_test.cc executes that one."""
-        described = (ROOT / "docs/operations.md").read_text().split(
-            "\n### Backup, and what a restore means\n")[1].split("\n### ")[0]
-        statement = re.search(r"^UPDATE idempotency\.records$.*?;$", described, re.M | re.S)[0]
+        described = (ROOT / "docs/restore.md").read_text()
+        statement = re.search(r'^UPDATE :"schema"\.records$.*?;$', described, re.M | re.S)[0]
         self.assertIn(f"\n{statement}\n", self.text)
 
     def test_settings_are_of_the_unit(self):

@@ -170,8 +170,7 @@ absl::Status Damaged(const std::string& path) {
       " is damaged; restore it from a backup, or recover it with sqlite3's .recover. Either may "
       "lack "
       "records, whose operations would run again: before the next start set not_before in --config "
-      "to the time now, and do the rest of \"SQLite: backup, restore, upgrade\" in "
-      "docs/operations.md"));
+      "to the time now, and do the rest of \"SQLite\" in docs/restore.md"));
 }
 
 absl::Status Unreadable(const SqliteConnection& connection, const std::string& path) {
