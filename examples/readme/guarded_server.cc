@@ -43,3 +43,16 @@ absl::StatusOr<std::unique_ptr<idempotency::GuardedServer>> ServePayments(
   return idempotency::GuardedServer::Start(builder, *std::move(guard));
 }
 // [readme:end]
+
+// [readme:rollout]
+// Clients send no keys yet: Charge is guarded where its call has a key. Refund is not guarded.
+void GuardChargeAlone(idempotency::GuardOptions& options) {
+  using Key = idempotency::MethodPolicy::Key;
+  options.methods["/payments.v1.Payments/Charge"].adjust = [](idempotency::MethodPolicy& policy) {
+    policy.key = Key::kOptional;
+  };
+  options.methods["/payments.v1.Payments/Refund"].adjust = [](idempotency::MethodPolicy& policy) {
+    policy.key = Key::kNone;
+  };
+}
+// [readme:end]
