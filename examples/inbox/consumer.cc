@@ -66,7 +66,7 @@ absl::Status Consumer::Consume(const Message& message) {
   const grpc::Status failure = idempotency::ToGrpcStatus(balance_cents.status());
   // It fails each time that it is tried: that is its outcome.
   if (absl::IsNotFound(balance_cents.status())) return begun->Complete(failure);
-  begun->Fail(failure).IgnoreError();  // if this is lost, its lease ends by itself
+  begun->Fail(failure).IgnoreError();  // if this is lost, its lease expires
   return balance_cents.status();
 }
 // [explicit:end]
