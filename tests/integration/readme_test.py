@@ -6,7 +6,7 @@
   build compiles).
 - The table of docs/errors.md has exactly the reasons of the catalogue that are returned,
   with their status codes.
-- Every file that a Markdown page links to exists.
+- Every file that a Markdown page links to exists, and every heading.
 
 usage: readme_test.py PROJECT_ROOT PAGE...   (pages from the root)
 """
@@ -54,14 +54,27 @@ def reason_faults(root):
         yield f"{CATALOGUE}: the catalogue could not be read"
 
 
+def anchors(page):
+    """Those of a page's headings, as GitHub forms them."""
+    found = {}
+    for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page, flags=re.M | re.S), re.M):
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found[anchor] = found.get(anchor, 0) + 1
+    return {anchor if nth == 0 else f"{anchor}-{nth}" for anchor, times in found.items() for nth in range(times)}
+
+
 def link_faults(root):
     for folder, _, files in os.walk(root):
         if "/build" in folder or "/.git" in folder:
             continue
         for name in (f for f in files if f.endswith(".md")):
-            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(folder, name)):
-                if not os.path.exists(os.path.join(folder, target)):
-                    yield f"{os.path.join(folder, name)}: link to {target}, which is not there"
+            page = os.path.join(folder, name)
+            for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", read(page)):
+                path = os.path.join(folder, target) if target else page
+                if not os.path.exists(path):
+                    yield f"{page}: link to {target}, which is not there"
+                elif anchor and path.endswith(".md") and anchor not in anchors(read(path)):
+                    yield f"{page}: link to {target}#{anchor}, a heading that is not there"
 
 
 def main():

@@ -17,7 +17,7 @@
 
 namespace idempotency::internal::simulation {
 
-// Checks the events of a run against the promises (README, "What it promises"). It gets every
+// Checks the events of a run against the promises (README, "Promises"). It gets every
 // decision of the store at the moment of its effect, every effect of a handler, and every answer of
 // a caller; it contains no rule of the store beyond the promises, and ends the run with the first
 // broken one.
