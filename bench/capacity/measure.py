@@ -100,7 +100,7 @@ class Measurement:
                            ("charges", "guarded_server")):
             self.put(f"{name}_cpu_us",
                      round(statistics.median(report["cpu_us"][kind] for report in first), 1),
-                     "us of processor for a first call", command)
+                     "us of CPU time for a first call", command)
         cycles = [load("cycles", daemon.address) for _ in range(self._rounds)]
         # Of a minute ago: older ones would have expired.
         keys = {"seed": 7, "first_key_ms": int(time.time() * 1000) - 60_000}
@@ -122,7 +122,7 @@ class Measurement:
                  "cycles per second on one Redis", command)
         self.put("redis_cpu_us", round(statistics.median(
             report["cpu_us"]["redis"] for report in reports), 1),
-                 "us of processor of Redis for a cycle; it has one thread for commands", command)
+                 "us of CPU time of Redis for a cycle; it has one thread for commands", command)
         used, keys = memory(port)
         self.put("redis_row_bytes", round((used - empty) / keys), "bytes of memory for a record",
                  "INFO memory: the growth of used_memory / DBSIZE after that")
@@ -140,7 +140,7 @@ class Measurement:
             self.put(f"verify_{crowd}_cpu_us",
                      round(statistics.median(
                          sum(report["cpu_us"].values()) for report in reports), 1),
-                     "us of processor for a cycle, the load program's included", command)
+                     "us of CPU time for a cycle, the load program's included", command)
 
 
 def connections(bench):

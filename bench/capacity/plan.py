@@ -19,7 +19,7 @@ MUCH_SKEW = 1.1
 def fleet_of(figures, shards, engine="postgres"):
     """Shards like the measured machine: its store, and two daemons on machines of the same kind."""
     cores = figures["cores"]
-    # Processor time was measured with Postgres only; another store's limit is its batches.
+    # CPU time was measured with Postgres only; another store's limit is its batches.
     store_us = figures["postgres_cpu_us"] if engine == "postgres" else 0
     return Fleet(
         engine=figures.engines[engine], shards=shards, daemons=DAEMONS,

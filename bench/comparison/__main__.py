@@ -57,7 +57,7 @@ Exit status: 0 if every measure was taken, regardless of its result; 1 if one fa
     parser.add_argument("--expired_rows", type=int,
                         help="records to be swept (5000000; quick: 300000)")
     parser.add_argument("--profile", action="store_true",
-                        help="also show the processor time of each load by function (needs "
+                        help="also show the CPU time of each load by function (needs "
                         "perf, which takes some of that time itself)")
     parser.add_argument("--preload", metavar="LIBRARY",
                         help="a shared library that the guarded server loads first, such as "

@@ -155,7 +155,7 @@ class Bench:
     def load(self, command, target, during=None, count_calls=False, **flags):
         """Runs the load generator to its end and returns its report.
 
-        `during` is called once while it runs. The processor time and the voluntary context
+        `during` is called once while it runs. The CPU time and the voluntary context
         switches per piece of the load generator, of the servers' processes and of Postgres are
         added; with `count_calls` the servers' system calls too, which slows them down.
         """

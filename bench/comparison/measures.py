@@ -39,7 +39,7 @@ TARGETS = {target.key: target for target in [
     Target("p999_vs_p50", "p99.9 / p50 at half the rate, mixed calls, a checkpoint", 40, False),
     Target("hot_wait_ms", "from a completion to the last of 64 waiting answers", 20, False, "ms"),
     Target("sealed_vs_plain", "cycles with replies of 1 KiB, sealed / not sealed", 0.9, True),
-    Target("sealed_cpu", "their processor time: client, idempotencyd and Postgres", 1.1, False),
+    Target("sealed_cpu", "their CPU time: client, idempotencyd and Postgres", 1.1, False),
     Target("reseal_throughput", "records with replies of 1 KiB that `keyring reseal` reseals in a "
            "second", 1000, True, "/s"),
     Target("reseal_wal_bytes", "WAL for each of them, after a checkpoint", 4096, False, "B"),

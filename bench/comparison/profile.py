@@ -1,4 +1,4 @@
-"""The processors' time of a load, by purpose."""
+"""The CPU time of a load, by purpose."""
 
 import pathlib
 import re

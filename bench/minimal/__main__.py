@@ -111,7 +111,7 @@ def _ratios(ours, minimal):
 
 
 _TITLES = {"switches": "switches: all (server + daemon + Postgres)",
-           "processor us": "processor, us: all (the same)"}
+           "processor us": "CPU time, us: all (the same)"}
 
 
 def _number(name, value):

@@ -129,7 +129,7 @@ def sentences(run):
         f"{_ms(added[1])} ms) when it is alone, {_ms(added[2])} ms ({_ms(added[3])} ms) with 16 in "
         f"flight and {_ms(added[4])} ms ({_ms(added[5])} ms) with 64. A core carries "
         f"{per_core(one, 'first/64'):,.0f} first calls a second, or "
-        f"{per_core(one, 'replay/64'):,.0f} replays from the guard's cache: the processor time of the guarded server, "
+        f"{per_core(one, 'replay/64'):,.0f} replays from the guard's cache: the CPU time of the guarded server, "
         "idempotencyd and Postgres together.")
 
 

@@ -35,7 +35,7 @@ class Load:
         self._process.wait_for_line("load: ready")
 
     def run(self, load, in_flight, warmup_s, seconds, keys):
-        """The report, with the servers' processor time for each call; RuntimeError at a failure."""
+        """The report, with the servers' CPU time for each call; RuntimeError at a failure."""
         before = self._bench.cpu_seconds()
         report = self.put(load, in_flight, warmup_s, seconds, keys)
         if report["measured"] == 0:
