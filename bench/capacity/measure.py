@@ -24,7 +24,7 @@ from tests.support.subreaper import run_under_subreaper
 from .figures import DEFAULT, Figures
 
 _BATCHES = (1, 4, 16, 64, 256)
-# Of a daemon beside those of its queue, at most: docs/operations.md.
+# Of a daemon beside those of its queue, at most: docs/sizing.md.
 _OTHER_SESSIONS = 3
 _OUTPUT = re.compile(r"([\d.]+) cycles/s.*?(?:log ([\d.]+) bytes a cycle)?$")
 
@@ -200,7 +200,7 @@ def measured(bench, options):
             "idempotencyd --store_connections, default")
     seen = max(0, sessions - queue)
     run.put("other_connections", max(seen, _OTHER_SESSIONS), "a daemon's other sessions, at most",
-            f"docs/operations.md, sizing; pg_stat_activity of a loaded daemon had {seen}")
+            f"docs/sizing.md; pg_stat_activity of a loaded daemon had {seen}")
     run.verification(cycles, daemon)
     bench.stop_servers()
     measure_redis(bench, run)

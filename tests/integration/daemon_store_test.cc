@@ -278,7 +278,7 @@ TEST_F(PostgresSchemas, OfAnotherName) {
   ExpectRefused(store_, "run `idempotencyd migrate`");
 }
 
-// As docs/operations.md describes.
+// As docs/roles.md describes.
 TEST_F(PostgresSchemas, OfAnotherOwner) {
   ExecuteSql(store_, "CREATE ROLE served LOGIN");
   const Ended migrated = RunMigrate(store_, {"--grant_to=served"});

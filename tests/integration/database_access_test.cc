@@ -217,7 +217,7 @@ TEST_F(SecuredPostgresTest, APasswordIsChangedWhileItServes) {
   testing::DaemonProcess daemon(Store("127.0.0.1", "ca.pem"));
   const testing::ServiceClient client(daemon.address());
   ASSERT_TRUE(client.Call(testing::SomeReserve("before")).ok());
-  // As docs/operations.md says.
+  // As docs/roles.md says.
   WritePassword("second");
   testing::ExecuteSql(owner_, "ALTER ROLE application PASSWORD 'second'");
   for (int i = 0; i < 50; ++i) {
@@ -250,12 +250,12 @@ TEST_F(SecuredPostgresTest, AServerThatIsNotTheOneIsNotUsed) {
   EXPECT_EQ(RunDaemon({"migrate", "--status", "--store=" + Store("127.0.0.1", "ca.pem")}).code, 0);
 }
 
-// The commands of a section of docs/operations.md, one text for each block.
+// The commands of a section of docs/roles.md, one text for each block.
 std::vector<std::string> CommandsOf(const std::string& section) {
-  std::ifstream file(IDEMPOTENCY_OPERATIONS_PAGE);
+  std::ifstream file(IDEMPOTENCY_ROLES_PAGE);
   std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  page.erase(0, page.find("### " + section + "\n"));
-  page.erase(page.find("\n### ", 1));
+  page.erase(0, page.find("## " + section + "\n"));
+  page.erase(page.find("\n## ", 1));
   std::vector<std::string> blocks;
   std::size_t at = 0;
   while ((at = page.find("```\n", at)) != std::string::npos) {
@@ -338,7 +338,7 @@ class LeastPrivilegeTest : public ::testing::Test {
   std::unique_ptr<testing::PostgresCluster> cluster_;
 };
 
-// As docs/operations.md describes it for daemons that read a password only when they start.
+// As docs/roles.md describes it for daemons that read a password only when they start.
 TEST_F(LeastPrivilegeTest, ALoginIsReplacedByAnotherWhileReplicasServe) {
   PasteTheManual();
   auto former = Serve();

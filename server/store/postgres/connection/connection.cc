@@ -479,7 +479,7 @@ absl::Status PostgresConnection::FailureOf(const std::string& state) {
   if (state == kInsufficientPrivilege) {
     spdlog::error(
         "postgres: the role lacks a privilege; run `idempotencyd migrate --create_roles`, and see "
-        "the roles of docs/operations.md");
+        "docs/roles.md");
   }
   if (state == kSerializationFailure || state == kDeadlockDetected) {
     return absl::AbortedError("another transaction conflicted");
