@@ -1,1 +1,1 @@
-"""The comparison: every measure beside its floor, in one run. See docs/performance.md."""
+"""The comparison: every measure beside its floor, in one run. See docs/measures.md."""

@@ -31,7 +31,7 @@ Compares the service with its theoretical best on this machine: starts a private
 Postgres, idempotencyd and servers of the release build, and puts load on them
 alternately with a floor (pgbench with the two commits that a library would make;
 a bare gRPC server). Prints the ratio of each measure. Compare ratios only;
-absolute numbers depend on the machine: see docs/performance.md.""",
+absolute numbers depend on the machine: see docs/measures.md.""",
         epilog=f"""\
 measures:
 {keys}

@@ -1,4 +1,4 @@
-"""Writes a run's numbers into docs/performance.md and draws its chart.
+"""Writes a run's numbers into docs/measures.md and draws its chart.
 
   scripts/bench.sh --json=run.json
   python3 -m bench.comparison.report run.json
@@ -54,7 +54,7 @@ def main():
     parser = argparse.ArgumentParser(prog="python3 -m bench.comparison.report",
                                      description=__doc__.splitlines()[0])
     parser.add_argument("json", type=pathlib.Path, help="from scripts/bench.sh --json=FILE")
-    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/performance.md"))
+    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/measures.md"))
     parser.add_argument("--chart", type=pathlib.Path, default=pathlib.Path("docs/performance.svg"))
     options = parser.parse_args()
     run = json.loads(options.json.read_text())

@@ -2,7 +2,7 @@
 Postgres cost by themselves. In each round every contender has a turn at every load, so that a busy
 machine affects all of them alike; each runs alone.
 
-    scripts/bench.sh --minimal [--rounds=5] [--seconds=3] [--json=FILE] [--page=docs/performance.md]
+    scripts/bench.sh --minimal [--rounds=5] [--seconds=3] [--json=FILE] [--page=docs/measures.md]
 
 Postgres is private, and every commit is flushed. minimal_server.cc, minimal_daemon.cc: what it
 leaves out."""
