@@ -48,6 +48,14 @@ class ProductionPageTest(unittest.TestCase):
                                   check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""), f"line {block.line}")
 
+    def test_every_block_of_the_restore_is_bash(self):
+        shell = [block for block in blocks(ROOT / "docs/restore.md") if block.opening == "sh"]
+        self.assertGreaterEqual(len(shell), 5)
+        for block in shell:
+            done = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), f"line {block.line}")
+
     def test_every_flag_exists(self):
         checked = 0
         for program, words, rest in COMMANDS.findall(self.text):
