@@ -16,7 +16,12 @@
 
 #include "core/sha256.h"
 #include "grpc_idempotency/uuid.h"
-#include "server/store/store.h"
+#include "server/store/admin_operations.h"
+#include "server/store/namespace_usage.h"
+#include "server/store/store_gauges.h"
+#include "server/store/sweep_operations.h"
+#include "server/store/unknown_records.h"
+#include "server/store/verdict.h"
 
 namespace idempotency::internal {
 

@@ -93,7 +93,7 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
     return Authorised{*std::move(target.key), *std::move(actor)};
   }
   const GetOp get{target.id, std::nullopt};
-  absl::StatusOr<Record> record = std::move(store_.Get({&get, 1}).front());
+  absl::StatusOr<Record> record = std::move(records_.Get({&get, 1}).front());
   if (!record.ok()) {
     // A damaged one belongs to no namespace that could be trusted.
     return FailureWithoutNamespace(record.status());
@@ -111,7 +111,7 @@ absl::StatusOr<v1::GetResponse> Administration::Get(
   if (op->key) {
     if (absl::Status refused = permitted(*op->key); !refused.ok()) return refused;
   }
-  const absl::StatusOr<Record> record = std::move(store_.Get({&*op, 1}).front());
+  const absl::StatusOr<Record> record = std::move(records_.Get({&*op, 1}).front());
   if (!record.ok()) {
     return op->key || reads_everywhere ? record.status() : FailureWithoutNamespace(record.status());
   }

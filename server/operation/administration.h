@@ -15,7 +15,8 @@
 #include "server/observability/observer.h"
 #include "server/operation/admin_request.h"
 #include "server/queue/in_flight_waiters.h"
-#include "server/store/store.h"
+#include "server/store/admin_store.h"
+#include "server/store/record_store.h"
 
 namespace idempotency::internal {
 
@@ -33,10 +34,10 @@ struct AdminCaller {
 // caller authorised, the answer translated, and what was done reported. Blocks. Thread-safe.
 class Administration {
  public:
-  // All of them outlive it. `waiters` are of callers that wait for records.
-  Administration(Store& store, InFlightWaiters& waiters, Observer& observer,
-                 const Clock& clock = Clock::System())
-      : store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
+  // All of them outlive it. `records` answers Get; `waiters` are of callers that wait for records.
+  Administration(RecordStore& records, AdminStore& store, InFlightWaiters& waiters,
+                 Observer& observer, const Clock& clock = Clock::System())
+      : records_(records), store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
 
   // A record without its reply's content, whatever view the request names. `permitted` decides by
   // the whole key; a record id of what it refuses is NOT_FOUND, as one that does not exist. So is
@@ -72,7 +73,8 @@ class Administration {
   bool MayContinue(std::chrono::steady_clock::time_point begun,
                    std::chrono::steady_clock::time_point end, const AdminCaller& caller);
 
-  Store& store_;
+  RecordStore& records_;
+  AdminStore& store_;
   InFlightWaiters& waiters_;
   Observer& observer_;
   const Clock& clock_;

@@ -1,6 +1,6 @@
 #include "server/operation/failed_read.h"
 
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

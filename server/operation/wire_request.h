@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {

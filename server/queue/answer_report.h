@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/observability/observer.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

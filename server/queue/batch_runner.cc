@@ -33,7 +33,7 @@ bool IsShared(const Answer&) {
   return false;
 }
 
-// See Store.
+// See RecordStore.
 bool IsLeftForNextCall(const absl::Status& answer) {
   return ReasonOf(answer) == Reason::kOverloaded;
 }

@@ -18,7 +18,7 @@
 #include "server/queue/memory_budget.h"
 #include "server/queue/queued_operation.h"
 #include "server/queue/store_call.h"
-#include "server/store/store.h"
+#include "server/store/record_store.h"
 
 namespace idempotency::internal {
 
@@ -42,7 +42,7 @@ class BatchRunner {
   using PutBack = std::function<void(std::vector<QueuedPtr>)>;
 
   // The references must outlive this.
-  BatchRunner(Store& store, Observer& observer, MemoryBudget& budget, const Options& options,
+  BatchRunner(RecordStore& store, Observer& observer, MemoryBudget& budget, const Options& options,
               PutBack put_back)
       : store_(store),
         observer_(observer),
@@ -85,7 +85,7 @@ class BatchRunner {
   void AnswerOne(QueuedPtr queued, typename StoreMethod<Op>::Answer answer,
                  std::size_t reply_bytes);
 
-  Store& store_;
+  RecordStore& store_;
   Observer& observer_;
   MemoryBudget& budget_;
   const Options options_;

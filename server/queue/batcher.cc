@@ -37,7 +37,7 @@ std::vector<std::unique_ptr<Batcher::Worker>> Batcher::MakeWorkers(int threads) 
   return workers;
 }
 
-Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options)
+Batcher::Batcher(RecordStore& store, Observer& observer, const BatcherOptions& options)
     : store_(store),
       observer_(observer),
       options_(options),

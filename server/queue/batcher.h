@@ -26,7 +26,7 @@
 #include "server/queue/operation_queues.h"
 #include "server/queue/queued_operation.h"
 #include "server/queue/session_wait.h"
-#include "server/store/store.h"
+#include "server/store/record_store.h"
 
 namespace idempotency::internal {
 
@@ -105,7 +105,7 @@ class Batcher {
   class Group;
 
   // `store` and `observer` must outlive this.
-  Batcher(Store& store, Observer& observer, const BatcherOptions& options = {});
+  Batcher(RecordStore& store, Observer& observer, const BatcherOptions& options = {});
   // Like Close().
   ~Batcher();
   Batcher(const Batcher&) = delete;
@@ -234,7 +234,7 @@ class Batcher {
     return options_.threads > 1 && batch.queues() == 1;
   }
 
-  Store& store_;
+  RecordStore& store_;
   Observer& observer_;
   const BatcherOptions options_;
 

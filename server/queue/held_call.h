@@ -8,7 +8,7 @@
 #include "server/queue/queued_operation.h"
 #include "server/queue/store_call.h"
 #include "server/store/held_session.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

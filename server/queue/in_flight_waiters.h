@@ -27,7 +27,7 @@
 #include "server/queue/namespace_shares.h"
 #include "server/queue/record_schedule.h"
 #include "server/queue/request_matches.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/deadline.h"
-#include "server/store/store.h"
+#include "server/store/record.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {

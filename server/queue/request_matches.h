@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/queue/batcher.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 
@@ -20,7 +20,7 @@ class RequestMatches {
   RequestMatches(const Batcher& batcher, const Record& record)
       : batcher_(batcher), record_(record) {}
 
-  // As Store::MatchRequest(); `op` has the record's key.
+  // As RecordStore::MatchRequest(); `op` has the record's key.
   FingerprintMatch Of(const ReserveOp& op);
 
  private:

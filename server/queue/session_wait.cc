@@ -9,7 +9,7 @@ namespace idempotency::internal {
 
 SessionWait::SessionWait() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void SessionWait::Hold(Store& store) {
+void SessionWait::Hold(RecordStore& store) {
   if (wake_.valid()) session_ = store.Hold([this] { Wake(); });
 }
 

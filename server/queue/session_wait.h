@@ -5,7 +5,7 @@
 
 #include "server/files/file_descriptor.h"
 #include "server/store/held_session.h"
-#include "server/store/store.h"
+#include "server/store/record_store.h"
 
 namespace idempotency::internal {
 
@@ -20,7 +20,7 @@ class SessionWait {
   SessionWait& operator=(const SessionWait&) = delete;
 
   // Takes a session, if the store has one to spare. Does not wait.
-  void Hold(Store& store);
+  void Hold(RecordStore& store);
   void Release() { session_.reset(); }
   bool holds() const { return session_ != nullptr; }
   HeldSession& session() { return *session_; }

@@ -6,7 +6,7 @@
 
 #include "server/queue/queued_operation.h"
 #include "server/queue/store_method.h"
-#include "server/store/store.h"
+#include "server/store/record_store.h"
 
 namespace idempotency::internal {
 
@@ -22,7 +22,7 @@ struct StoreCall {
 
   bool empty() const { return ops.empty(); }
   // Blocks.
-  void Run(Store& store) { answers = StoreMethod<Op>::Call(store, ops); }
+  void Run(RecordStore& store) { answers = StoreMethod<Op>::Call(store, ops); }
 
   std::vector<QueuedPtr> queued;
   std::vector<Op> ops;

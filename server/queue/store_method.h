@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 
 #include "server/observability/observer.h"
-#include "server/store/store.h"
+#include "server/store/record_store.h"
 
 namespace idempotency::internal {
 
@@ -43,7 +43,7 @@ struct StoreMethod<ReserveOp> {
   // A reservation is returned with its answer, since a waiter for a running attempt sends it again.
   using Done = std::function<void(Answer, ReserveOp)>;
 
-  static std::vector<Answer> Call(Store& store, absl::Span<const ReserveOp> ops) {
+  static std::vector<Answer> Call(RecordStore& store, absl::Span<const ReserveOp> ops) {
     return store.Reserve(ops);
   }
   static void Deliver(const Done& done, Answer answer, ReserveOp&& op) {
@@ -56,7 +56,7 @@ template <>
 struct StoreMethod<CompleteOp> : PlainStoreMethod<CompleteOp, absl::StatusOr<Completion>> {
   static constexpr OperationKind kKind = OperationKind::kComplete;
 
-  static std::vector<Answer> Call(Store& store, absl::Span<const CompleteOp> ops) {
+  static std::vector<Answer> Call(RecordStore& store, absl::Span<const CompleteOp> ops) {
     return store.Complete(ops);
   }
 };
@@ -65,7 +65,7 @@ template <>
 struct StoreMethod<ReleaseOp> : PlainStoreMethod<ReleaseOp, absl::Status> {
   static constexpr OperationKind kKind = OperationKind::kRelease;
 
-  static std::vector<Answer> Call(Store& store, absl::Span<const ReleaseOp> ops) {
+  static std::vector<Answer> Call(RecordStore& store, absl::Span<const ReleaseOp> ops) {
     return store.Release(ops);
   }
 };
@@ -74,7 +74,7 @@ template <>
 struct StoreMethod<ExtendOp> : PlainStoreMethod<ExtendOp, absl::StatusOr<Extension>> {
   static constexpr OperationKind kKind = OperationKind::kExtend;
 
-  static std::vector<Answer> Call(Store& store, absl::Span<const ExtendOp> ops) {
+  static std::vector<Answer> Call(RecordStore& store, absl::Span<const ExtendOp> ops) {
     return store.Extend(ops);
   }
 };
@@ -83,7 +83,7 @@ template <>
 struct StoreMethod<GetOp> : PlainStoreMethod<GetOp, absl::StatusOr<Record>> {
   static constexpr OperationKind kKind = OperationKind::kGet;
 
-  static std::vector<Answer> Call(Store& store, absl::Span<const GetOp> ops) {
+  static std::vector<Answer> Call(RecordStore& store, absl::Span<const GetOp> ops) {
     return store.Get(ops);
   }
   // A read by record id alone has no namespace.

@@ -242,7 +242,7 @@ class AdminServiceTest : public ::testing::TestWithParam<ServerApi> {
   }
   InFlightWaiters waiters_{batcher_, observer_, Waiting()};
   IdempotencyService service_{batcher_, waiters_, observer_};
-  Administration administration_{store_, waiters_, observer_};
+  Administration administration_{store_, store_, waiters_, observer_};
   AdminWorker worker_;
   IdempotencyAdminService admin_{administration_, worker_, batcher_.budget(), access_};
   std::unique_ptr<ApiServer> server_;

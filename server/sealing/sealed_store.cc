@@ -13,11 +13,15 @@ namespace idempotency::internal {
 
 SealedStore::SealedStore(Store& store, std::shared_ptr<const KeyRingSource> rings,
                          const SealedStoreOptions& options)
-    : store_(store), rings_(std::move(rings)), options_(options) {}
+    : ForwardingMaintenance(store), store_(store), rings_(std::move(rings)), options_(options) {}
 
 SealedStore::SealedStore(std::unique_ptr<Store> store, std::shared_ptr<const KeyRingSource> rings,
                          const SealedStoreOptions& options)
-    : owned_(std::move(store)), store_(*owned_), rings_(std::move(rings)), options_(options) {}
+    : ForwardingMaintenance(*store),
+      owned_(std::move(store)),
+      store_(*owned_),
+      rings_(std::move(rings)),
+      options_(options) {}
 
 absl::Time SealedStore::Now() const {
   MutexLock lock(mutex_);
@@ -194,8 +198,6 @@ FingerprintMatch SealedStore::MatchRequest(const Record& record, const ReserveOp
   return NewSealer().Match(record, op);
 }
 
-absl::StatusOr<SweepProgress> SealedStore::Sweep(const SweepOp& op) { return store_.Sweep(op); }
-
 // Lists are without replies.
 absl::StatusOr<RecordPage> SealedStore::List(const ListOp& op) { return store_.List(op); }
 
@@ -232,15 +234,5 @@ absl::StatusOr<ResealStep> SealedStore::Reseal(const ResealOp& op) {
 }
 
 absl::StatusOr<AuditPage> SealedStore::ReadAudit(const AuditOp& op) { return store_.ReadAudit(op); }
-
-absl::StatusOr<UsageStep> SealedStore::MeasureUsage(const UsageOp& op) {
-  return store_.MeasureUsage(op);
-}
-
-absl::StatusOr<EndUnknownStep> SealedStore::EndUnknown(const EndUnknownOp& op) {
-  return store_.EndUnknown(op);
-}
-
-absl::StatusOr<StoreGauges> SealedStore::Inspect() { return store_.Inspect(); }
 
 }  // namespace idempotency::internal

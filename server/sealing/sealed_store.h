@@ -16,7 +16,7 @@
 #include "core/mutex.h"
 #include "server/sealing/key_ring_source.h"
 #include "server/sealing/sealer.h"
-#include "server/store/store.h"
+#include "server/store/forwarding_store.h"
 
 namespace idempotency::internal {
 
@@ -39,7 +39,7 @@ struct SealedStoreOptions {
 // store. Holds the sealed form of one call's replies beside them: as many bytes again.
 //
 // Thread-safe.
-class SealedStore final : public Store {
+class SealedStore final : public ForwardingMaintenance {
  public:
   // `store` outlives this.
   SealedStore(Store& store, std::shared_ptr<const KeyRingSource> rings,
@@ -56,17 +56,13 @@ class SealedStore final : public Store {
   // The fingerprints in its answers are the stored ones.
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override;
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
   absl::StatusOr<RecordPage> List(const ListOp& op) override;
   // A settlement that is repeated costs a read and a second call.
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
   absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
-  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
-  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
   std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
-  absl::StatusOr<StoreGauges> Inspect() override;
 
  private:
   friend class SealedHeldSession;

@@ -11,7 +11,8 @@
 #include "absl/time/time.h"
 
 #include "server/sealing/key_ring.h"
-#include "server/store/store.h"
+#include "server/store/admin_operations.h"
+#include "server/store/record_operations.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {
@@ -48,7 +49,7 @@ class Sealer {
   absl::StatusOr<Verdict> Open(const ReserveOp& op, Verdict verdict) const;
   absl::StatusOr<Record> Open(Record record) const;
 
-  // As Store::MatchRequest(), of a record as it is stored.
+  // As RecordStore::MatchRequest(), of a record as it is stored.
   FingerprintMatch Match(const Record& record, const ReserveOp& op) const;
   // Why a record's fingerprints cannot be compared with any request: RECORD_DAMAGED, or OK if they
   // can.

@@ -21,99 +21,84 @@ DeferredStore::DeferredStore(Open open) : open_(std::move(open)) {}
 
 DeferredStore::~DeferredStore() = default;
 
-std::vector<absl::StatusOr<Verdict>> DeferredStore::Reserve(absl::Span<const ReserveOp> ops) {
+absl::StatusOr<Store*> DeferredStore::OpenOnce() {
+  MutexLock lock(mutex_);
+  if (store_ == nullptr) {
+    absl::StatusOr<std::unique_ptr<Store>> store = open_();
+    if (!store.ok()) return store.status();
+    store_ = *std::move(store);
+    opened_.store(store_.get(), std::memory_order_release);
+  }
+  return store_.get();
+}
+
+template <typename Answer, typename Op>
+std::vector<Answer> DeferredStore::Forward(
+    std::vector<Answer> (RecordStore::*method)(absl::Span<const Op>), absl::Span<const Op> ops) {
   Store* const store = opened();
-  if (store != nullptr) return store->Reserve(ops);
-  return std::vector<absl::StatusOr<Verdict>>(ops.size(), NotOpen());
+  if (store != nullptr) return (store->*method)(ops);
+  return std::vector<Answer>(ops.size(), NotOpen());
+}
+
+template <typename Role, typename Answer, typename Op>
+absl::StatusOr<Answer> DeferredStore::Forward(absl::StatusOr<Answer> (Role::*method)(const Op&),
+                                              const Op& op) {
+  Store* const store = opened();
+  if (store != nullptr) return (store->*method)(op);
+  return NotOpen();
+}
+
+// Records.
+
+std::vector<absl::StatusOr<Verdict>> DeferredStore::Reserve(absl::Span<const ReserveOp> ops) {
+  return Forward(&RecordStore::Reserve, ops);
 }
 
 std::vector<absl::StatusOr<Completion>> DeferredStore::Complete(absl::Span<const CompleteOp> ops) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Complete(ops);
-  return std::vector<absl::StatusOr<Completion>>(ops.size(), NotOpen());
+  return Forward(&RecordStore::Complete, ops);
 }
 
 SharedAnswers DeferredStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
                                                 absl::Span<const ReserveOp> reservations) {
   Store* const store = opened();
   if (store != nullptr) return store->CompleteAndReserve(completions, reservations);
-  return Store::CompleteAndReserve(completions, reservations);
+  return RecordStore::CompleteAndReserve(completions, reservations);
 }
 
 std::vector<absl::Status> DeferredStore::Release(absl::Span<const ReleaseOp> ops) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Release(ops);
-  return std::vector<absl::Status>(ops.size(), NotOpen());
+  return Forward(&RecordStore::Release, ops);
 }
 
 std::vector<absl::StatusOr<Extension>> DeferredStore::Extend(absl::Span<const ExtendOp> ops) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Extend(ops);
-  return std::vector<absl::StatusOr<Extension>>(ops.size(), NotOpen());
+  return Forward(&RecordStore::Extend, ops);
 }
 
 std::vector<absl::StatusOr<Record>> DeferredStore::Get(absl::Span<const GetOp> ops) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Get(ops);
-  return std::vector<absl::StatusOr<Record>>(ops.size(), NotOpen());
+  return Forward(&RecordStore::Get, ops);
 }
 
 FingerprintMatch DeferredStore::MatchRequest(const Record& record, const ReserveOp& op) const {
   Store* const store = opened();
-  return store == nullptr ? Store::MatchRequest(record, op) : store->MatchRequest(record, op);
-}
-
-absl::StatusOr<SweepProgress> DeferredStore::Sweep(const SweepOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Sweep(op);
-  return NotOpen();
-}
-
-absl::StatusOr<RecordPage> DeferredStore::List(const ListOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->List(op);
-  return NotOpen();
-}
-
-absl::StatusOr<Resolution> DeferredStore::Resolve(const ResolveOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Resolve(op);
-  return NotOpen();
-}
-
-absl::StatusOr<PurgeStep> DeferredStore::Purge(const PurgeOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Purge(op);
-  return NotOpen();
-}
-
-absl::StatusOr<ResealStep> DeferredStore::Reseal(const ResealOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->Reseal(op);
-  return NotOpen();
-}
-
-absl::StatusOr<AuditPage> DeferredStore::ReadAudit(const AuditOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->ReadAudit(op);
-  return NotOpen();
-}
-
-absl::StatusOr<UsageStep> DeferredStore::MeasureUsage(const UsageOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->MeasureUsage(op);
-  return NotOpen();
-}
-
-absl::StatusOr<EndUnknownStep> DeferredStore::EndUnknown(const EndUnknownOp& op) {
-  Store* const store = opened();
-  if (store != nullptr) return store->EndUnknown(op);
-  return NotOpen();
+  return store == nullptr ? RecordStore::MatchRequest(record, op) : store->MatchRequest(record, op);
 }
 
 std::unique_ptr<HeldSession> DeferredStore::Hold(std::function<void()> wanted) {
   Store* const store = opened();
   return store == nullptr ? nullptr : store->Hold(std::move(wanted));
+}
+
+// Maintenance.
+
+absl::StatusOr<SweepProgress> DeferredStore::Sweep(const SweepOp& op) {
+  return Forward(&MaintenanceStore::Sweep, op);
+}
+
+absl::StatusOr<EndUnknownStep> DeferredStore::EndUnknown(const EndUnknownOp& op) {
+  return Forward(&MaintenanceStore::EndUnknown, op);
+}
+
+absl::StatusOr<UsageStep> DeferredStore::MeasureUsage(const UsageOp& op) {
+  return Forward(&MaintenanceStore::MeasureUsage, op);
 }
 
 absl::StatusOr<StoreGauges> DeferredStore::Inspect() {
@@ -126,15 +111,26 @@ absl::StatusOr<StoreGauges> DeferredStore::Inspect() {
   return store->Inspect();
 }
 
-absl::StatusOr<Store*> DeferredStore::OpenOnce() {
-  MutexLock lock(mutex_);
-  if (store_ == nullptr) {
-    absl::StatusOr<std::unique_ptr<Store>> store = open_();
-    if (!store.ok()) return store.status();
-    store_ = *std::move(store);
-    opened_.store(store_.get(), std::memory_order_release);
-  }
-  return store_.get();
+// Administration.
+
+absl::StatusOr<RecordPage> DeferredStore::List(const ListOp& op) {
+  return Forward(&AdminStore::List, op);
+}
+
+absl::StatusOr<Resolution> DeferredStore::Resolve(const ResolveOp& op) {
+  return Forward(&AdminStore::Resolve, op);
+}
+
+absl::StatusOr<PurgeStep> DeferredStore::Purge(const PurgeOp& op) {
+  return Forward(&AdminStore::Purge, op);
+}
+
+absl::StatusOr<ResealStep> DeferredStore::Reseal(const ResealOp& op) {
+  return Forward(&AdminStore::Reseal, op);
+}
+
+absl::StatusOr<AuditPage> DeferredStore::ReadAudit(const AuditOp& op) {
+  return Forward(&AdminStore::ReadAudit, op);
 }
 
 }  // namespace idempotency::internal

@@ -37,22 +37,30 @@ class DeferredStore : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override;
+  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
+
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
+  // The error of opening it, while it is not open.
+  absl::StatusOr<StoreGauges> Inspect() override;
+
   absl::StatusOr<RecordPage> List(const ListOp& op) override;
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
   absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
-  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
-  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
-  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
-  // The error of opening it, while it is not open.
-  absl::StatusOr<StoreGauges> Inspect() override;
 
  private:
   // nullptr while it is not open.
   Store* opened() const { return opened_.load(std::memory_order_acquire); }
   absl::StatusOr<Store*> OpenOnce();
+  // A method of the other store, for each operation of a batch and for one operation.
+  template <typename Answer, typename Op>
+  std::vector<Answer> Forward(std::vector<Answer> (RecordStore::*method)(absl::Span<const Op>),
+                              absl::Span<const Op> ops);
+  template <typename Role, typename Answer, typename Op>
+  absl::StatusOr<Answer> Forward(absl::StatusOr<Answer> (Role::*method)(const Op&), const Op& op);
 
   Mutex mutex_;
   Open open_ ABSL_GUARDED_BY(mutex_);

@@ -123,7 +123,7 @@ void ServiceStack::StartParts() {
 }
 
 void ServiceStack::ServeAdmin() {
-  administration_.emplace(*store_, *waiters_, observer_);
+  administration_.emplace(*store_, *store_, *waiters_, observer_);
   admin_worker_.emplace();
   admin_service_.emplace(*administration_, *admin_worker_, batcher_->budget(), *sharing_.access);
 }

@@ -6,7 +6,8 @@
 
 namespace idempotency::internal {
 
-StoreMonitor::StoreMonitor(Store& store, const Intervals& intervals, OnInspected on_inspected)
+StoreMonitor::StoreMonitor(MaintenanceStore& store, const Intervals& intervals,
+                           OnInspected on_inspected)
     : store_(store), intervals_(intervals), on_inspected_(std::move(on_inspected)) {}
 
 StoreMonitor::~StoreMonitor() { Stop(); }

@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 
 #include "server/service/stop_latch.h"
-#include "server/store/store.h"
+#include "server/store/maintenance_store.h"
 
 namespace idempotency::internal {
 
@@ -28,7 +28,7 @@ class StoreMonitor {
   };
 
   // `store` must outlive it.
-  StoreMonitor(Store& store, const Intervals& intervals, OnInspected on_inspected);
+  StoreMonitor(MaintenanceStore& store, const Intervals& intervals, OnInspected on_inspected);
   ~StoreMonitor();
   StoreMonitor(const StoreMonitor&) = delete;
   StoreMonitor& operator=(const StoreMonitor&) = delete;
@@ -41,7 +41,7 @@ class StoreMonitor {
  private:
   void Run();
 
-  Store& store_;
+  MaintenanceStore& store_;
   const Intervals intervals_;
   const OnInspected on_inspected_;
   StopLatch stop_;

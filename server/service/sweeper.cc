@@ -21,7 +21,7 @@ bool Changed(const Sweeper::Pass& pass) {
 
 }  // namespace
 
-Sweeper::Sweeper(Store& store, Observer& observer, const Options& options)
+Sweeper::Sweeper(MaintenanceStore& store, Observer& observer, const Options& options)
     : store_(store), observer_(observer), options_(options), random_(std::random_device()()) {}
 
 Sweeper::~Sweeper() { Stop(); }

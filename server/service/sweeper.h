@@ -16,7 +16,7 @@
 
 #include "server/observability/observer.h"
 #include "server/service/stop_latch.h"
-#include "server/store/store.h"
+#include "server/store/maintenance_store.h"
 
 namespace idempotency::internal {
 
@@ -73,7 +73,7 @@ class Sweeper {
   };
 
   // `store` and `observer` must outlive it.
-  Sweeper(Store& store, Observer& observer, const Options& options);
+  Sweeper(MaintenanceStore& store, Observer& observer, const Options& options);
   ~Sweeper();
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
@@ -116,7 +116,7 @@ class Sweeper {
   std::optional<RecordId> NextKnown(const std::optional<RecordId>& place) const;
   void Remember(const SweepOp& op, const SweepProgress& step, TimePoint now);
 
-  Store& store_;
+  MaintenanceStore& store_;
   Observer& observer_;
   const Options options_;
   std::minstd_rand random_;

@@ -10,7 +10,7 @@
 
 namespace idempotency::internal {
 
-UsageMeter::UsageMeter(Store& store, Tenants& tenants, const Options& options)
+UsageMeter::UsageMeter(MaintenanceStore& store, Tenants& tenants, const Options& options)
     : store_(store), tenants_(tenants), options_(options) {}
 
 UsageMeter::~UsageMeter() { Stop(); }

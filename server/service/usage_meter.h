@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 
 #include "server/service/stop_latch.h"
-#include "server/store/store.h"
+#include "server/store/maintenance_store.h"
 #include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
@@ -31,7 +31,7 @@ class UsageMeter {
   };
 
   // Both must outlive it.
-  UsageMeter(Store& store, Tenants& tenants, const Options& options);
+  UsageMeter(MaintenanceStore& store, Tenants& tenants, const Options& options);
   ~UsageMeter();
   UsageMeter(const UsageMeter&) = delete;
   UsageMeter& operator=(const UsageMeter&) = delete;
@@ -49,7 +49,7 @@ class UsageMeter {
   // A namespace is counted until it exceeds its quota.
   absl::Status Measure(const Tenants::Quota& quota);
 
-  Store& store_;
+  MaintenanceStore& store_;
   Tenants& tenants_;
   const Options options_;
   StopLatch stop_;

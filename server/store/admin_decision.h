@@ -74,7 +74,7 @@ struct TombstoneTimes {
   absl::Time expires_at;
   absl::Time tombstone_until;
 };
-// How long the key of an UNKNOWN record that ends is refused (Store::EndUnknown).
+// How long the key of an UNKNOWN record that ends is refused (MaintenanceStore::EndUnknown).
 absl::Duration RefusedAfterUnknown(const Record& record, absl::Time now);
 TombstoneTimes TombstoneOf(const Record& record, absl::Duration tombstone, absl::Time now);
 

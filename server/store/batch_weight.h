@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 
 #include "grpc_idempotency/limits.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {
@@ -27,7 +27,7 @@ class BatchWeight {
   void Add(const absl::StatusOr<Extension>&) {}
   void Add(const absl::Status&) {}
 
-  // The answer for an operation that is left for the next call; see Store.
+  // The answer for an operation that is left for the next call; see RecordStore.
   static absl::Status NextCall();
 
  private:

@@ -32,7 +32,7 @@
 
 #include "core/sha256.h"
 #include "grpc_idempotency/uuid.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {

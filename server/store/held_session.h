@@ -34,8 +34,8 @@ class HeldSession {
   // server ended it.
   virtual int descriptor() const = 0;
 
-  // Begins a call of Store::Reserve or Store::Complete. Does not wait. `ops`, of at least one,
-  // stay where they are until the call is finished. False if it did not begin: nothing happened,
+  // Begins a call of RecordStore::Reserve or Complete. Does not wait. `ops`, of at least one, stay
+  // where they are until the call is finished. False if it did not begin: nothing happened,
   // and the store's own method serves the call, once this is destroyed.
   virtual bool BeginReserve(absl::Span<const ReserveOp> ops) = 0;
   virtual bool BeginComplete(absl::Span<const CompleteOp> ops) = 0;

@@ -10,7 +10,7 @@
 #include "core/sha256.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "server/store/admin_operations.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

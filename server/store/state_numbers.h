@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "idempotency/v1/record.pb.h"
-#include "server/store/store.h"
+#include "server/store/record.h"
 
 namespace idempotency::internal {
 

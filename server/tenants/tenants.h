@@ -22,7 +22,7 @@
 #include "core/mutex.h"
 #include "server/observability/observer.h"
 #include "server/store/namespace_usage.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 #include "server/tenants/namespace_settings.h"
 #include "server/tenants/rate_limit.h"
 

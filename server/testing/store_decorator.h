@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 
 #include "server/observability/observer.h"
-#include "server/store/store.h"
+#include "server/store/forwarding_store.h"
 
 namespace idempotency::internal {
 
@@ -20,50 +20,37 @@ namespace idempotency::internal {
 //     return (store().*method)(ops);
 //   }
 //
-// A batch of CompleteAndReserve() passes it twice, unless `Derived` overrides that. Sweep(),
-// Inspect() and the administrators' methods are passed on. Hold() is not, so that no call passes
+// A batch of CompleteAndReserve() passes it twice, unless `Derived` overrides that. Maintenance and
+// the administrators' methods are passed on. Hold() is not, so that no call passes
 // the hook by: a decorated store has no held connections. As thread-safe as the hook.
 template <typename Derived>
-class StoreDecorator : public Store {
+class StoreDecorator : public ForwardingAdmin {
  public:
   // `store` outlives this.
-  explicit StoreDecorator(Store& store) : store_(store) {}
+  explicit StoreDecorator(Store& store) : ForwardingAdmin(store), store_(store) {}
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override {
-    return derived().Around(OperationKind::kReserve, &Store::Reserve, ops);
+    return derived().Around(OperationKind::kReserve, &RecordStore::Reserve, ops);
   }
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override {
-    return derived().Around(OperationKind::kComplete, &Store::Complete, ops);
+    return derived().Around(OperationKind::kComplete, &RecordStore::Complete, ops);
   }
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override {
-    return derived().Around(OperationKind::kRelease, &Store::Release, ops);
+    return derived().Around(OperationKind::kRelease, &RecordStore::Release, ops);
   }
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override {
-    return derived().Around(OperationKind::kExtend, &Store::Extend, ops);
+    return derived().Around(OperationKind::kExtend, &RecordStore::Extend, ops);
   }
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
-    return derived().Around(OperationKind::kGet, &Store::Get, ops);
+    return derived().Around(OperationKind::kGet, &RecordStore::Get, ops);
   }
   FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override {
     return store_.MatchRequest(record, op);
   }
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
-  absl::StatusOr<RecordPage> List(const ListOp& op) override { return store_.List(op); }
-  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return store_.Resolve(op); }
-  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return store_.Purge(op); }
-  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override { return store_.Reseal(op); }
-  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return store_.ReadAudit(op); }
-  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
-    return store_.MeasureUsage(op);
-  }
-  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override {
-    return store_.EndUnknown(op);
-  }
-  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  protected:
   template <typename Op, typename Answer>
-  using StoreMethod = std::vector<Answer> (Store::*)(absl::Span<const Op>);
+  using StoreMethod = std::vector<Answer> (RecordStore::*)(absl::Span<const Op>);
 
   Store& store() const { return store_; }
 

@@ -85,7 +85,7 @@ class RaceTest : public StoreTest {
       std::vector<ReserveOp> batch(keys.begin(), keys.begin() + kBatch);
       for (ReserveOp& op : batch) op.request_token = Uuid::Random();
       std::vector<ReleaseOp> released;
-      const auto answers = Persist(store().Reserve(batch), batch, &Store::Reserve);
+      const auto answers = Persist(store().Reserve(batch), batch, &RecordStore::Reserve);
       for (int i = 0; i < kBatch; ++i) {
         if (!answers[i].ok()) {
           errors_ += 1;
@@ -98,7 +98,7 @@ class RaceTest : public StoreTest {
         }
       }
       for (const absl::Status& status :
-           Persist(store().Release(released), released, &Store::Release)) {
+           Persist(store().Release(released), released, &RecordStore::Release)) {
         // Lost is right: the lease may have run out and another thread may have taken over.
         if (!status.ok() && ReasonOf(status) != Reason::kReservationLost) errors_ += 1;
       }
@@ -110,7 +110,7 @@ class RaceTest : public StoreTest {
   // tokens: on a busy machine another session holds a row for too long.
   template <typename Op, typename Answer>
   std::vector<Answer> Persist(std::vector<Answer> answers, const std::vector<Op>& ops,
-                              std::vector<Answer> (Store::*method)(absl::Span<const Op>)) {
+                              std::vector<Answer> (RecordStore::*method)(absl::Span<const Op>)) {
     calls_ += 1;
     for (int repeat = 0; repeat < kMaxRepeatsOfACall; ++repeat) {
       std::vector<std::size_t> open;
@@ -189,8 +189,8 @@ TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
         // With the grants of the round before, as in a busy service.
         SharedAnswers answers = store().CompleteAndReserve(completions, batch);
         answers.completions =
-            Persist(std::move(answers.completions), completions, &Store::Complete);
-        answers.verdicts = Persist(std::move(answers.verdicts), batch, &Store::Reserve);
+            Persist(std::move(answers.completions), completions, &RecordStore::Complete);
+        answers.verdicts = Persist(std::move(answers.verdicts), batch, &RecordStore::Reserve);
         for (const auto& completion : answers.completions) {
           if (!completion.ok()) errors_ += 1;
         }
@@ -208,7 +208,7 @@ TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
         }
       }
       for (const auto& completion :
-           Persist(store().Complete(completions), completions, &Store::Complete)) {
+           Persist(store().Complete(completions), completions, &RecordStore::Complete)) {
         if (!completion.ok()) errors_ += 1;
       }
     });

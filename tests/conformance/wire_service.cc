@@ -10,7 +10,7 @@
 
 namespace idempotency::internal {
 
-WireService::WireService(Store& store, Kind kind)
+WireService::WireService(RecordStore& store, Kind kind)
     : batcher_(store, observer_, Batching()),
       waiters_(batcher_, observer_),
       service_(batcher_, waiters_, observer_, Service()) {

@@ -9,7 +9,7 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/idempotency_service.h"
-#include "server/store/store.h"
+#include "server/store/record_store.h"
 #include "server/testing/counting_observer.h"
 #include "tests/support/temp_folder.h"
 
@@ -22,7 +22,7 @@ class WireService {
   enum class Kind { kSession, kUnary, kDirect };
 
   // `store` outlives this.
-  WireService(Store& store, Kind kind);
+  WireService(RecordStore& store, Kind kind);
   // No call may be under way.
   ~WireService();
   WireService(const WireService&) = delete;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "grpc_idempotency/client/connection.h"
-#include "server/store/store.h"
+#include "server/store/forwarding_store.h"
 #include "tests/conformance/store_behind.h"
 
 namespace idempotency::internal {
@@ -31,31 +31,18 @@ namespace idempotency::internal {
 // A call that is answered twice or never fails the test.
 //
 // Thread-safe.
-class WireStore final : public Store {
+class WireStore final : public ForwardingAdmin {
  public:
   // Both outlive this. `behind` is the store of the service that the connection
   // leads to.
   WireStore(Connection& connection, StoreBehind& behind)
-      : connection_(connection), behind_(behind) {}
+      : ForwardingAdmin(behind), connection_(connection), behind_(behind) {}
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return behind_.Sweep(op); }
-  absl::StatusOr<RecordPage> List(const ListOp& op) override { return behind_.List(op); }
-  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return behind_.Resolve(op); }
-  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return behind_.Purge(op); }
-  absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override { return behind_.Reseal(op); }
-  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return behind_.ReadAudit(op); }
-  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
-    return behind_.MeasureUsage(op);
-  }
-  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override {
-    return behind_.EndUnknown(op);
-  }
-  absl::StatusOr<StoreGauges> Inspect() override { return behind_.Inspect(); }
 
  private:
   // `method` of the connection, once for each operation.

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/uuid.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 #include "tests/simulation/journal.h"
 
 namespace idempotency::internal::simulation {

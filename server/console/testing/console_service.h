@@ -113,7 +113,7 @@ class ConsoleService {
   Observer observer_;
   Batcher batcher_{store_, observer_};
   InFlightWaiters waiters_{batcher_, observer_};
-  Administration administration_{gated_, waiters_, observer_};
+  Administration administration_{gated_, gated_, waiters_, observer_};
   AdminWorker worker_;
   AccessControl access_;
   Tenants tenants_{observer_};

@@ -254,7 +254,7 @@ std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const
 SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
                                                 absl::Span<const ReserveOp> reservations) {
   if (in_single_rows() || ReadsFirst() || !PostgresSharedCommit::Pays(completions, reservations)) {
-    return Store::CompleteAndReserve(completions, reservations);
+    return RecordStore::CompleteAndReserve(completions, reservations);
   }
   CompleteBatch completing(completions);
   ReserveBatch reserving(reservations);

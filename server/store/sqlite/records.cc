@@ -15,6 +15,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/record.pb.h"
 #include "server/store/state_numbers.h"
+#include "server/store/store_gauges.h"
 
 namespace idempotency::internal {
 namespace {

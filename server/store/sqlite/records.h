@@ -11,10 +11,12 @@
 #include "absl/time/time.h"
 
 #include "server/store/admin_decision.h"
+#include "server/store/admin_operations.h"
 #include "server/store/decision.h"
+#include "server/store/namespace_usage.h"
+#include "server/store/record_operations.h"
 #include "server/store/sqlite/connection.h"
 #include "server/store/sqlite/statement.h"
-#include "server/store/store.h"
 
 namespace idempotency::internal {
 

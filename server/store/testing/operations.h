@@ -10,7 +10,7 @@
 
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {

@@ -13,7 +13,7 @@
 
 namespace idempotency::internal {
 
-// Store::Reseal on one connection: one statement reads, another one replaces and notes.
+// AdminStore::Reseal on one connection: one statement reads, another one replaces and notes.
 // Thread-compatible.
 class PostgresReseal {
  public:

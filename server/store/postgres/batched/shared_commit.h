@@ -9,7 +9,7 @@
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/records/operation_batches.h"
 #include "server/store/postgres/statements/batched.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

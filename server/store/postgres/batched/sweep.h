@@ -10,7 +10,7 @@
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/records/sweep_walk.h"
 #include "server/store/postgres/statements/batched.h"
-#include "server/store/store.h"
+#include "server/store/sweep_operations.h"
 
 namespace idempotency::internal {
 

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 
 #include "server/store/decision.h"
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 namespace idempotency::internal {
 

@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/connection/parameters.h"
-#include "server/store/store.h"
+#include "server/store/sweep_operations.h"
 
 namespace idempotency::internal {
 

@@ -12,8 +12,12 @@
 
 #include "server/store/admin_decision.h"
 #include "server/store/admin_operations.h"
+#include "server/store/namespace_usage.h"
 #include "server/store/postgres/single_row/records.h"
-#include "server/store/store.h"
+#include "server/store/record.h"
+#include "server/store/reseal_operations.h"
+#include "server/store/store_gauges.h"
+#include "server/store/unknown_records.h"
 
 namespace idempotency::internal {
 

@@ -11,7 +11,7 @@
 #include "server/store/decision.h"
 #include "server/store/postgres/records/sweep_walk.h"
 #include "server/store/postgres/single_row/records.h"
-#include "server/store/store.h"
+#include "server/store/sweep_operations.h"
 
 namespace idempotency::internal {
 

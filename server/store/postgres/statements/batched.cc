@@ -10,7 +10,7 @@
 #include "server/store/postgres/statements/batched/sql.h"
 #include "server/store/postgres/statements/ranges_sql.h"
 #include "server/store/postgres/statements/sweep_limits.h"
-#include "server/store/store.h"
+#include "server/store/store_gauges.h"
 
 namespace idempotency::internal {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "server/store/postgres/statements/ranges_sql.h"
 #include "server/store/postgres/statements/single_row/sql.h"
-#include "server/store/store.h"
+#include "server/store/store_gauges.h"
 
 namespace idempotency::internal {
 namespace {

@@ -177,7 +177,7 @@ WITH visited AS MATERIALIZED (
 {count_visited}
 
 -- statement: end_unknown
--- A step of Store::EndUnknown. $1-$3 as in {unknown_range}, $4 how long a record may be UNKNOWN.
+-- A step of EndUnknown. $1-$3 as in {unknown_range}, $4 how long a record may be UNKNOWN.
 -- The rows are locked without waiting, and judged again as they are then. Returns one row: how many
 -- were read, the last one's id, how many were ended.
 WITH visited AS MATERIALIZED (

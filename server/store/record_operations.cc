@@ -1,13 +1,8 @@
-#include "server/store/store.h"
+#include "server/store/record_operations.h"
 
 #include "grpc_idempotency/errors.h"
-#include "server/store/same_request.h"
 
 namespace idempotency::internal {
-
-FingerprintMatch Store::MatchRequest(const Record& record, const ReserveOp& op) const {
-  return CompareRequest(record.fingerprints, op);
-}
 
 absl::Status NoRoomForARecord() {
   return MakeError(Reason::kQuotaExceeded, "the namespace has as many records as it may");

@@ -1,0 +1,25 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_STORE_GAUGES_H_
+#define IDEMPOTENCY_SERVER_STORE_STORE_GAUGES_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace idempotency::internal {
+
+// Numbers for /metrics; reading them must be cheap at any table size.
+struct StoreGauges {
+  // Counting stops at this number.
+  static constexpr std::int64_t kMaxCountedUnknown = 1000;
+
+  // How long ago the oldest record that is RESERVED under a live lease was first
+  // reserved. Zero if there is none: a record whose attempt was abandoned does not
+  // count.
+  absl::Duration oldest_reserved_age;
+  // At most kMaxCountedUnknown, which means that many or more.
+  std::int64_t unknown_records = 0;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_STORE_GAUGES_H_
