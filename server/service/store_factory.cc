@@ -53,7 +53,7 @@ absl::StatusOr<OpenedStore> OpenRedis(const StoreAddress& address, int connectio
   if (!store.ok()) return store.status();
   const RedisStore* const redis = store->get();
   const auto gauges = [redis] {
-    const ConnectionPoolGauges pool = redis->connections();
+    const DatabaseConnectionPoolGauges pool = redis->connections();
     return StoreConnections{pool.in_use, pool.idle, pool.broken};
   };
   return OpenedStore{*std::move(store), gauges};
@@ -71,7 +71,7 @@ absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connec
   if (!store.ok()) return store.status();
   const PostgresStore* const postgres = store->get();
   const auto gauges = [postgres] {
-    const ConnectionPoolGauges pool = postgres->connections();
+    const DatabaseConnectionPoolGauges pool = postgres->connections();
     return StoreConnections{pool.in_use, pool.idle, pool.broken};
   };
   return OpenedStore{*std::move(store), gauges};

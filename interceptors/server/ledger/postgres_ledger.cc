@@ -9,12 +9,12 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "postgres/connection_pool.h"
 #include "postgres/libpqxx.h"
 #include "postgres/postgres_session.h"
 #include "postgres/socket_watchdog.h"
 
 #include "core/clock.h"
+#include "core/database_connection_pool.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/log/guard_log.h"
 
@@ -23,8 +23,8 @@ namespace idempotency {
 using internal::BinaryParameter;
 using internal::ByteaOf;
 using internal::Clock;
-using internal::ConnectionPool;
-using internal::ConnectionPoolOptions;
+using internal::DatabaseConnectionPool;
+using internal::DatabaseConnectionPoolOptions;
 using internal::ExecuteWith;
 using internal::GuardLog;
 using internal::LogEvent;
@@ -328,8 +328,8 @@ class PostgresLedger::Sessions {
   }
 
  private:
-  static ConnectionPoolOptions PoolOptions(const PostgresLedgerOptions& options) {
-    ConnectionPoolOptions pool;
+  static DatabaseConnectionPoolOptions PoolOptions(const PostgresLedgerOptions& options) {
+    DatabaseConnectionPoolOptions pool;
     pool.size = options.connections;
     return pool;
   }
@@ -348,7 +348,7 @@ class PostgresLedger::Sessions {
   const PostgresLedgerOptions options_;
   GuardLog log_;
   SocketWatchdog watchdog_;
-  ConnectionPool<Session> pool_;
+  DatabaseConnectionPool<Session> pool_;
 };
 
 absl::StatusOr<std::unique_ptr<PostgresLedger>> PostgresLedger::Open(

@@ -31,8 +31,8 @@ namespace {
 // new).
 constexpr int kReadFirstPermille = 500;
 
-ConnectionPoolOptions PoolOptions(const PostgresOptions& options) {
-  ConnectionPoolOptions pool;
+DatabaseConnectionPoolOptions PoolOptions(const PostgresOptions& options) {
+  DatabaseConnectionPoolOptions pool;
   pool.size = options.connections;
   pool.acquire_timeout = options.acquire_timeout;
   pool.min_backoff = options.min_backoff;
@@ -98,10 +98,10 @@ PostgresStore::Maintenance::Maintenance(const PostgresOptions& of,
       sessions(options, statements, watchdog),
       pool(PoolOptions(options), Clock::System(), [this] { return sessions.Open(); }) {}
 
-ConnectionPoolGauges PostgresStore::connections() const {
-  ConnectionPoolGauges all = pool_.gauges();
+DatabaseConnectionPoolGauges PostgresStore::connections() const {
+  DatabaseConnectionPoolGauges all = pool_.gauges();
   if (!maintenance_) return all;
-  const ConnectionPoolGauges maintenance = maintenance_->pool.gauges();
+  const DatabaseConnectionPoolGauges maintenance = maintenance_->pool.gauges();
   all.in_use += maintenance.in_use;
   all.idle += maintenance.idle;
   all.broken += maintenance.broken;

@@ -14,9 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "postgres/connection_pool.h"
 #include "postgres/socket_watchdog.h"
 
+#include "core/database_connection_pool.h"
 #include "core/mutex.h"
 #include "server/store/postgres/batched/reserve.h"
 #include "server/store/postgres/connection/connection.h"
@@ -82,9 +82,9 @@ class PostgresStore final : public Store {
   absl::StatusOr<StoreGauges> Inspect() override;
 
   // Of both logins together.
-  ConnectionPoolGauges connections() const;
+  DatabaseConnectionPoolGauges connections() const;
 
-  using Pool = ConnectionPool<PostgresConnection>;
+  using Pool = DatabaseConnectionPool<PostgresConnection>;
 
  private:
   friend class PostgresHeldSession;

@@ -22,8 +22,8 @@
 namespace idempotency::internal {
 namespace {
 
-ConnectionPoolOptions PoolOptions(const RedisOptions& options) {
-  ConnectionPoolOptions pool;
+DatabaseConnectionPoolOptions PoolOptions(const RedisOptions& options) {
+  DatabaseConnectionPoolOptions pool;
   pool.size = options.connections;
   pool.acquire_timeout = options.acquire_timeout;
   pool.min_backoff = options.min_backoff;

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "postgres/connection_pool.h"
 
+#include "core/database_connection_pool.h"
 #include "core/mutex.h"
 #include "server/store/redis/calls.h"
 #include "server/store/redis/identity.h"
@@ -86,10 +86,10 @@ class RedisStore final : public Store {
   // the last whole pass of the sweep, of any process.
   absl::StatusOr<StoreGauges> Inspect() override;
 
-  ConnectionPoolGauges connections() const { return pool_.gauges(); }
+  DatabaseConnectionPoolGauges connections() const { return pool_.gauges(); }
 
  private:
-  using Pool = ConnectionPool<RedisSession>;
+  using Pool = DatabaseConnectionPool<RedisSession>;
   using Replies = std::vector<absl::StatusOr<RedisReply>>;
   // A record of a walk.
   struct Visit {

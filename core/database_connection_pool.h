@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_POSTGRES_CONNECTION_POOL_H_
-#define IDEMPOTENCY_POSTGRES_CONNECTION_POOL_H_
+#ifndef IDEMPOTENCY_CORE_DATABASE_CONNECTION_POOL_H_
+#define IDEMPOTENCY_CORE_DATABASE_CONNECTION_POOL_H_
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace idempotency::internal {
 
-struct ConnectionPoolOptions {
+struct DatabaseConnectionPoolOptions {
   // At most this many connections at a time.
   int size = 4;
   // The maximum wait of Acquire for a free one.
@@ -32,14 +32,14 @@ struct ConnectionPoolOptions {
   absl::Duration max_backoff = absl::Milliseconds(500);
 };
 
-struct ConnectionPoolGauges {
+struct DatabaseConnectionPoolGauges {
   int in_use = 0;
   int idle = 0;
   // Lost, or could not be opened, and not yet replaced.
   int broken = 0;
 };
 
-// A fixed number of connections to one server, opened when first needed. A
+// A fixed number of connections to one database server, opened when first needed. A
 // `Connection` has `bool Usable()`; one that is not is dropped and replaced.
 //
 // While the server is known to be down, one caller at a time tries it, at
@@ -49,7 +49,7 @@ struct ConnectionPoolGauges {
 // Thread-safe; outlives its leases. Connecting, and closing broken connections,
 // happens outside the lock.
 template <typename Connection>
-class ConnectionPool {
+class DatabaseConnectionPool {
  public:
   using Open = std::function<absl::StatusOr<std::unique_ptr<Connection>>()>;
 
@@ -77,22 +77,23 @@ class ConnectionPool {
     Connection* operator->() const { return connection_.get(); }
 
    private:
-    friend class ConnectionPool;
-    Lease(ConnectionPool* pool, std::unique_ptr<Connection> connection)
+    friend class DatabaseConnectionPool;
+    Lease(DatabaseConnectionPool* pool, std::unique_ptr<Connection> connection)
         : pool_(pool), connection_(std::move(connection)) {}
 
-    ConnectionPool* pool_;
+    DatabaseConnectionPool* pool_;
     std::unique_ptr<Connection> connection_;
   };
 
   // `clock` outlives the pool; backoff is counted by its monotonic time.
-  ConnectionPool(const ConnectionPoolOptions& options, const Clock& clock, Open open)
+  DatabaseConnectionPool(const DatabaseConnectionPoolOptions& options, const Clock& clock,
+                         Open open)
       : options_(options),
         clock_(clock),
         open_(std::move(open)),
         backoff_(options.min_backoff, options.max_backoff) {}
-  ConnectionPool(const ConnectionPool&) = delete;
-  ConnectionPool& operator=(const ConnectionPool&) = delete;
+  DatabaseConnectionPool(const DatabaseConnectionPool&) = delete;
+  DatabaseConnectionPool& operator=(const DatabaseConnectionPool&) = delete;
 
   // UNAVAILABLE / STORE_UNAVAILABLE if no connection gets free in time, or the
   // server is down; then with a retry delay.
@@ -125,7 +126,7 @@ class ConnectionPool {
   }
 
   // Offered ones count as idle.
-  ConnectionPoolGauges gauges() const {
+  DatabaseConnectionPoolGauges gauges() const {
     MutexLock lock(mutex_);
     const int offered = static_cast<int>(offered_.size());
     return {in_use_ - offered, static_cast<int>(idle_.size()) + offered, broken_};
@@ -145,7 +146,7 @@ class ConnectionPool {
       }
       const bool none_to_wait_for = in_use_ == connecting_;
       if (down_ && none_to_wait_for) return Down();
-      AskForAnOfferedOne();
+      RecallOffered();
       ++waiting_;
       const bool in_time = freed_.WaitUntil(lock, deadline);
       --waiting_;
@@ -154,7 +155,7 @@ class ConnectionPool {
   }
 
   std::unique_ptr<Connection> TakeIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    // The last one used: the other sessions may become idle.
+    // The last one used: the other ones may become idle.
     std::unique_ptr<Connection> connection = std::move(idle_.back());
     idle_.pop_back();
     ++in_use_;
@@ -173,7 +174,7 @@ class ConnectionPool {
     offered_.erase(connection);
   }
 
-  void AskForAnOfferedOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void RecallOffered() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (offered_.empty()) return;
     const auto one = offered_.begin();
     one->second();
@@ -237,7 +238,7 @@ class ConnectionPool {
                      std::move(details));
   }
 
-  const ConnectionPoolOptions options_;
+  const DatabaseConnectionPoolOptions options_;
   const Clock& clock_;
   const Open open_;
 
@@ -246,7 +247,7 @@ class ConnectionPool {
   std::vector<std::unique_ptr<Connection>> idle_ ABSL_GUARDED_BY(mutex_);
   // Callers that wait for a connection.
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the connections that callers hold, those that they do not use, and how to ask for them.
+  // Of the connections that callers hold, those that they do not use, and how to recall them.
   absl::flat_hash_map<const Connection*, std::function<void()>> offered_ ABSL_GUARDED_BY(mutex_);
   // Slots held by a caller; of these, those of callers that are connecting.
   int in_use_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -260,4 +261,4 @@ class ConnectionPool {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_POSTGRES_CONNECTION_POOL_H_
+#endif  // IDEMPOTENCY_CORE_DATABASE_CONNECTION_POOL_H_

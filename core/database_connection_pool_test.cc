@@ -1,4 +1,4 @@
-#include "postgres/connection_pool.h"
+#include "core/database_connection_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,9 +44,9 @@ class FakeConnection {
   const int born_;
 };
 
-using Pool = ConnectionPool<FakeConnection>;
+using Pool = DatabaseConnectionPool<FakeConnection>;
 
-class ConnectionPoolTest : public ::testing::Test {
+class DatabaseConnectionPoolTest : public ::testing::Test {
  protected:
   Pool::Open Open() {
     return [this]() -> absl::StatusOr<std::unique_ptr<FakeConnection>> {
@@ -55,8 +55,8 @@ class ConnectionPoolTest : public ::testing::Test {
       return std::make_unique<FakeConnection>(server_);
     };
   }
-  static ConnectionPoolOptions Options(int size) {
-    ConnectionPoolOptions options;
+  static DatabaseConnectionPoolOptions Options(int size) {
+    DatabaseConnectionPoolOptions options;
     options.size = size;
     options.acquire_timeout = absl::Milliseconds(20);
     return options;
@@ -66,7 +66,7 @@ class ConnectionPoolTest : public ::testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(ConnectionPoolTest, OpensOnlyWhatIsNeeded) {
+TEST_F(DatabaseConnectionPoolTest, OpensOnlyWhatIsNeeded) {
   Pool pool(Options(3), clock_, Open());
   EXPECT_EQ(server_.attempts, 0);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(pool.Acquire().ok());
@@ -78,8 +78,8 @@ TEST_F(ConnectionPoolTest, OpensOnlyWhatIsNeeded) {
   EXPECT_EQ(server_.attempts, 2);
 }
 
-TEST_F(ConnectionPoolTest, WaitsForAFreeOneForABoundedTime) {
-  ConnectionPoolOptions options = Options(1);
+TEST_F(DatabaseConnectionPoolTest, WaitsForAFreeOneForABoundedTime) {
+  DatabaseConnectionPoolOptions options = Options(1);
   Pool pool(options, clock_, Open());
   std::optional<Pool::Lease> held(*pool.Acquire());
   const auto refused = pool.Acquire();
@@ -89,7 +89,7 @@ TEST_F(ConnectionPoolTest, WaitsForAFreeOneForABoundedTime) {
   EXPECT_TRUE(pool.Acquire().ok());
 }
 
-TEST_F(ConnectionPoolTest, ALostConnectionIsReplaced) {
+TEST_F(DatabaseConnectionPoolTest, ALostConnectionIsReplaced) {
   Pool pool(Options(2), clock_, Open());
   {
     const auto one = pool.Acquire();
@@ -108,8 +108,8 @@ TEST_F(ConnectionPoolTest, ALostConnectionIsReplaced) {
   EXPECT_EQ(server_.open, 1);
 }
 
-TEST_F(ConnectionPoolTest, FailsAtOnceAfterTheServerWasFoundDown) {
-  ConnectionPoolOptions options = Options(4);
+TEST_F(DatabaseConnectionPoolTest, FailsAtOnceAfterTheServerWasFoundDown) {
+  DatabaseConnectionPoolOptions options = Options(4);
   options.min_backoff = absl::Seconds(1);
   options.max_backoff = absl::Seconds(4);
   Pool pool(options, clock_, Open());
@@ -134,8 +134,8 @@ TEST_F(ConnectionPoolTest, FailsAtOnceAfterTheServerWasFoundDown) {
   EXPECT_EQ(pool.gauges().broken, 0);
 }
 
-TEST_F(ConnectionPoolTest, AServerThatIsBackIsTriedWithinHalfASecondHoweverLongItWasAway) {
-  const ConnectionPoolOptions options;
+TEST_F(DatabaseConnectionPoolTest, AServerThatIsBackIsTriedWithinHalfASecondHoweverLongItWasAway) {
+  const DatabaseConnectionPoolOptions options;
   Pool pool(options, clock_, Open());
   server_.up = false;
   for (int attempt = 1; attempt <= 20; ++attempt) {
@@ -147,10 +147,10 @@ TEST_F(ConnectionPoolTest, AServerThatIsBackIsTriedWithinHalfASecondHoweverLongI
   EXPECT_TRUE(pool.Acquire().ok());
 }
 
-TEST_F(ConnectionPoolTest, ManyThreadsShareFewConnectionsOfAFlakyServer) {
+TEST_F(DatabaseConnectionPoolTest, ManyThreadsShareFewConnectionsOfAFlakyServer) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 2000;
-  ConnectionPoolOptions options = Options(3);
+  DatabaseConnectionPoolOptions options = Options(3);
   options.acquire_timeout = absl::Seconds(20);
   Pool pool(options, clock_, Open());
   std::atomic<int> served{0};
@@ -179,7 +179,7 @@ TEST_F(ConnectionPoolTest, ManyThreadsShareFewConnectionsOfAFlakyServer) {
   EXPECT_TRUE(pool.Acquire().ok());
 }
 
-TEST_F(ConnectionPoolTest, OnlyAnIdleConnectionIsTakenWithoutWaiting) {
+TEST_F(DatabaseConnectionPoolTest, OnlyAnIdleConnectionIsTakenWithoutWaiting) {
   Pool pool(Options(1), clock_, Open());
   EXPECT_FALSE(pool.TryAcquire().has_value()) << "none is open";
   { ASSERT_TRUE(pool.Acquire().ok()); }
@@ -188,7 +188,7 @@ TEST_F(ConnectionPoolTest, OnlyAnIdleConnectionIsTakenWithoutWaiting) {
   EXPECT_FALSE(pool.TryAcquire().has_value());
 }
 
-TEST_F(ConnectionPoolTest, ALostConnectionIsNotTaken) {
+TEST_F(DatabaseConnectionPoolTest, ALostConnectionIsNotTaken) {
   Pool pool(Options(1), clock_, Open());
   { ASSERT_TRUE(pool.Acquire().ok()); }
   ++server_.crashes;
@@ -197,8 +197,8 @@ TEST_F(ConnectionPoolTest, ALostConnectionIsNotTaken) {
   EXPECT_TRUE(pool.Acquire().ok()) << "its slot is free";
 }
 
-TEST_F(ConnectionPoolTest, AnOfferedConnectionIsAskedForByACallerThatWaits) {
-  ConnectionPoolOptions options = Options(1);
+TEST_F(DatabaseConnectionPoolTest, AnOfferedConnectionIsAskedForByACallerThatWaits) {
+  DatabaseConnectionPoolOptions options = Options(1);
   options.acquire_timeout = absl::Seconds(20);
   Pool pool(options, clock_, Open());
   { ASSERT_TRUE(pool.Acquire().ok()); }
@@ -217,7 +217,7 @@ TEST_F(ConnectionPoolTest, AnOfferedConnectionIsAskedForByACallerThatWaits) {
   EXPECT_EQ(wanted, 1);
 }
 
-TEST_F(ConnectionPoolTest, AWithdrawnConnectionIsNotAskedFor) {
+TEST_F(DatabaseConnectionPoolTest, AWithdrawnConnectionIsNotAskedFor) {
   Pool pool(Options(1), clock_, Open());
   { ASSERT_TRUE(pool.Acquire().ok()); }
   std::optional<Pool::Lease> held = pool.TryAcquire();
