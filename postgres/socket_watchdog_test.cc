@@ -84,7 +84,7 @@ TEST_F(SocketWatchdogTest, WakesForACallThatIsDueBeforeTheOthers) {
   EXPECT_FALSE(long_call.expired());
 }
 
-// A library that loses its session closes the socket, and its number is free for another.
+// A library that loses its connection closes the socket, and its number is free for another.
 TEST_F(SocketWatchdogTest, NeverHitsAnotherSocketOfTheSameNumber) {
   std::array<int, 2> lost{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, lost.data()), 0);

@@ -52,9 +52,9 @@ class BatchRunner {
 
   // Calls the store for each queue of the batch, and delivers the answers.
   void Run(OperationBatch batch);
-  // The same for a call that did not begin through its session.
+  // The same for a call that did not begin through its connection.
   void Run(HeldCall call);
-  // Delivers the answers of a call that was finished through its session.
+  // Delivers the answers of a call that was finished through its connection.
   void Deliver(HeldCall call);
 
   // Answers operations whose deadline passed, or whose caller left, while they were queued.

@@ -217,7 +217,7 @@ void Batcher::WakeForLarge() {
   if (queues_.LeftLarge()) Wake(1, TakeIdle(1));
 }
 
-// A call through a held session, and its hand-over.
+// A call through a held connection, and its hand-over.
 
 std::optional<Batcher::CallToBegin> Batcher::TakeToBegin(std::vector<QueuedPtr>& unwanted) {
   if (idle_.empty() || queues_.size() == 0 || queues_.size() > kMaxBegun) return std::nullopt;
@@ -241,7 +241,7 @@ std::optional<Batcher::CallToBegin> Batcher::TakeToBegin(std::vector<QueuedPtr>&
 void Batcher::BeginCall(CallToBegin to_begin) {
   Worker& worker = *to_begin.worker;
   HeldCall& call = to_begin.call;
-  const bool begun = call.Begin(worker.wait.session(), options_.clock->Monotonic());
+  const bool begun = call.Begin(worker.wait.connection(), options_.clock->Monotonic());
   // Otherwise the store's answer wakes the worker. Before the hand-over: the descriptor is the
   // worker's, which may end afterwards.
   if (!begun) worker.wait.Wake();
@@ -262,11 +262,11 @@ std::optional<HeldCall> Batcher::StopIdling(Worker& worker) {
 
 void Batcher::FinishCall(Worker& worker, HeldCall call) {
   if (!call.begun()) {
-    // The store's methods take a session of their own.
+    // The store's methods take a connection of their own.
     worker.wait.Release();
     return runner_.Run(std::move(call));
   }
-  call.Finish(worker.wait.session());
+  call.Finish(worker.wait.connection());
   worker.wait.Release();
   {
     // The store is idle: what the answers lead to may begin at once.
@@ -328,7 +328,7 @@ void Batcher::Work(Worker& worker) {
         }
         break;
       case Next::kTaken:
-        // The store's methods take a session of their own.
+        // The store's methods take a connection of their own.
         worker.wait.Release();
         runner_.AnswerUnwanted(std::move(unwanted));
         RunAndHold(MayBeHeld(batch), [&] { runner_.Run(std::move(batch)); });

@@ -21,11 +21,11 @@
 #include "grpc_idempotency/limits.h"
 #include "server/observability/observer.h"
 #include "server/queue/batch_runner.h"
+#include "server/queue/connection_wait.h"
 #include "server/queue/held_call.h"
 #include "server/queue/memory_budget.h"
 #include "server/queue/operation_queues.h"
 #include "server/queue/queued_operation.h"
-#include "server/queue/session_wait.h"
 #include "server/store/record_store.h"
 
 namespace idempotency::internal {
@@ -71,10 +71,10 @@ struct BatcherOptions {
 // operations wait for the end of a call (BatcherOptions::min_batch_size). Relaxed reservations wait
 // for no call but their like.
 //
-// Held sessions. An idle worker holds a session of the store (server/store/held_session.h), and
-// waits for its socket. If a thread brings a few operations of one kind while the store is idle, it
-// sends their statement through that session. The worker then waits for the store's answer already,
-// so no thread is woken only to send.
+// Held connections. An idle worker holds a connection of the store
+// (server/store/held_connection.h), and waits for its socket. If a thread brings a few operations
+// of one kind while the store is idle, it sends their statement through that connection. The worker
+// then waits for the store's answer already, so no thread is woken only to send.
 //
 // Answers. Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
@@ -156,7 +156,7 @@ class Batcher {
     explicit Worker(std::size_t its_number) : number(its_number) {}
 
     const std::size_t number;
-    SessionWait wait;
+    ConnectionWait wait;
   };
 
   // When a worker took operations of each lane; SteadyTime::min() while it has none.
@@ -167,12 +167,12 @@ class Batcher {
 
   // Of one worker: what other threads read and write.
   //
-  // The hand-over of a call. A worker in idle_ waits for the session that it holds. The thread that
-  // takes it out of idle_ and sets `is_being_handed_a_call` owns the session until it resets that,
-  // under the lock and in the same step as it puts the call into `handed_over`. Meanwhile the
-  // worker stays in SessionWait::Await(), or behind it in StopIdling(), which waits for the reset
-  // and takes the call out. From then on call and session are the worker's. So at any time
-  // one thread owns each of them, and they change hands under the lock only.
+  // The hand-over of a call. A worker in idle_ waits for the connection that it holds. The thread
+  // that takes it out of idle_ and sets `is_being_handed_a_call` owns the connection until it
+  // resets that, under the lock and in the same step as it puts the call into `handed_over`.
+  // Meanwhile the worker stays in ConnectionWait::Await(), or behind it in StopIdling(), which
+  // waits for the reset and takes the call out. From then on call and connection are the worker's.
+  // So at any time one thread owns each of them, and they change hands under the lock only.
   struct WorkerState {
     Began began;
     bool is_being_handed_a_call = false;
@@ -225,7 +225,7 @@ class Batcher {
 
   void Work(Worker& worker);
   enum class Next { kTaken, kIdle, kClosed };
-  // Returns with operations for the store, or with a session to wait for, in idle_.
+  // Returns with operations for the store, or with a connection to wait for, in idle_.
   Next TakeOrIdle(Worker& worker, OperationBatch& batch, std::vector<QueuedPtr>& unwanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether work that follows its answers may hold this worker (core/after_answers.h): it delays
@@ -250,13 +250,13 @@ class Batcher {
   OperationQueues queues_ ABSL_GUARDED_BY(mutex_);
   // By the workers' numbers.
   std::vector<WorkerState> states_ ABSL_GUARDED_BY(mutex_);
-  // Workers that wait for their sessions; the last one to come is the first to go, so that under a
-  // light load it is one thread that works, and one connection.
+  // Workers that wait for their connections; the last one to come is the first to go, so that under
+  // a light load it is one thread that works, and one connection.
   std::vector<Worker*> idle_ ABSL_GUARDED_BY(mutex_);
   // A call was handed over.
   CondVar handed_over_;
   // A free worker waits until the queue may be taken; the others wait for a
-  // notification, or for their sessions.
+  // notification, or for their connections.
   bool one_lingers_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Held while joining, so that two calls of Close() both wait.

@@ -11,22 +11,22 @@ HeldCall::Typed CallOf(QueueKind queue, std::vector<QueuedPtr> operations) {
   return StoreCall<ReserveOp>(std::move(operations));
 }
 
-bool BeginThrough(HeldSession& session, const StoreCall<ReserveOp>& call) {
-  return session.BeginReserve(call.ops);
+bool BeginThrough(HeldConnection& connection, const StoreCall<ReserveOp>& call) {
+  return connection.BeginReserve(call.ops);
 }
 
-bool BeginThrough(HeldSession& session, const StoreCall<CompleteOp>& call) {
+bool BeginThrough(HeldConnection& connection, const StoreCall<CompleteOp>& call) {
   std::size_t bytes = 0;
   for (const CompleteOp& op : call.ops) bytes += op.reply.bytes.size();
-  return bytes <= HeldSession::kMaxReplyBytes && session.BeginComplete(call.ops);
+  return bytes <= HeldConnection::kMaxReplyBytes && connection.BeginComplete(call.ops);
 }
 
-void FinishThrough(HeldSession& session, StoreCall<ReserveOp>& call) {
-  call.answers = session.FinishReserve();
+void FinishThrough(HeldConnection& connection, StoreCall<ReserveOp>& call) {
+  call.answers = connection.FinishReserve();
 }
 
-void FinishThrough(HeldSession& session, StoreCall<CompleteOp>& call) {
-  call.answers = session.FinishComplete();
+void FinishThrough(HeldConnection& connection, StoreCall<CompleteOp>& call) {
+  call.answers = connection.FinishComplete();
 }
 
 }  // namespace
@@ -39,14 +39,14 @@ bool HeldCall::IsFor(QueueKind queue) {
 HeldCall::HeldCall(QueueKind queue, std::vector<QueuedPtr> operations)
     : call_(CallOf(queue, std::move(operations))) {}
 
-bool HeldCall::Begin(HeldSession& session, SteadyTime now) {
+bool HeldCall::Begin(HeldConnection& connection, SteadyTime now) {
   started_at_ = now;
-  begun_ = std::visit([&](const auto& call) { return BeginThrough(session, call); }, call_);
+  begun_ = std::visit([&](const auto& call) { return BeginThrough(connection, call); }, call_);
   return begun_;
 }
 
-void HeldCall::Finish(HeldSession& session) {
-  std::visit([&](auto& call) { FinishThrough(session, call); }, call_);
+void HeldCall::Finish(HeldConnection& connection) {
+  std::visit([&](auto& call) { FinishThrough(connection, call); }, call_);
 }
 
 }  // namespace idempotency::internal

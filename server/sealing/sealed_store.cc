@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "server/sealing/content_resealer.h"
-#include "server/sealing/sealed_held_session.h"
+#include "server/sealing/sealed_held_connection.h"
 #include "server/store/batch_weight.h"
 #include "server/store/lost_reservation.h"
 
@@ -72,10 +72,10 @@ void SealedStore::Finish(const Sealer& sealer, absl::Span<const ReserveOp> ops,
   OpenAll(sealer, ops, answers);
 }
 
-std::unique_ptr<HeldSession> SealedStore::Hold(std::function<void()> wanted) {
-  std::unique_ptr<HeldSession> session = store_.Hold(std::move(wanted));
-  if (session == nullptr) return nullptr;
-  return std::make_unique<SealedHeldSession>(*this, std::move(session));
+std::unique_ptr<HeldConnection> SealedStore::Hold(std::function<void()> wanted) {
+  std::unique_ptr<HeldConnection> connection = store_.Hold(std::move(wanted));
+  if (connection == nullptr) return nullptr;
+  return std::make_unique<SealedHeldConnection>(*this, std::move(connection));
 }
 
 std::vector<absl::StatusOr<Completion>> SealedStore::Complete(absl::Span<const CompleteOp> ops) {

@@ -62,10 +62,10 @@ class SealedStore final : public ForwardingMaintenance {
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
   absl::StatusOr<ResealStep> Reseal(const ResealOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
-  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
+  std::unique_ptr<HeldConnection> Hold(std::function<void()> wanted) override;
 
  private:
-  friend class SealedHeldSession;
+  friend class SealedHeldConnection;
 
   using Indices = std::vector<std::size_t>;
   // The sealed operations of a call, those that could be sealed, and their places in it.

@@ -303,23 +303,23 @@ TEST_F(SealedStoreTest, ARotationUnderLoadChangesNoAnswer) {
   EXPECT_EQ(rings_->Current()->SealsAt(clock_.Now())->id(), 8U);
 }
 
-TEST_F(SealedStoreTest, CallsThatBeginThroughAHeldSessionAreSealedToo) {
+TEST_F(SealedStoreTest, CallsThatBeginThroughAHeldConnectionAreSealedToo) {
   HoldingStore holding(watched_, 1);
   SealedStoreOptions options;
   options.clock = &clock_;
   SealedStore store(holding, rings_, options);
   const auto reserve = [&store](const ReserveOp& op) {
-    const auto session = store.Hold([] {});
-    EXPECT_TRUE(session->BeginReserve({&op, 1}));
-    return session->FinishReserve().at(0);
+    const auto connection = store.Hold([] {});
+    EXPECT_TRUE(connection->BeginReserve({&op, 1}));
+    return connection->FinishReserve().at(0);
   };
   const Uuid token = TokenOf(reserve(ReserveNamed("order-1")));
   EXPECT_EQ(watched_.reserved.at(0).fingerprints.at(0).key_id, 1U);
   const CompleteOp completion = CompleteNamed("order-1", token);
   {
-    const auto session = store.Hold([] {});
-    ASSERT_TRUE(session->BeginComplete({&completion, 1}));
-    EXPECT_TRUE(session->FinishComplete().at(0).ok());
+    const auto connection = store.Hold([] {});
+    ASSERT_TRUE(connection->BeginComplete({&completion, 1}));
+    EXPECT_TRUE(connection->FinishComplete().at(0).ok());
   }
   EXPECT_NE(watched_.completed.at(0).reply.bytes, completion.reply.bytes);
   EXPECT_EQ(holding.own_calls(), 0);

@@ -82,7 +82,7 @@ FingerprintMatch DeferredStore::MatchRequest(const Record& record, const Reserve
   return store == nullptr ? RecordStore::MatchRequest(record, op) : store->MatchRequest(record, op);
 }
 
-std::unique_ptr<HeldSession> DeferredStore::Hold(std::function<void()> wanted) {
+std::unique_ptr<HeldConnection> DeferredStore::Hold(std::function<void()> wanted) {
   Store* const store = opened();
   return store == nullptr ? nullptr : store->Hold(std::move(wanted));
 }

@@ -37,7 +37,7 @@ class DeferredStore : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override;
-  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
+  std::unique_ptr<HeldConnection> Hold(std::function<void()> wanted) override;
 
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 
 #include "grpc_idempotency/fingerprint.h"
-#include "server/store/held_session.h"
+#include "server/store/held_connection.h"
 #include "server/store/record.h"
 #include "server/store/record_operations.h"
 #include "server/store/verdict.h"
@@ -91,12 +91,12 @@ class RecordStore {
   // Compares a record that Get() answered with a request, as Reserve() does. From any thread.
   virtual FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const;
 
-  // Returns a session for an idle thread, through which another one can begin a call. Does not
-  // wait: returns nullptr if no session is idle, or if the store has no such sessions. The store
-  // calls `wanted` at most once, from any thread, when another call waits for a session; the idle
-  // thread then destroys its session soon. `wanted` must not block, nor call the store, which
-  // outlives the session.
-  virtual std::unique_ptr<HeldSession> Hold([[maybe_unused]] std::function<void()> wanted) {
+  // Returns a connection for an idle thread, through which another one can begin a call. Does not
+  // wait: returns nullptr if no connection is idle, or if the store has no such connections. The
+  // store calls `wanted` at most once, from any thread, when another call waits for a connection;
+  // the idle thread then destroys its connection soon. `wanted` must not block, nor call the store,
+  // which outlives the connection.
+  virtual std::unique_ptr<HeldConnection> Hold([[maybe_unused]] std::function<void()> wanted) {
     return nullptr;
   }
 };

@@ -17,17 +17,17 @@
 
 #include "core/mutex.h"
 #include "server/files/file_descriptor.h"
-#include "server/store/held_session.h"
+#include "server/store/held_connection.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 
-// A store with sessions to hold, in front of one without: a call that began is applied when it is
-// finished. Thread-safe.
+// A store with connections to hold, in front of one without: a call that began is applied when it
+// is finished. Thread-safe.
 class HoldingStore final : public StoreDecorator<HoldingStore> {
  public:
   // `store` outlives this.
-  HoldingStore(Store& store, int sessions) : StoreDecorator(store), spare_(sessions) {}
+  HoldingStore(Store& store, int connections) : StoreDecorator(store), spare_(connections) {}
 
   // Later calls do not begin.
   void Decline() {
@@ -42,25 +42,25 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
   void Arrive() {
     MutexLock lock(mutex_);
     delays_ = false;
-    for (const Session* const session : held_) session->Signal();
+    for (const Held* const connection : held_) connection->Signal();
   }
-  // As a server that ends its sessions: none is given out any more.
-  void EndSessions() {
+  // As a server that ends its connections: none is given out any more.
+  void EndConnections() {
     MutexLock lock(mutex_);
     spare_ = -static_cast<int>(held_.size());
-    for (const Session* const session : held_) session->Signal();
+    for (const Held* const connection : held_) connection->Signal();
   }
-  // As another caller that waits for a session: none is given out any more.
-  void WantSessions() {
+  // As another caller that waits for a connection: none is given out any more.
+  void WantConnections() {
     MutexLock lock(mutex_);
     spare_ = -static_cast<int>(held_.size());
-    for (const Session* const session : held_) session->Want();
+    for (const Held* const connection : held_) connection->Want();
   }
 
   // False if it is not so within 20 s.
-  bool AwaitHeld(std::size_t sessions) {
-    return Await([this, sessions]()
-                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return held_.size() == sessions; });
+  bool AwaitHeld(std::size_t connections) {
+    return Await([this, connections]()
+                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return held_.size() == connections; });
   }
   bool AwaitBegun(std::size_t calls) {
     return Await([this, calls]()
@@ -87,27 +87,27 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
     return (store().*method)(ops);
   }
 
-  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override {
+  std::unique_ptr<HeldConnection> Hold(std::function<void()> wanted) override {
     MutexLock lock(mutex_);
     if (spare_ <= 0) return nullptr;
-    return std::make_unique<Session>(*this, std::move(wanted));
+    return std::make_unique<Held>(*this, std::move(wanted));
   }
 
  private:
-  class Session final : public HeldSession {
+  class Held final : public HeldConnection {
    public:
-    Session(HoldingStore& store, std::function<void()> wanted)
+    Held(HoldingStore& store, std::function<void()> wanted)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(store.mutex_)
         : store_(store), wanted_(std::move(wanted)), arrived_(eventfd(0, EFD_CLOEXEC)) {
       --store_.spare_;
       store_.held_.push_back(this);
       store_.changed_.NotifyAll();
     }
-    ~Session() override {
+    ~Held() override {
       MutexLock lock(store_.mutex_);
       ++store_.spare_;
       if (is_awaited_) --store_.awaited_;
-      std::vector<Session*>& held = store_.held_;
+      std::vector<Held*>& held = store_.held_;
       held.erase(std::find(held.begin(), held.end(), this));
       store_.changed_.NotifyAll();
     }
@@ -170,7 +170,7 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
   bool declines_ ABSL_GUARDED_BY(mutex_) = false;
   bool delays_ ABSL_GUARDED_BY(mutex_) = false;
   int own_calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<Session*> held_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Held*> held_ ABSL_GUARDED_BY(mutex_);
   // Those whose descriptor was asked for.
   std::size_t awaited_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread::id> begun_by_ ABSL_GUARDED_BY(mutex_);

@@ -7,12 +7,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "server/store/held_session.h"
+#include "server/store/held_connection.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 
-// A store whose reservations and completions begin through sessions that it holds for one call
+// A store whose reservations and completions begin through connections that it holds for one call
 // each, where they can. Thread-safe.
 class HeldStore final : public StoreDecorator<HeldStore> {
  public:
@@ -30,17 +30,18 @@ class HeldStore final : public StoreDecorator<HeldStore> {
   std::vector<absl::StatusOr<Verdict>> Around(
       OperationKind /*kind*/, StoreMethod<ReserveOp, absl::StatusOr<Verdict>> method,
       absl::Span<const ReserveOp> ops) {
-    std::unique_ptr<HeldSession> session = store().Hold([] {});
-    if (session != nullptr && session->BeginReserve(ops)) return session->FinishReserve();
-    session.reset();
+    std::unique_ptr<HeldConnection> connection = store().Hold([] {});
+    if (connection != nullptr && connection->BeginReserve(ops)) return connection->FinishReserve();
+    connection.reset();
     return (store().*method)(ops);
   }
   std::vector<absl::StatusOr<Completion>> Around(
       OperationKind /*kind*/, StoreMethod<CompleteOp, absl::StatusOr<Completion>> method,
       absl::Span<const CompleteOp> ops) {
-    std::unique_ptr<HeldSession> session = store().Hold([] {});
-    if (session != nullptr && session->BeginComplete(ops)) return session->FinishComplete();
-    session.reset();
+    std::unique_ptr<HeldConnection> connection = store().Hold([] {});
+    if (connection != nullptr && connection->BeginComplete(ops))
+      return connection->FinishComplete();
+    connection.reset();
     return (store().*method)(ops);
   }
 };

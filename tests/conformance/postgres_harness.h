@@ -23,7 +23,7 @@ class PostgresHarness final : public StoreHarness {
   static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeWithRoles();
   // The same, with statements for each record.
   static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeInSingleRows();
-  // Calls begin through held sessions.
+  // Calls begin through held connections.
   static absl::StatusOr<std::unique_ptr<StoreHarness>> MakeHeld();
   ~PostgresHarness() override;
 

@@ -10,8 +10,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "postgres/libpqxx.h"
-#include "postgres/postgres_session.h"
 #include "postgres/socket_watchdog.h"
+#include "postgres/watched_connection.h"
 
 #include "core/clock.h"
 #include "core/database_connection_pool.h"
@@ -29,8 +29,8 @@ using internal::ExecuteWith;
 using internal::GuardLog;
 using internal::LogEvent;
 using internal::PostgresNotices;
-using internal::PostgresSession;
 using internal::SocketWatchdog;
+using internal::WatchedConnection;
 
 namespace {
 
@@ -189,20 +189,18 @@ class Session {
   }
 
   // Checked by the pool. Data from the server on an idle session means that it is closing.
-  bool Usable() {
-    return !broken_ && session_.connection().is_open() && !session_.HasUnreadInput();
-  }
+  bool Usable() { return !broken_ && session_.libpqxx().is_open() && !session_.HasUnreadInput(); }
 
  private:
   void Execute(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
     session_.Watched(reply_timeout_, [&] {
-      pqxx::nontransaction alone(session_.connection());
+      pqxx::nontransaction alone(session_.libpqxx());
       call(alone);
     });
   }
 
   const absl::Duration reply_timeout_;
-  PostgresSession session_;
+  WatchedConnection session_;
   bool broken_ = false;
 };
 

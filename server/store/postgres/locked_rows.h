@@ -17,7 +17,7 @@
 
 namespace idempotency::internal {
 
-// Rows that were recently found locked by another session. Callers repeat their
+// Rows that were recently found locked by another connection. Callers repeat their
 // operations on such a row; without this each repetition would delay a batch and all of
 // its operations.
 //

@@ -45,7 +45,7 @@ struct PostgresOptions {
   // server, a synchronous standby that does not confirm), the connection is
   // abandoned this much later.
   absl::Duration reply_grace = absl::Seconds(5);
-  // How long a statement waits for one row or table that another session has
+  // How long a statement waits for one row or table that another connection has
   // locked. Longer than any commit of another replica takes, shorter than a
   // heartbeat waits; a batch then continues without the locked rows, and their
   // operations are answered STORE_UNAVAILABLE. At most half of
@@ -56,16 +56,16 @@ struct PostgresOptions {
   // answered STORE_UNAVAILABLE at once. Otherwise each repetition of a caller would
   // delay every operation in its batch.
   absl::Duration locked_pause = absl::Seconds(2);
-  // The server ends a session that stays in a transaction and sends nothing for
+  // The server ends a connection that stays in a transaction and sends nothing for
   // this long, and releases its locks: a frozen process no longer delays the
   // others. Longer than any pause of a process that runs.
   absl::Duration idle_in_transaction_timeout = absl::Seconds(5);
   // The number of statements, of this role and application on the server, that run
-  // for longer than any caller waits, from which on no session is opened. Each
-  // belongs to a session that its process abandoned; it waits for an unavailable
+  // for longer than any caller waits, from which on no connection is opened. Each
+  // belongs to a connection that its process abandoned; it waits for an unavailable
   // synchronous standby, and ends when the standby returns. Small: a process has 5
-  // to 7 sessions by default, and all processes abandon theirs at about the same time, so the
-  // server has at most twice as many sessions of this program as usual.
+  // to 7 connections by default, and all processes abandon theirs at about the same time, so the
+  // server has at most twice as many connections of this program as usual.
   int max_abandoned_sessions = 4;
   // The time limit of a commit that only tests whether commits succeed; then the
   // store counts as unavailable.
@@ -85,12 +85,12 @@ struct PostgresOptions {
   // The name in pg_stat_activity, unless the URL sets another.
   std::string application_name = "idempotencyd";
 
-  // Sessions only read: on a standby too, where transactions cannot write. Otherwise a server that
-  // accepts no writes is not used.
+  // Connections only read: on a standby too, where transactions cannot write. Otherwise a server
+  // that accepts no writes is not used.
   bool read_only = false;
 
   PostgresStatementMode statements = PostgresStatementMode::kBatched;
-  // For kSingleRow: by how much the clocks of the nodes that sessions reach may differ. A lease
+  // For kSingleRow: by how much the clocks of the nodes that connections reach may differ. A lease
   // counts as live, and a record as remembered, for that much longer. At most
   // limits::kClockStepMargin. Zero for one node, whose clock decides alone.
   absl::Duration clock_margin = absl::ZeroDuration();
@@ -99,9 +99,9 @@ struct PostgresOptions {
   std::string clock_sql = "clock_timestamp()";
 };
 
-// Both ends of a session check whether the other end's machine is reachable: after
+// Both ends of a connection check whether the other end's machine is reachable: after
 // 10 s without a packet, then every 5 s; after three probes without an answer (25 s
-// in all) the session is over. The server then ends the transaction of a node that
+// in all) the connection is over. The server then ends the transaction of a node that
 // was lost, and with it the locks that it held.
 inline constexpr absl::Duration kPostgresKeepaliveIdle = absl::Seconds(10);
 inline constexpr absl::Duration kPostgresKeepaliveInterval = absl::Seconds(5);

@@ -108,7 +108,7 @@ TEST(PostgresOptionsTest, EveryTimeoutIsBetweenAMillisecondAndAnHour) {
   }
 }
 
-TEST(PostgresConninfoTest, ContainsTheSettingsOfASession) {
+TEST(PostgresConninfoTest, ContainsTheSettingsOfAConnection) {
   const std::string conninfo = ConninfoOf(Options());
   for (const char* const setting :
        {"connect_timeout='5' ", "target_session_attrs='read-write' ",

@@ -17,7 +17,7 @@
 #include "server/store/postgres/batched/settle.h"
 #include "server/store/postgres/batched/shared_commit.h"
 #include "server/store/postgres/batched/sweep.h"
-#include "server/store/postgres/held_session.h"
+#include "server/store/postgres/held_connection.h"
 #include "server/store/postgres/single_row/admin.h"
 #include "server/store/postgres/single_row/reserve.h"
 #include "server/store/postgres/single_row/settle.h"
@@ -85,9 +85,9 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
     : options_(options),
       statements_(options.clock_sql),
       single_row_statements_(options.clock_sql),
-      sessions_(options_, statements_, watchdog_),
+      connections_(options_, statements_, watchdog_),
       locked_rows_(options.locked_pause),
-      pool_(PoolOptions(options), Clock::System(), [this] { return sessions_.Open(); }) {
+      pool_(PoolOptions(options), Clock::System(), [this] { return connections_.Open(); }) {
   if (!options_.maintenance_url.empty()) maintenance_.emplace(options_, statements_, watchdog_);
 }
 
@@ -95,8 +95,8 @@ PostgresStore::Maintenance::Maintenance(const PostgresOptions& of,
                                         const PostgresStatements& statements,
                                         SocketWatchdog& watchdog)
     : options(MaintenanceOptions(of)),
-      sessions(options, statements, watchdog),
-      pool(PoolOptions(options), Clock::System(), [this] { return sessions.Open(); }) {}
+      connections(options, statements, watchdog),
+      pool(PoolOptions(options), Clock::System(), [this] { return connections.Open(); }) {}
 
 DatabaseConnectionPoolGauges PostgresStore::connections() const {
   DatabaseConnectionPoolGauges all = pool_.gauges();
@@ -109,14 +109,14 @@ DatabaseConnectionPoolGauges PostgresStore::connections() const {
 }
 
 absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::Acquire() {
-  if (absl::Status schema = sessions_.schema(); !schema.ok()) return schema;
+  if (absl::Status schema = connections_.schema(); !schema.ok()) return schema;
   return pool_.Acquire();
 }
 
 absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::AcquireForMaintenance() {
   if (!maintenance_) return Acquire();
-  for (const PostgresSessions* const sessions : {&sessions_, &maintenance_->sessions}) {
-    if (absl::Status schema = sessions->schema(); !schema.ok()) return schema;
+  for (const PostgresConnections* const connections : {&connections_, &maintenance_->connections}) {
+    if (absl::Status schema = connections->schema(); !schema.ok()) return schema;
   }
   return maintenance_->pool.Acquire();
 }
@@ -225,12 +225,12 @@ std::vector<absl::StatusOr<Completion>> PostgresStore::Finish(PostgresConnection
   return answers;
 }
 
-std::unique_ptr<HeldSession> PostgresStore::Hold(std::function<void()> wanted) {
-  if (in_single_rows() || !sessions_.schema().ok()) return nullptr;
+std::unique_ptr<HeldConnection> PostgresStore::Hold(std::function<void()> wanted) {
+  if (in_single_rows() || !connections_.schema().ok()) return nullptr;
   std::optional<Pool::Lease> lease = pool_.TryAcquire();
   if (!lease) return nullptr;
   if (!lease->Offer(std::move(wanted))) return nullptr;
-  return std::make_unique<PostgresHeldSession>(*this, *std::move(lease));
+  return std::make_unique<PostgresHeldConnection>(*this, *std::move(lease));
 }
 
 bool PostgresStore::ReadsFirst() const {
@@ -385,11 +385,11 @@ absl::StatusOr<StoreGauges> PostgresStore::InspectEach(PostgresConnection& conne
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
   if (!connection.ok()) {
-    const absl::Status schema = sessions_.schema();
+    const absl::Status schema = connections_.schema();
     return schema.ok() ? connection.status() : schema;
   }
-  if (absl::Status schema = sessions_.CheckSchema(**connection); !schema.ok()) {
-    return sessions_.schema().ok() ? ToCallerStatus(schema) : schema;
+  if (absl::Status schema = connections_.CheckSchema(**connection); !schema.ok()) {
+    return connections_.schema().ok() ? ToCallerStatus(schema) : schema;
   }
   if (absl::Status proved = options_.read_only ? absl::OkStatus() : ProveCommits(**connection);
       !proved.ok()) {

@@ -20,10 +20,10 @@
 #include "core/mutex.h"
 #include "server/store/postgres/batched/reserve.h"
 #include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/connections.h"
 #include "server/store/postgres/locked_rows.h"
 #include "server/store/postgres/options.h"
 #include "server/store/postgres/records/operation_batches.h"
-#include "server/store/postgres/sessions.h"
 #include "server/store/postgres/single_row/records.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/postgres/statements/single_row.h"
@@ -73,7 +73,7 @@ class PostgresStore final : public Store {
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
   // None with statements for each record.
-  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted) override;
+  std::unique_ptr<HeldConnection> Hold(std::function<void()> wanted) override;
   // Commits a dummy row if no commit succeeded within PostgresOptions::commit_proof,
   // and waits for the standby as completions do; also checks whether the schema is
   // still the same. Reads a bounded number of rows. In a table that is not small a
@@ -87,7 +87,7 @@ class PostgresStore final : public Store {
   using Pool = DatabaseConnectionPool<PostgresConnection>;
 
  private:
-  friend class PostgresHeldSession;
+  friend class PostgresHeldConnection;
 
   explicit PostgresStore(const PostgresOptions& options);
 
@@ -129,13 +129,13 @@ class PostgresStore final : public Store {
   // Keeps the running mean.
   void NoteKnown(std::size_t known, std::size_t of);
 
-  // The sessions of the login for maintenance, where it is another one.
+  // The connections of the login for maintenance, where it is another one.
   struct Maintenance {
     Maintenance(const PostgresOptions& of, const PostgresStatements& statements,
                 SocketWatchdog& watchdog);
 
     const PostgresOptions options;
-    PostgresSessions sessions;
+    PostgresConnections connections;
     Pool pool;
   };
 
@@ -144,7 +144,7 @@ class PostgresStore final : public Store {
   const SingleRowStatements single_row_statements_;
   // Bounds the calls of all connections; outlives them.
   SocketWatchdog watchdog_;
-  PostgresSessions sessions_;
+  PostgresConnections connections_;
   PostgresLockedRows locked_rows_;
   Pool pool_;
   std::optional<Maintenance> maintenance_;

@@ -118,7 +118,7 @@ TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
     }
   }
   for (const auto& completion : store_->Complete(completions)) ASSERT_TRUE(completion.ok());
-  // Sessions write their counts when they end.
+  // Connections write their counts when they end.
   store_.reset();
   const std::string counts = absl::StrCat(
       "SELECT n_tup_upd || '/' || n_tup_hot_upd FROM pg_stat_all_tables"
@@ -127,7 +127,8 @@ TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
   EXPECT_TRUE(Await(counts, "3000/3000")) << schema_->Value(counts);
 }
 
-// The plans of a session as the store opens it: each statement reads only the rows that it names.
+// The plans of a connection as the store opens it: each statement reads only the rows that it
+// names.
 class PostgresPlanTest : public PostgresStoreTest {
  protected:
   void SetUp() override {
@@ -613,7 +614,7 @@ TEST_F(PostgresStoreTest, ASchemaThatWasTakenBackIsServedOnceItIsThereAgain) {
   EXPECT_EQ(ReasonOf(Reserve(OpFor("two")).status()), Reason::kStoreUnavailable);
 }
 
-TEST_F(PostgresStoreTest, NoSessionBeginsWhileTheSchemaIsTakenBack) {
+TEST_F(PostgresStoreTest, NoConnectionBeginsWhileTheSchemaIsTakenBack) {
   const std::string lock = std::string(kPostgresServeLock);
   ASSERT_TRUE(schema_->Execute("SELECT pg_advisory_lock(" + lock + ")").ok());
   EXPECT_EQ(Reserve(OpFor("one")).status().code(), absl::StatusCode::kUnavailable);
@@ -627,7 +628,7 @@ TEST_F(PostgresStoreTest, NoSessionBeginsWhileTheSchemaIsTakenBack) {
   EXPECT_TRUE(reserved.ok()) << reserved;
 }
 
-// Another session holds locks on half of a batch's rows.
+// Another connection holds locks on half of a batch's rows.
 class PostgresLockTest : public PostgresStoreTest {
  protected:
   static constexpr int kOps = 64;
@@ -751,7 +752,7 @@ TEST_F(PostgresLockTest, TakeOversOfOthersContinue) {
   Run("ROLLBACK");
 }
 
-// Such a row is invisible to other sessions, so that it cannot be named.
+// Such a row is invisible to other connections, so that it cannot be named.
 TEST_F(PostgresLockTest, ReservationsBesideAKeyThatIsBeingInsertedContinue) {
   std::vector<ReserveOp> ops;
   for (int i = 0; i < 4; ++i) ops.push_back(OpFor(absl::StrCat("new-", i)));
@@ -780,7 +781,7 @@ TEST_F(PostgresLockTest, TheSweepWaitsForNoRow) {
 }
 
 // A process that was stopped in a transaction.
-TEST_F(PostgresLockTest, ASessionThatStandsStillInATransactionLosesItsLocks) {
+TEST_F(PostgresLockTest, AConnectionThatStandsStillInATransactionLosesItsLocks) {
   SocketWatchdog watchdog;
   PostgresOptions options = schema_->options();
   options.idle_in_transaction_timeout = absl::Milliseconds(300);
@@ -957,14 +958,14 @@ TEST_F(PostgresFaultTest, AStalledServerIsAbandonedAndTheCallRepeated) {
   Open(cluster_->url());
   const ReserveOp op = OpFor("stalled");
   const CompleteOp completion = CompletionOf(op, Reserve(op));
-  // The store's only session; it stands still, and so does its timeout.
+  // The store's only connection; it stands still, and so does its timeout.
   const pid_t backend = std::stoi(
       schema_->Value("SELECT pid FROM pg_stat_activity"
                      " WHERE application_name = 'idempotencyd' AND pid <> pg_backend_pid()"));
   ASSERT_EQ(kill(backend, SIGSTOP), 0);
   EXPECT_EQ(ReasonOf(Complete(completion).status()), Reason::kStoreUnavailable);
   ASSERT_EQ(kill(backend, SIGCONT), 0);
-  EXPECT_TRUE(Complete(completion).ok()) << "on another session, whichever came first";
+  EXPECT_TRUE(Complete(completion).ok()) << "on another connection, whichever came first";
 }
 
 TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsAbandonedInTime) {
@@ -974,7 +975,7 @@ TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsAbandonedInTime) {
   const CompleteOp completion = CompletionOf(op, Reserve(op));
   ASSERT_TRUE(schema_->Execute("BEGIN; SELECT FROM records FOR UPDATE").ok());
   EXPECT_EQ(ReasonOf(Complete(completion).status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(store_->connections().broken, 0) << "the session is as good as before";
+  EXPECT_EQ(store_->connections().broken, 0) << "the connection is as good as before";
   ASSERT_TRUE(schema_->Execute("ROLLBACK").ok());
   // A row that was found locked is not tried for a while.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -1160,16 +1161,16 @@ TEST_P(PostgresConfirmationTest, NothingIsAnsweredAboutARecordThatTheStandbyDidN
   EXPECT_EQ(ReasonOf(Complete(stale).status()), Reason::kReservationLost);
 }
 
-// Each abandoned call leaves a session behind, which waits until the standby is available again.
-TEST_F(PostgresStandbyTest, AbandonedSessionsAreBounded) {
+// Each abandoned call leaves a connection behind, which waits until the standby is available again.
+TEST_F(PostgresStandbyTest, AbandonedConnectionsAreBounded) {
   statement_timeout_ = absl::Milliseconds(100);
   Open(cluster_->url());
   TakeStandbyAway();
-  const std::string sessions =
+  const std::string connections =
       "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idempotencyd'"
       " AND pid <> pg_backend_pid()";
   const PostgresOptions defaults;
-  // The sessions of one wave, those that are tolerated before it, and one that is being opened.
+  // The connections of one wave, those that are tolerated before it, and one that is being opened.
   const int bound = 2 * defaults.connections + defaults.max_abandoned_sessions + 1;
   for (int round = 0; round < 10; ++round) {
     std::vector<std::thread> callers;
@@ -1180,7 +1181,7 @@ TEST_F(PostgresStandbyTest, AbandonedSessionsAreBounded) {
       });
     }
     for (std::thread& caller : callers) caller.join();
-    EXPECT_LE(std::stoi(schema_->Value(sessions)), bound) << round;
+    EXPECT_LE(std::stoi(schema_->Value(connections)), bound) << round;
   }
   EXPECT_FALSE(store_->Inspect().ok());
   SetStandbys("");

@@ -90,7 +90,7 @@ class PostgresSingleRowTest : public ::testing::Test {
   void FailNoMore() { Run("DROP TRIGGER failing ON records"); }
 
   absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
-  // Until another session waits for a row that the schema's session has locked.
+  // Until another connection waits for a row that the schema's connection has locked.
   void AwaitWaiting() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (schema_->Value("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
@@ -127,7 +127,7 @@ TEST_F(PostgresSingleRowTest, EachRecordIsACommitOfItsOwn) {
   EXPECT_EQ(schema_->Value("SELECT count(DISTINCT xmin::text) FROM records WHERE state = 2"), all);
 }
 
-// As a distributed server reports a node that is away: its own session continues.
+// As a distributed server reports a node that is away: its own connection continues.
 TEST_F(PostgresSingleRowTest, OnlyTheRecordOfALostNodeIsNotAnswered) {
   const std::vector<ReserveOp> ops = Many();
   FailAt("key-7", "RAISE EXCEPTION 'no node' USING ERRCODE = '08006'");
@@ -139,7 +139,7 @@ TEST_F(PostgresSingleRowTest, OnlyTheRecordOfALostNodeIsNotAnswered) {
       EXPECT_TRUE(IsReserved(verdicts[i])) << i << verdicts[i].status();
     }
   }
-  EXPECT_EQ(store_->connections().broken, 0) << "the session stays";
+  EXPECT_EQ(store_->connections().broken, 0) << "the connection stays";
   FailNoMore();
   const auto repeated = store_->Reserve(ops);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -166,7 +166,7 @@ TEST_F(PostgresSingleRowTest, ADeadlockThatDoesNotEndIsTheCallersToRepeat) {
   EXPECT_TRUE(IsReserved(Reserve(ops[7])));
 }
 
-TEST_F(PostgresSingleRowTest, WhatALostSessionLeavesOpenIsRepeatedWithTheSameTokens) {
+TEST_F(PostgresSingleRowTest, WhatALostConnectionLeavesOpenIsRepeatedWithTheSameTokens) {
   const std::vector<ReserveOp> ops = Many();
   FailAt("key-7", "PERFORM pg_terminate_backend(pg_backend_pid())");
   const auto verdicts = store_->Reserve(ops);
@@ -228,7 +228,7 @@ TEST_F(PostgresSingleRowTest, ManyLockedRowsLeaveNoneOfTheOthersInDoubt) {
   Run(absl::StrCat("BEGIN; SELECT FROM (SELECT id FROM records ORDER BY id LIMIT ", kLocked,
                    ") s JOIN records r USING (id) FOR UPDATE OF r"));
   const auto verdicts = store_->Reserve(ops);
-  EXPECT_EQ(store_->connections().broken, 0) << "the session stays";
+  EXPECT_EQ(store_->connections().broken, 0) << "the connection stays";
   for (std::size_t i = 0; i < ops.size(); ++i) {
     EXPECT_EQ(IsReserved(verdicts[i]), i >= kLocked && i < PostgresConnection::kPipelined) << i;
     if (!verdicts[i].ok()) EXPECT_EQ(ReasonOf(verdicts[i].status()), Reason::kStoreUnavailable);

@@ -156,15 +156,15 @@ absl::StatusOr<RedisRead> RedisStore::ReadOne(const RecordId& id) {
 absl::StatusOr<RedisStore::Walk> RedisStore::WalkFrom(const std::optional<RecordId>& after,
                                                       const std::optional<RecordId>& until,
                                                       const RedisIndex::Filter& filter, int limit) {
-  const absl::StatusOr<Pool::Lease> session = pool_.Acquire();
-  if (!session.ok()) return ToRedisCallerStatus(session.status());
-  absl::StatusOr<RedisIndex::Page> page = index_.Read(**session, after, until, filter, limit);
+  const absl::StatusOr<Pool::Lease> connections = pool_.Acquire();
+  if (!connections.ok()) return ToRedisCallerStatus(connections.status());
+  absl::StatusOr<RedisIndex::Page> page = index_.Read(**connections, after, until, filter, limit);
   if (!page.ok()) return page.status();
   std::vector<RedisCall> reads;
   for (const RedisIndex::Entry& entry : page->entries) {
     reads.push_back(calls_.Read(entry.id, 0, /*confirmed=*/false));
   }
-  const Replies replies = (*session)->Run(reads);
+  const Replies replies = (*connections)->Run(reads);
   Walk walk;
   walk.next = page->next;
   for (std::size_t i = 0; i < replies.size(); ++i) {

@@ -13,9 +13,9 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/decision.h"
 #include "server/store/record_operations.h"
+#include "server/store/redis/connections.h"
 #include "server/store/redis/options.h"
 #include "server/store/redis/reply.h"
-#include "server/store/redis/session.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {

@@ -86,7 +86,7 @@ RedisCall RedisIndex::Remove(const std::string& member) const {
   return RedisCalls::Plain({"ZREM", KeyOf(member), member});
 }
 
-absl::StatusOr<RedisIndex::Page> RedisIndex::Read(RedisSession& session,
+absl::StatusOr<RedisIndex::Page> RedisIndex::Read(RedisConnections& connections,
                                                   const std::optional<RecordId>& after,
                                                   const std::optional<RecordId>& until,
                                                   const Filter& filter, int limit) const {
@@ -102,7 +102,7 @@ absl::StatusOr<RedisIndex::Page> RedisIndex::Read(RedisSession& session,
       calls.push_back(RedisCalls::Plain({"ZRANGEBYLEX", absl::StrCat(options_.prefix, ":i:", shard),
                                          from, to, "LIMIT", "0", absl::StrCat(size)}));
     }
-    const absl::StatusOr<Chunk> chunk = ChunkOf(session.Run(calls), size);
+    const absl::StatusOr<Chunk> chunk = ChunkOf(connections.Run(calls), size);
     if (!chunk.ok()) return chunk.status();
     for (const std::string& member : chunk->members) {
       const RecordId id = *UuidFrom(IdOf(member));

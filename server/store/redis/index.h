@@ -11,8 +11,8 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/redis/calls.h"
+#include "server/store/redis/connections.h"
 #include "server/store/redis/options.h"
-#include "server/store/redis/session.h"
 
 namespace idempotency::internal {
 
@@ -55,7 +55,7 @@ class RedisIndex {
   RedisCall Remove(const std::string& member) const;
 
   // At most `limit` entries behind `after`, up to `until`.
-  absl::StatusOr<Page> Read(RedisSession& session, const std::optional<RecordId>& after,
+  absl::StatusOr<Page> Read(RedisConnections& connections, const std::optional<RecordId>& after,
                             const std::optional<RecordId>& until, const Filter& filter,
                             int limit) const;
 

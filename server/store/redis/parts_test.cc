@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "server/store/redis/connections.h"
 #include "server/store/redis/identity.h"
 #include "server/store/redis/options.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/reply.h"
 #include "server/store/redis/scripts.h"
 #include "server/store/redis/server.h"
-#include "server/store/redis/session.h"
 #include "server/store/redis/slots.h"
 #include "tests/support/temp_folder.h"
 

@@ -92,12 +92,12 @@ RedisStore::RedisStore(const RedisOptions& options)
       topology_(options_),
       identity_(options_),
       pool_(PoolOptions(options_), Clock::System(),
-            [this] { return RedisSession::Open(options_, topology_, identity_); }) {}
+            [this] { return RedisConnections::Open(options_, topology_, identity_); }) {}
 
 absl::Status RedisStore::Begin() {
   // Not through the pool, which keeps the reason of a failure to itself.
-  auto session = RedisSession::Open(options_, topology_, identity_);
-  if (!session.ok()) return session.status();
+  auto connections = RedisConnections::Open(options_, topology_, identity_);
+  if (!connections.ok()) return connections.status();
   // Every server is checked, also of a Cluster.
   const auto servers = topology_.Servers();
   if (!servers.ok()) return servers.status();
@@ -105,12 +105,12 @@ absl::Status RedisStore::Begin() {
     const auto checked = RedisConnection::Open(server, options_);
     if (!checked.ok()) return checked.status();
   }
-  const absl::StatusOr<Markers> found = ReadMarkers(**session);
+  const absl::StatusOr<Markers> found = ReadMarkers(**connections);
   if (!found.ok()) return found.status();
   const bool faulty = found->faults.count() > 0;
   if (faulty && !options_.accept_empty) return LacksMarkers(found->faults);
   const absl::StatusOr<std::string> identity =
-      faulty ? WriteMarkers(**session, *found) : found->identity;
+      faulty ? WriteMarkers(**connections, *found) : found->identity;
   if (!identity.ok()) return identity.status();
   if (!absl::StartsWith(*identity, RedisIdentity::kLayout)) {
     return absl::FailedPreconditionError(
@@ -119,26 +119,26 @@ absl::Status RedisStore::Begin() {
                      "prefix"));
   }
   identity_.Set(*identity);
-  WarnOfLosses(**session);
+  WarnOfLosses(**connections);
   return absl::OkStatus();
 }
 
 absl::StatusOr<RedisStore::MarkerFaults> RedisStore::FindMarkerFaults(const RedisOptions& options) {
   if (absl::Status valid = ValidateRedisOptions(options); !valid.ok()) return valid;
   RedisStore store(options);
-  const auto session = RedisSession::Open(store.options_, store.topology_, store.identity_);
-  if (!session.ok()) return session.status();
-  const absl::StatusOr<Markers> found = store.ReadMarkers(**session);
+  const auto connections = RedisConnections::Open(store.options_, store.topology_, store.identity_);
+  if (!connections.ok()) return connections.status();
+  const absl::StatusOr<Markers> found = store.ReadMarkers(**connections);
   if (!found.ok()) return found.status();
   return found->faults;
 }
 
-absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisSession& session) const {
+absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisConnections& connections) const {
   std::vector<RedisCall> reads;
   for (const std::string& key : identity_.keys()) reads.push_back(RedisCalls::Plain({"GET", key}));
   Markers found;
   std::map<std::string, int> counts;
-  for (const absl::StatusOr<RedisReply>& reply : session.Run(reads)) {
+  for (const absl::StatusOr<RedisReply>& reply : connections.Run(reads)) {
     if (!reply.ok()) return reply.status();
     const std::string value(reply->value().text());
     if (value.empty()) {
@@ -168,7 +168,7 @@ absl::Status RedisStore::LacksMarkers(const MarkerFaults& faults) const {
       "not_before in --config to the time now, and then run that command"));
 }
 
-absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisSession& session,
+absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisConnections& connections,
                                                      const Markers& found) const {
   if (!found.identity.empty()) {
     spdlog::warn(
@@ -177,38 +177,38 @@ absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisSession& session,
         found.faults.missing, RedisIdentity::kMarkers, found.faults.differing);
   }
   const absl::StatusOr<std::string> decided =
-      found.identity.empty() ? DecideIdentity(session) : found.identity;
+      found.identity.empty() ? DecideIdentity(connections) : found.identity;
   if (!decided.ok()) return decided.status();
   std::vector<RedisCall> writes;
   for (const std::string& key : identity_.keys()) {
     writes.push_back(RedisCalls::Plain({"SET", key, *decided}));
   }
-  for (const absl::StatusOr<RedisReply>& reply : session.Run(writes)) {
+  for (const absl::StatusOr<RedisReply>& reply : connections.Run(writes)) {
     if (!reply.ok()) return reply.status();
   }
   return decided;
 }
 
 // One process decides on the value that all take.
-absl::StatusOr<std::string> RedisStore::DecideIdentity(RedisSession& session) const {
+absl::StatusOr<std::string> RedisStore::DecideIdentity(RedisConnections& connections) const {
   const std::string wanted = absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString());
   const std::string& first = identity_.keys().front();
   const std::vector<RedisCall> decide = {RedisCalls::Plain({"SET", first, wanted, "NX"}),
                                          RedisCalls::Plain({"GET", first})};
   std::string decided;
   for (const RedisCall& call : decide) {
-    const auto replies = session.Run({&call, 1});
+    const auto replies = connections.Run({&call, 1});
     if (!replies[0].ok()) return replies[0].status();
     decided = std::string(replies[0]->value().text());
   }
   return decided;
 }
 
-void RedisStore::WarnOfLosses(RedisSession& session) {
+void RedisStore::WarnOfLosses(RedisConnections& connections) {
   const auto servers = topology_.Servers();
   if (!servers.ok()) return;
   for (const RedisAddress& server : *servers) {
-    for (const std::string& warning : session.DurabilityWarnings(server)) {
+    for (const std::string& warning : connections.DurabilityWarnings(server)) {
       spdlog::warn("redis: {}: {}", server.ToString(), warning);
     }
   }
@@ -229,10 +229,10 @@ RedisStore::Replies RedisStore::Run(absl::Span<const RedisCall> calls, bool* in_
 
 RedisStore::Replies RedisStore::RunAnyway(absl::Span<const RedisCall> calls, bool* in_order) {
   if (calls.empty()) return {};
-  const absl::StatusOr<Pool::Lease> session = pool_.Acquire();
-  if (!session.ok()) return AllFailed(calls.size(), session.status());
-  Replies replies = (*session)->Run(calls);
-  if (in_order != nullptr) *in_order = (*session)->ran_in_order();
+  const absl::StatusOr<Pool::Lease> connections = pool_.Acquire();
+  if (!connections.ok()) return AllFailed(calls.size(), connections.status());
+  Replies replies = (*connections)->Run(calls);
+  if (in_order != nullptr) *in_order = (*connections)->ran_in_order();
   return replies;
 }
 

@@ -16,11 +16,11 @@
 #include "core/database_connection_pool.h"
 #include "core/mutex.h"
 #include "server/store/redis/calls.h"
+#include "server/store/redis/connections.h"
 #include "server/store/redis/identity.h"
 #include "server/store/redis/index.h"
 #include "server/store/redis/options.h"
 #include "server/store/redis/record.h"
-#include "server/store/redis/session.h"
 #include "server/store/redis/topology.h"
 #include "server/store/store.h"
 
@@ -40,7 +40,7 @@ namespace idempotency::internal {
 // (RedisOptions::wait_replicas), is STORE_UNAVAILABLE; a repetition with the same tokens finds
 // what it did.
 //
-// Thread-safe: calls share a pool of sessions, one per call in progress.
+// Thread-safe: calls share a pool of connections, one per call in progress.
 class RedisStore final : public Store {
  public:
   // Connects, checks the servers, and finds or begins the data.
@@ -89,7 +89,7 @@ class RedisStore final : public Store {
   DatabaseConnectionPoolGauges connections() const { return pool_.gauges(); }
 
  private:
-  using Pool = DatabaseConnectionPool<RedisSession>;
+  using Pool = DatabaseConnectionPool<RedisConnections>;
   using Replies = std::vector<absl::StatusOr<RedisReply>>;
   // A record of a walk.
   struct Visit {
@@ -112,15 +112,16 @@ class RedisStore final : public Store {
 
   // Finds the markers and the layout, or writes them with RedisOptions::accept_empty.
   absl::Status Begin();
-  absl::StatusOr<Markers> ReadMarkers(RedisSession& session) const;
+  absl::StatusOr<Markers> ReadMarkers(RedisConnections& connections) const;
   // The identity that they have then.
-  absl::StatusOr<std::string> WriteMarkers(RedisSession& session, const Markers& found) const;
-  absl::StatusOr<std::string> DecideIdentity(RedisSession& session) const;
+  absl::StatusOr<std::string> WriteMarkers(RedisConnections& connections,
+                                           const Markers& found) const;
+  absl::StatusOr<std::string> DecideIdentity(RedisConnections& connections) const;
   absl::Status LacksMarkers(const MarkerFaults& faults) const;
-  void WarnOfLosses(RedisSession& session);
+  void WarnOfLosses(RedisConnections& connections);
 
-  // Runs the calls on a session; without one, each of them fails. Sets `*in_order`, if not null, to
-  // RedisSession::ran_in_order().
+  // Runs the calls on connections of the pool; without them, each fails. Sets `*in_order`, if not
+  // null, to RedisConnections::ran_in_order().
   Replies Run(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
   // Also while records are known to be lost.
   Replies RunAnyway(absl::Span<const RedisCall> calls, bool* in_order = nullptr);

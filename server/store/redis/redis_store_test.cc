@@ -28,9 +28,9 @@
 #include "grpc_idempotency/limits.h"
 #include "server/store/admin_decision.h"
 #include "server/store/redis/calls.h"
+#include "server/store/redis/connections.h"
 #include "server/store/redis/index.h"
 #include "server/store/redis/record.h"
-#include "server/store/redis/session.h"
 #include "server/store/redis/slots.h"
 #include "server/store/redis/tombstone.h"
 #include "tests/support/certificate_authority.h"
@@ -110,8 +110,8 @@ class RedisStoreTest : public ::testing::Test {
   RedisReply Run(const RedisCall& call) const {
     RedisTopology topology(options_);
     const RedisIdentity identity(options_);
-    const auto session = RedisSession::Open(options_, topology, identity).value();
-    return std::move(session->Run({&call, 1}).at(0)).value();
+    const auto connections = RedisConnections::Open(options_, topology, identity).value();
+    return std::move(connections->Run({&call, 1}).at(0)).value();
   }
 
   RedisOptions options_;

@@ -144,18 +144,18 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   // The existing ones: the files left by a crash, and the lock file, which
   // stays.
   for (const char* suffix : {"-wal", "-shm", ".lock"}) RestrictFile(absl::StrCat(*file, suffix));
-  absl::StatusOr<Session> writer = OpenWriter(*file, options);
+  absl::StatusOr<PreparedConnection> writer = OpenWriter(*file, options);
   if (!writer.ok()) return writer.status();
-  absl::StatusOr<Session> reader = OpenReader(*file, options);
+  absl::StatusOr<PreparedConnection> reader = OpenReader(*file, options);
   if (!reader.ok()) return reader.status();
   return absl::WrapUnique(
       new SqliteStore(*options.clock, *std::move(lock), *std::move(writer), *std::move(reader)));
 }
 
-absl::StatusOr<SqliteStore::Session> SqliteStore::OpenWriter(const std::string& file,
-                                                             const SqliteOptions& options) {
-  Session session;
-  SqliteConnection& connection = session.connection;
+absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenWriter(
+    const std::string& file, const SqliteOptions& options) {
+  PreparedConnection prepared;
+  SqliteConnection& connection = prepared.connection;
   absl::Status status = OpenConnection(connection, file, options.busy_timeout);
   if (status.ok() && options.check_file) status = CheckSqliteFile(connection, file);
   if (status.ok()) status = ConfigureWriter(connection, file);
@@ -163,17 +163,17 @@ absl::StatusOr<SqliteStore::Session> SqliteStore::OpenWriter(const std::string& 
   if (!status.ok()) return status;
   auto records = PrepareFor<SqliteRecords>(connection, file);
   if (!records.ok()) return records.status();
-  session.records = *std::move(records);
+  prepared.records = *std::move(records);
   auto audit = PrepareFor<SqliteAudit>(connection, file);
   if (!audit.ok()) return audit.status();
-  session.audit = *std::move(audit);
-  return session;
+  prepared.audit = *std::move(audit);
+  return prepared;
 }
 
-absl::StatusOr<SqliteStore::Session> SqliteStore::OpenReader(const std::string& file,
-                                                             const SqliteOptions& options) {
-  Session session;
-  SqliteConnection& connection = session.connection;
+absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenReader(
+    const std::string& file, const SqliteOptions& options) {
+  PreparedConnection prepared;
+  SqliteConnection& connection = prepared.connection;
   const absl::Status opened = OpenConnection(connection, file, options.busy_timeout);
   if (!opened.ok()) return opened;
   if (!connection.Execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF").ok()) {
@@ -181,14 +181,15 @@ absl::StatusOr<SqliteStore::Session> SqliteStore::OpenReader(const std::string& 
   }
   auto records = PrepareFor<SqliteRecords>(connection, file);
   if (!records.ok()) return records.status();
-  session.records = *std::move(records);
+  prepared.records = *std::move(records);
   auto audit = PrepareFor<SqliteAudit>(connection, file);
   if (!audit.ok()) return audit.status();
-  session.audit = *std::move(audit);
-  return session;
+  prepared.audit = *std::move(audit);
+  return prepared;
 }
 
-SqliteStore::SqliteStore(const Clock& clock, FileLock lock, Session writer, Session reader)
+SqliteStore::SqliteStore(const Clock& clock, FileLock lock, PreparedConnection writer,
+                         PreparedConnection reader)
     : clock_(clock),
       lock_(std::move(lock)),
       writer_(std::move(writer)),

@@ -76,16 +76,19 @@ class SqliteStore final : public Store {
 
  private:
   // A connection and its statements, in the order in which they are built.
-  struct Session {
+  struct PreparedConnection {
     SqliteConnection connection;
     std::unique_ptr<SqliteRecords> records;
     std::unique_ptr<SqliteAudit> audit;
   };
 
-  static absl::StatusOr<Session> OpenWriter(const std::string& file, const SqliteOptions& options);
-  static absl::StatusOr<Session> OpenReader(const std::string& file, const SqliteOptions& options);
+  static absl::StatusOr<PreparedConnection> OpenWriter(const std::string& file,
+                                                       const SqliteOptions& options);
+  static absl::StatusOr<PreparedConnection> OpenReader(const std::string& file,
+                                                       const SqliteOptions& options);
 
-  SqliteStore(const Clock& clock, FileLock lock, Session writer, Session reader);
+  SqliteStore(const Clock& clock, FileLock lock, PreparedConnection writer,
+              PreparedConnection reader);
 
   // Each answers its operation, or fails the whole batch with its status.
   absl::Status Answer(const ReserveOp& op, absl::Time now, absl::StatusOr<Verdict>& answer)
@@ -149,11 +152,11 @@ class SqliteStore final : public Store {
   // Released last: after the file is closed.
   const FileLock lock_;
   Mutex writer_mutex_;
-  Session writer_ ABSL_GUARDED_BY(writer_mutex_);
+  PreparedConnection writer_ ABSL_GUARDED_BY(writer_mutex_);
   // When one did, by the monotonic clock.
   std::optional<std::chrono::steady_clock::time_point> proved_at_ ABSL_GUARDED_BY(writer_mutex_);
   Mutex reader_mutex_;
-  Session reader_ ABSL_GUARDED_BY(reader_mutex_);
+  PreparedConnection reader_ ABSL_GUARDED_BY(reader_mutex_);
 };
 
 }  // namespace idempotency::internal

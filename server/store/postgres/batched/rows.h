@@ -41,13 +41,13 @@ absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
 bool SendRead(PostgresConnection& connection, const PostgresStatement& statement,
               const PostgresArray& ids);
 
-// Which of `ids` have rows that another session has locked at this moment. Waits for
+// Which of `ids` have rows that another connection has locked at this moment. Waits for
 // none of them.
 absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,
                                                  const PostgresStatements& statements,
                                                  const PostgresArray& ids);
 
-// Fails the operations among `indices` whose rows are locked by another session.
+// Fails the operations among `indices` whose rows are locked by another connection.
 template <typename Op, typename Answer>
 absl::Status SetAsideLocked(PostgresConnection& connection, const PostgresStatements& statements,
                             PostgresBatch<Op, Answer>& batch,

@@ -37,7 +37,7 @@ constexpr std::string_view kInternalError = "XX000";
 // A row, a part of its reply or an index entry that the server cannot read.
 constexpr std::string_view kDataCorrupted = "XX001";
 constexpr std::string_view kIndexCorrupted = "XX002";
-// Represents every way to lose a session.
+// Represents every way to lose a connection.
 constexpr std::string_view kConnectionFailure = "08006";
 
 // Deadlocks cannot come from this store alone (ids are sorted); another
@@ -54,7 +54,7 @@ bool Is(const std::exception& failure) {
 }
 
 // The server's SQLSTATE. libpqxx 6.4 omits some, and then the exception's type
-// determines it. Everything but an answer of the server (a lost session, a
+// determines it. Everything but an answer of the server (a lost connection, a
 // commit in doubt, no memory) is a failed connection.
 std::string_view StateOf(const std::exception& failure) {
   if (Is<pqxx::serialization_failure>(failure)) return kSerializationFailure;
@@ -109,7 +109,7 @@ std::string PrimaryMessage(std::string_view text, std::string_view state) {
   return std::string(text);
 }
 
-std::string SessionSettings(const PostgresOptions& options) {
+std::string ConnectionSettings(const PostgresOptions& options) {
   // Statements of this store read few rows by primary key, always. On a table
   // that was analysed while it was small the planner chooses other plans, and
   // throughput falls to a quarter.
@@ -146,11 +146,11 @@ std::string SessionSettings(const PostgresOptions& options) {
 
 }  // namespace
 
-PostgresConnection::PostgresConnection(std::unique_ptr<PostgresSession> session,
+PostgresConnection::PostgresConnection(std::unique_ptr<WatchedConnection> connection,
                                        const PostgresOptions& options)
     : reply_grace_(options.reply_grace),
       reply_timeout_(options.statement_timeout + options.reply_grace),
-      session_(std::move(session)) {}
+      connection_(std::move(connection)) {}
 
 PostgresConnection::~PostgresConnection() {
   if (transaction_ != nullptr) Rollback().IgnoreError();
@@ -166,29 +166,29 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(
   std::unique_ptr<PostgresConnection> opened;
   try {
     opened = absl::WrapUnique(  // its constructor is private
-        new PostgresConnection(std::make_unique<PostgresSession>(*conninfo, watchdog), options));
+        new PostgresConnection(std::make_unique<WatchedConnection>(*conninfo, watchdog), options));
   } catch (const std::exception& failure) {
     // libpq's text names host, port, user and database; never the password.
     spdlog::warn("postgres: cannot connect: {}", failure.what());
     return CannotConnect(failure.what());
   }
-  if (absl::Status status = opened->SetUpSession(options); !status.ok()) return status;
+  if (absl::Status status = opened->SetUp(options); !status.ok()) return status;
   return opened;
 }
 
 absl::Status PostgresConnection::CheckIsDirect() {
   const auto pid = ExecuteScript("SELECT pg_backend_pid()");
   if (!pid.ok()) return pid.status();
-  if (pid->Integer(0, 0) == session_->connection().backendpid()) return absl::OkStatus();
+  if (pid->Integer(0, 0) == connection_->libpqxx().backendpid()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "the connection to postgres goes through a pooler, such as pgbouncer: its next statement may "
       "run in another session, without the settings that make a commit durable and end a lost one. "
       "Connect to the server itself: --store_connections bounds the sessions");
 }
 
-absl::Status PostgresConnection::SetUpSession(const PostgresOptions& options) {
+absl::Status PostgresConnection::SetUp(const PostgresOptions& options) {
   if (absl::Status direct = CheckIsDirect(); !direct.ok()) return direct;
-  if (auto set = ExecuteScript(SessionSettings(options)); !set.ok()) return set.status();
+  if (auto set = ExecuteScript(ConnectionSettings(options)); !set.ok()) return set.status();
   // Makes the warning about a standby readable, where the role may set it; it
   // is recognised by its origin otherwise.
   return ExecuteScript(
@@ -197,12 +197,12 @@ absl::Status PostgresConnection::SetUpSession(const PostgresOptions& options) {
       .status();
 }
 
-int PostgresConnection::server_version() const { return session_->connection().server_version(); }
+int PostgresConnection::server_version() const { return connection_->libpqxx().server_version(); }
 
 bool PostgresConnection::IsLocal() {
   sockaddr_storage peer{};
   socklen_t size = sizeof(peer);
-  if (getpeername(session_->connection().sock(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+  if (getpeername(connection_->libpqxx().sock(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
     return false;
   }
   if (peer.ss_family == AF_UNIX) return true;
@@ -217,10 +217,10 @@ bool PostgresConnection::IsLocal() {
 }
 
 bool PostgresConnection::Usable() {
-  if (transaction_ != nullptr || sent_ || !session_->connection().is_open()) broken_ = true;
-  // Data on an idle session is the server's final message, then end of file.
-  while (!broken_ && session_->HasUnreadInput()) {
-    Attempt([this] { session_->connection().get_notifs(); });
+  if (transaction_ != nullptr || sent_ || !connection_->libpqxx().is_open()) broken_ = true;
+  // Data on an idle connection is the server's final message, then end of file.
+  while (!broken_ && connection_->HasUnreadInput()) {
+    Attempt([this] { connection_->libpqxx().get_notifs(); });
   }
   return !broken_;
 }
@@ -248,8 +248,8 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStat
   if (transaction_ != nullptr) return ExecuteInTransaction(statement, parameters, time_limit);
   PipelinedOutcome outcome;
   const auto run = [&] {
-    session_->Prepare(statement.name, statement.sql);
-    if (session_->Send(statement.name, parameters.Nullable())) outcome = session_->Receive();
+    connection_->Prepare(statement.name, statement.sql);
+    if (connection_->Send(statement.name, parameters.Nullable())) outcome = connection_->Receive();
   };
   const Outcome attempt = Attempt(run, time_limit);
   if (!attempt.state.empty()) return ToStatus(attempt);  // it could not be prepared
@@ -264,7 +264,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteInTransaction(
     absl::Duration time_limit) {
   pqxx::result rows;
   const auto run = [&] {
-    session_->Prepare(statement.name, statement.sql);
+    connection_->Prepare(statement.name, statement.sql);
     rows = ExecutePrepared(*transaction_, statement.name, parameters.values());
   };
   const absl::Status status = ToStatus(Attempt(run, time_limit));
@@ -280,8 +280,8 @@ bool PostgresConnection::Send(const PostgresStatement& statement,
   if (bytes > kMaxSentBytes || sent_ || !executed_.contains(statement.name) || !Usable()) {
     return false;
   }
-  sent_ = Sent{statement.name, session_->Watch(reply_timeout_)};
-  if (session_->Send(statement.name, parameters.Nullable())) return true;
+  sent_ = Sent{statement.name, connection_->Watch(reply_timeout_)};
+  if (connection_->Send(statement.name, parameters.Nullable())) return true;
   sent_.reset();
   broken_ = true;
   return false;
@@ -295,7 +295,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::Receive(const PostgresStateme
     return absl::UnavailableError("another statement was sent");
   }
   const PipelinedOutcome outcome =
-      session_->ReadArrived() ? session_->Receive() : PipelinedOutcome();
+      connection_->ReadArrived() ? connection_->Receive() : PipelinedOutcome();
   LogFailures(absl::MakeConstSpan(&outcome, 1));
   if (sent.watch->expired()) {
     spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
@@ -343,7 +343,7 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
   std::vector<std::vector<PipelinedValue>> values;
   values.reserve(indices.size());
   for (const std::size_t index : indices) values.push_back(executions[index].Nullable());
-  const Outcome prepared = Attempt([&] { session_->Prepare(statement.name, statement.sql); });
+  const Outcome prepared = Attempt([&] { connection_->Prepare(statement.name, statement.sql); });
   if (!prepared.state.empty() || broken_) {
     const absl::Status failure = prepared.state.empty()
                                      ? absl::UnavailableError("the session was lost")
@@ -364,9 +364,9 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
 // A server that ends the wait for a lock answers: those behind that statement have the whole time.
 std::vector<PipelinedOutcome> PostgresConnection::RunPipeline(
     const PostgresStatement& statement, absl::Span<const std::vector<PipelinedValue>> values) {
-  const std::unique_ptr<SocketWatchdog::Watch> watch = session_->Watch(reply_timeout_);
+  const std::unique_ptr<SocketWatchdog::Watch> watch = connection_->Watch(reply_timeout_);
   std::vector<PipelinedOutcome> outcomes =
-      session_->ExecutePipelined(statement.name, values, [&](const PipelinedOutcome& outcome) {
+      connection_->ExecutePipelined(statement.name, values, [&](const PipelinedOutcome& outcome) {
         if (outcome.state != kLockNotAvailable) return;
         watch->Renew(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(reply_timeout_));
       });
@@ -375,7 +375,7 @@ std::vector<PipelinedOutcome> PostgresConnection::RunPipeline(
                  absl::ToInt64Milliseconds(reply_timeout_));
     broken_ = true;
   }
-  if (!session_->connection().is_open()) broken_ = true;
+  if (!connection_->libpqxx().is_open()) broken_ = true;
   return outcomes;
 }
 
@@ -392,7 +392,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutco
 }
 
 std::string PostgresConnection::TryPrepare(const PostgresStatement& statement) {
-  return Attempt([&] { session_->Prepare(statement.name, statement.sql); }).state;
+  return Attempt([&] { connection_->Prepare(statement.name, statement.sql); }).state;
 }
 
 absl::StatusOr<PostgresResult> PostgresConnection::ExecuteScript(const std::string& sql) {
@@ -413,7 +413,7 @@ absl::Status PostgresConnection::SetStatementTimeout(absl::Duration timeout) {
 
 absl::Status PostgresConnection::Begin() {
   return ToStatus(
-      Attempt([this] { transaction_ = std::make_unique<pqxx::work>(session_->connection()); }));
+      Attempt([this] { transaction_ = std::make_unique<pqxx::work>(connection_->libpqxx()); }));
 }
 
 absl::Status PostgresConnection::Commit() {
@@ -436,17 +436,17 @@ PostgresConnection::Outcome PostgresConnection::AttemptIn(
     absl::FunctionRef<void(pqxx::transaction_base&)> call) {
   return Attempt([&] {
     if (transaction_ != nullptr) return call(*transaction_);
-    pqxx::nontransaction alone(session_->connection());
+    pqxx::nontransaction alone(connection_->libpqxx());
     call(alone);
   });
 }
 
 PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()> call,
                                                         absl::Duration time_limit) {
-  session_->TakeUnconfirmedCommit();
+  connection_->TakeUnconfirmedCommit();
   const absl::Duration limit = std::min(reply_timeout_, time_limit);
   Outcome outcome;
-  const bool in_time = session_->Watched(limit, [&] {
+  const bool in_time = connection_->Watched(limit, [&] {
     try {
       call();
     } catch (const std::exception& failure) {
@@ -458,7 +458,7 @@ PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()
     spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
                  absl::ToInt64Milliseconds(limit));
   }
-  if (!in_time || outcome.state == kConnectionFailure || !session_->connection().is_open()) {
+  if (!in_time || outcome.state == kConnectionFailure || !connection_->libpqxx().is_open()) {
     broken_ = true;
   }
   return outcome;
@@ -467,7 +467,7 @@ PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()
 absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
   const std::string& state = outcome.state;
   if (state.empty()) {
-    if (!session_->TakeUnconfirmedCommit()) return absl::OkStatus();
+    if (!connection_->TakeUnconfirmedCommit()) return absl::OkStatus();
     spdlog::warn("postgres: a commit was not confirmed by the synchronous standby");
     return absl::UnavailableError("the synchronous standby did not confirm");
   }
@@ -485,7 +485,7 @@ absl::Status PostgresConnection::FailureOf(const std::string& state) {
     return absl::AbortedError("another transaction conflicted");
   }
   if (state == kLockNotAvailable) return absl::DeadlineExceededError("locked by another session");
-  // A server that turned into a standby, or a proxy that swapped the session.
+  // A server that turned into a standby, or a proxy that swapped the connection.
   if (state == kReadOnlyTransaction || state == kUnknownPreparedStatement) broken_ = true;
   const std::string text = absl::StrCat("SQLSTATE ", state);
   if (StartsWith(state, "22") || StartsWith(state, "54")) return absl::InvalidArgumentError(text);

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "postgres/postgres_session.h"
 #include "postgres/socket_watchdog.h"
+#include "postgres/watched_connection.h"
 
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/connection/result.h"
@@ -29,21 +29,21 @@ struct PostgresStatement {
   std::string sql;
 };
 
-// One session of the store (postgres/postgres_session.h), with its settings.
+// One connection of the store (postgres/watched_connection.h), with its settings.
 //
 // Failures are of four kinds; none contains SQL, parameters or the server's
 // text (which may quote them), only its SQLSTATE:
 //   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
 //   INTERNAL          The statement violated a constraint of the schema. Nothing
 //                     happened.
-//   DEADLINE_EXCEEDED Another session held a lock for longer than the lock
+//   DEADLINE_EXCEEDED Another connection held a lock for longer than the lock
 //                     timeout. Nothing happened.
 //   UNAVAILABLE       Anything else. The statement may or may not have happened.
 //
 // Thread-compatible.
 class PostgresConnection {
  public:
-  // Connects, and sets the session up. Blocks up to the connect timeout.
+  // Connects, and sets the connection up. Blocks up to the connect timeout.
   // UNAVAILABLE if it cannot; the reason is logged. FAILED_PRECONDITION, with what to do, behind a
   // pooler. `watchdog`, which bounds every
   // later call, outlives the connection.
@@ -53,24 +53,24 @@ class PostgresConnection {
 
   // Prepares the statement on first use and runs it, in a transaction of its own unless
   // one is open, and then without a NULL among its parameters. Deadlocks and serialization failures
-  // are repeated a few times, outside of transactions. The session is abandoned if there is no
+  // are repeated a few times, outside of transactions. The connection is abandoned if there is no
   // answer within `time_limit`, or the reply timeout if that is shorter.
   absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
                                          const PostgresParameters& parameters,
                                          absl::Duration time_limit = absl::InfiniteDuration());
   // Sends a statement whose end the next call, Execute() with the same arguments, awaits: for a
-  // thread that must not wait (server/store/held_session.h). False if nothing was sent: the session
-  // is lost, has not executed the statement yet, or the parameters have more than kMaxSentBytes,
-  // which a socket might not take at once.
+  // thread that must not wait (server/store/held_connection.h). False if nothing was sent: the
+  // connection is lost, has not executed the statement yet, or the parameters have more than
+  // kMaxSentBytes, which a socket might not take at once.
   static constexpr std::size_t kMaxSentBytes = 8 * 1024;
   bool Send(const PostgresStatement& statement, const PostgresParameters& parameters);
-  // Readable when the end of what was sent has arrived, when the session ended, and when the
+  // Readable when the end of what was sent has arrived, when the connection ended, and when the
   // server has sent a notice.
-  int descriptor() const { return session_->descriptor(); }
+  int descriptor() const { return connection_->descriptor(); }
 
   // Executes the statement once for each of `executions`, in a pipeline of kPipelined at a time,
   // each in a transaction of its own unless one is open. One answer each: a failure of one does not
-  // affect the others, and an UNAVAILABLE one need not mean a lost session (a distributed server
+  // affect the others, and an UNAVAILABLE one need not mean a lost connection (a distributed server
   // lost the node of that row). Deadlocks and serialization failures are repeated as above.
   // Where this many have waited for a lock in vain, the next pipeline is not sent: CANCELLED, for
   // each of its executions.
@@ -90,17 +90,17 @@ class PostgresConnection {
   // How long each statement may take from now on, in place of PostgresOptions::statement_timeout.
   absl::Status SetStatementTimeout(absl::Duration timeout);
 
-  // A transaction of several statements; one at a time. A session that is
+  // A transaction of several statements; one at a time. A connection that is
   // returned with one open is not usable again.
   absl::Status Begin();
   // UNAVAILABLE also if it is unknown whether it took place.
   absl::Status Commit();
   absl::Status Rollback();
 
-  // False once the session is lost, or its server has stopped or cannot write.
+  // False once the connection is lost, or its server has stopped or cannot write.
   // Detects a server that stopped while the connection was idle.
   bool Usable();
-  // The session ended during a call, or did not answer: the failure does not
+  // The connection ended during a call, or did not answer: the failure does not
   // concern the statement itself.
   bool lost() const { return broken_; }
   int server_version() const;
@@ -120,7 +120,7 @@ class PostgresConnection {
     std::unique_ptr<SocketWatchdog::Watch> watch;
   };
 
-  PostgresConnection(std::unique_ptr<PostgresSession> session, const PostgresOptions& options);
+  PostgresConnection(std::unique_ptr<WatchedConnection> connection, const PostgresOptions& options);
 
   // One attempt of Execute().
   absl::StatusOr<PostgresResult> ExecuteNow(const PostgresStatement& statement,
@@ -133,9 +133,9 @@ class PostgresConnection {
   absl::StatusOr<PostgresResult> Receive(const PostgresStatement& statement);
 
   // FAILED_PRECONDITION behind a pooler. A pooler answers for servers that it chooses, so the key
-  // for cancelling statements, which contains the process of a session, is its own.
+  // for cancelling statements, which contains the process of a connection, is its own.
   absl::Status CheckIsDirect();
-  absl::Status SetUpSession(const PostgresOptions& options);
+  absl::Status SetUp(const PostgresOptions& options);
   // Runs `call`, until the reply timeout or for `time_limit`, and catches its
   // exceptions.
   Outcome Attempt(absl::FunctionRef<void()> call,
@@ -158,7 +158,7 @@ class PostgresConnection {
 
   const absl::Duration reply_grace_;
   absl::Duration reply_timeout_;
-  std::unique_ptr<PostgresSession> session_;
+  std::unique_ptr<WatchedConnection> connection_;
   std::unique_ptr<pqxx::dbtransaction> transaction_;
   // The names of statements that the server has executed, and so has prepared.
   absl::flat_hash_set<std::string> executed_;

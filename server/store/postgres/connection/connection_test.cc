@@ -31,7 +31,7 @@ class PostgresConnectionTest : public ::testing::Test {
   std::unique_ptr<PostgresConnection> connection_;
 };
 
-TEST_F(PostgresConnectionTest, ALostSessionStaysLost) {
+TEST_F(PostgresConnectionTest, ALostConnectionStaysLost) {
   const PostgresStatement end{"end", "SELECT pg_terminate_backend(pg_backend_pid())"};
   const PostgresStatement one{"one", "SELECT 1"};
   ASSERT_TRUE(connection_->Execute(one, {}).ok());
@@ -51,7 +51,7 @@ TEST_F(PostgresConnectionTest, AReadOnlyServerIsRefusedWithTheReason) {
   EXPECT_TRUE(absl::StrContains(refused.message(), "postgres is read-only")) << refused;
 }
 
-TEST_F(PostgresConnectionTest, ASessionThatWasEndedWhileIdleIsNotUsable) {
+TEST_F(PostgresConnectionTest, AConnectionThatWasEndedWhileIdleIsNotUsable) {
   const auto pid = connection_->ExecuteScript("SELECT pg_backend_pid()");
   ASSERT_TRUE(pid.ok());
   EXPECT_TRUE(connection_->Usable());
@@ -60,7 +60,7 @@ TEST_F(PostgresConnectionTest, ASessionThatWasEndedWhileIdleIsNotUsable) {
   EXPECT_FALSE(connection_->Usable());
 }
 
-TEST_F(PostgresConnectionTest, ASessionWithAnOpenTransactionIsNotUsable) {
+TEST_F(PostgresConnectionTest, AConnectionWithAnOpenTransactionIsNotUsable) {
   ASSERT_TRUE(connection_->Begin().ok());
   EXPECT_FALSE(connection_->Usable());
 }

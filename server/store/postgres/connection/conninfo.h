@@ -9,7 +9,7 @@
 
 namespace idempotency::internal {
 
-// The connection string of one session: this program's defaults, the URL's
+// The connection string of one connection: this program's defaults, the URL's
 // settings, and the settings that the store requires. INVALID_ARGUMENT for a URL
 // that libpq cannot parse; the message does not quote it, since it may hold a
 // password.

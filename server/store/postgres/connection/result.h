@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "postgres/postgres_session.h"
+#include "postgres/watched_connection.h"
 
 #include "grpc_idempotency/uuid.h"
 
@@ -40,7 +40,7 @@ class PostgresResult {
   Uuid GetUuid(int row, int column) const;
   bool Bool(int row, int column) const { return View(row, column) == "t"; }
   std::int64_t Integer(int row, int column) const;  // int2, int4, int8
-  // A timestamptz, of a session in ISO style at UTC.
+  // A timestamptz, of a connection in ISO style at UTC.
   absl::Time Time(int row, int column) const;
   // nullopt for one that another program may have written, such as 'infinity'.
   std::optional<absl::Time> TimeIfValid(int row, int column) const;

@@ -40,7 +40,7 @@ class PostgresBatch {
   bool answered(std::size_t index) const { return answers_[index].has_value(); }
 
   void Settle(std::size_t index, Answer answer) { answers_[index] = std::move(answer); }
-  // Fails an operation whose row another session has locked.
+  // Fails an operation whose row another connection has locked.
   void FailLocked(std::size_t index);
   // The rows of those.
   const std::vector<RecordId>& locked() const { return locked_; }
@@ -89,7 +89,7 @@ absl::Status ToCallerStatus(const absl::Status& failure);
 // The caller's error for a record that others changed in every round.
 absl::Status KeepsChanging();
 
-// Whether a statement timed out waiting for another session's lock.
+// Whether a statement timed out waiting for another connection's lock.
 inline bool IsLocked(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded;
 }

@@ -26,13 +26,13 @@ namespace {
 
 using Roles = std::vector<const PostgresRole*>;
 
-// One login and its session.
+// One login and its connection.
 struct Login {
   // The flag that names it.
   std::string_view flag;
   std::unique_ptr<PostgresConnection> connection;
   PostgresOptions options;
-  // The rights that its sessions need, and those that only administrators do.
+  // The rights that its connections need, and those that only administrators do.
   Roles needs;
   Roles for_administrators;
 };
@@ -132,7 +132,7 @@ absl::Status WarnOfExcess(Login& login) {
 }
 
 absl::Status WarnOfTransport(Login& login) {
-  // Each is of this session alone.
+  // Each is of this connection alone.
   const auto encrypted = login.connection->ExecuteScript(
       "SELECT coalesce((SELECT s.ssl FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid()), false)"
       " OR coalesce("
@@ -147,7 +147,7 @@ absl::Status WarnOfTransport(Login& login) {
   return absl::OkStatus();
 }
 
-// A lock that one session holds is visible to another one of the same database, and of no other:
+// A lock that one connection holds is visible to another one of the same database, and of no other:
 // not of a copy either.
 absl::Status CheckSameSchema(Login& calls, Login& maintenance) {
   const std::string schema = SchemaInUrl(maintenance.options.url);

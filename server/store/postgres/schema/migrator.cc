@@ -207,7 +207,7 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
   if (absl::Status status = CheckServer(**connection); !status.ok()) return status;
   std::vector<int> versions;
   while (true) {
-    // No session can have waited for a missing schema.
+    // No connection can have waited for a missing schema.
     const bool alone = !versions.empty() && versions.front() == 1;
     const absl::StatusOr<int> version = Persist([&] { return StepUp(**connection, alone); });
     if (!version.ok()) return version.status();
@@ -440,7 +440,7 @@ absl::StatusOr<int> PostgresMigrator::ApplyOutside(PostgresConnection& connectio
   statements.emplace_back(kAddServesFrom);
   statements.push_back(NoteApplied(next));
   for (const std::string& statement : statements) {
-    // A CONCURRENT statement blocks no session while it waits, and it waits for every
+    // A CONCURRENT statement blocks no connection while it waits, and it waits for every
     // older transaction.
     const bool waits = absl::StrContains(statement, " CONCURRENTLY ");
     if (waits) {

@@ -41,7 +41,7 @@ struct MigrationState {
 // repeated, so that a schema is never between two versions; all take one advisory
 // lock, so any number of replicas may run it at once.
 //
-// Traffic continues meanwhile: a statement waits for another session's lock for no
+// Traffic continues meanwhile: a statement waits for another connection's lock for no
 // longer than kMigrationLockTimeout, since all traffic waits behind it, and is tried
 // again until it gets it, or for kMigrationPatience.
 //
@@ -69,10 +69,10 @@ class PostgresMigrator {
   // gives the schema to its owner. May be repeated.
   absl::Status CreateRoles(const std::string& prefix);
   // Distributes the records over the nodes of Citus (distribution.h). Refused while a
-  // store has sessions on the schema: its statements would be the wrong ones afterwards.
+  // store has connections on the schema: its statements would be the wrong ones afterwards.
   absl::Status Distribute();
   // Reverts every migration above `target`, 0 for all. The data of their tables is
-  // lost. Refused while a store has sessions on the schema, and no store gets one
+  // lost. Refused while a store has connections on the schema, and no store gets one
   // until it is done. Returns the versions reverted, in order.
   absl::StatusOr<std::vector<int>> Down(int target);
   // Every migration of this program, and newer ones under which it may serve.
@@ -109,10 +109,10 @@ class PostgresMigrator {
   absl::StatusOr<std::unique_ptr<PostgresConnection>> OpenAlone();
   // Locks stores out of the schema, as long as the connection is open.
   absl::Status LockOutStores(PostgresConnection& connection) const;
-  // Repeats a step for as long as other sessions' locks block it.
+  // Repeats a step for as long as other connections' locks block it.
   absl::StatusOr<int> Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const;
   // One migration in one transaction. Returns its version, 0 if none is left.
-  // `alone`: this call created the schema, and no session uses it yet.
+  // `alone`: this call created the schema, and no connection uses it yet.
   absl::StatusOr<int> StepUp(PostgresConnection& connection, bool alone) const;
   absl::StatusOr<int> StepDown(PostgresConnection& connection, int target) const;
   absl::StatusOr<int> ApplyNext(PostgresConnection& connection, const Installed& installed) const;

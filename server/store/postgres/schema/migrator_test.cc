@@ -156,8 +156,8 @@ TEST_F(PostgresMigratorTest, AHistoryOfAnEarlyBuildIsCompleted) {
   EXPECT_TRUE(Migrator().CheckSchema().ok());
 }
 
-// A session reads the table in an open transaction: the migration must not block the other
-// sessions.
+// A connection reads the table in an open transaction: the migration must not block the other
+// connections.
 TEST_F(PostgresMigratorTest, ALongTransactionDelaysTheMigrationAndNotTraffic) {
   ASSERT_TRUE(Migrator().Up().ok());
   PostgresOptions options = schema_->options();
@@ -252,7 +252,7 @@ TEST_F(PostgresMigratorTest, OnlyWhatIsBuiltBesideTrafficMayTakeDays) {
             "7d 30min");
 }
 
-TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
+TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasConnections) {
   ASSERT_TRUE(Migrator().Up().ok());
   auto store = PostgresStore::Create(schema_->options()).value();
   ASSERT_TRUE(store->Inspect().ok());
@@ -261,7 +261,7 @@ TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("stop every idempotencyd first"));
   EXPECT_TRUE(store->Inspect().ok());
   store.reset();
-  // Its sessions end a moment later than the daemon.
+  // Its connections end a moment later than the daemon.
   absl::StatusOr<std::vector<int>> taken_back = Migrator().Down(0);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!taken_back.ok() && std::chrono::steady_clock::now() < deadline) {
@@ -380,8 +380,8 @@ TEST_F(PostgresMigratorTest, AFailedMigrationLeavesNothingBehind) {
   EXPECT_EQ(schema_->Value("SELECT to_regclass('half') IS NULL"), "t");
 }
 
-// A session that ends while the history is read proves nothing about the history.
-TEST_F(PostgresMigratorTest, ASessionThatIsLostIsUnavailable) {
+// A connection that ends while the history is read proves nothing about the history.
+TEST_F(PostgresMigratorTest, AConnectionThatIsLostIsUnavailable) {
   ASSERT_TRUE(Migrator().Up().ok());
   Execute("BEGIN; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE");
   absl::Status checked;

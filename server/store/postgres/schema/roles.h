@@ -44,13 +44,13 @@ std::vector<std::string> PostgresRoleNames(const std::string& prefix);
 // and every other role its privileges and no other ones. One transaction; may be repeated.
 //
 //   INVALID_ARGUMENT     the prefix makes no plain names
-//   FAILED_PRECONDITION  with what to do: the session's role may not do it, or there is a role of
-//                        such a name with rights that none of them has
+//   FAILED_PRECONDITION  with what to do: the connection's role may not do it, or a role of such a
+//                        name has rights that none of them has
 //   Others               as PostgresConnection; DEADLINE_EXCEEDED and ABORTED may be repeated
 absl::Status CreatePostgresRoles(PostgresConnection& connection, const std::string& schema,
                                  const std::string& prefix);
 
-// For a migration: continues as the schema's owner if that is another role, which the session's
+// For a migration: continues as the schema's owner if that is another role, which the connection's
 // role is a member of, so that new tables belong to it too. Not where the tables of the schema have
 // several owners. FAILED_PRECONDITION, with what to do, if it must not.
 absl::Status ContinueAsOwner(PostgresConnection& connection, const std::string& schema);

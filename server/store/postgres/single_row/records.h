@@ -20,7 +20,7 @@
 
 namespace idempotency::internal {
 
-// The time of one round: read from the node that the session reaches before the round's records.
+// The time of one round: read from the node that the connection reaches before the round's records.
 // So a lease that is over by it is over.
 struct SingleRowTime {
   // For what is written: created_at, the ends of leases and retentions.

@@ -92,7 +92,7 @@ struct PostgresStatements {
   PostgresStatement end_unknown;
   PostgresStatement measure_usage;
 
-  // The begin of a session; the check of its schema; the test commit.
+  // The begin of a connection; the check of its schema; the test commit.
   PostgresStatement begin_session;
   PostgresStatement read_schema;
   PostgresStatement probe_commit;
@@ -105,7 +105,7 @@ struct PostgresStatements {
   explicit PostgresStatements(const SqlSections& sql);
 };
 
-// The advisory lock of a schema that every session of a store holds, shared, as long as
+// The advisory lock of a schema that every connection of a store holds, shared, as long as
 // it is there: an expression for its key, where the schema is the current one.
 inline constexpr std::string_view kPostgresServeLock =
     "hashtextextended('idempotency serve ' || current_schema, 0)";

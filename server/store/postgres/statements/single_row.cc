@@ -26,7 +26,7 @@ SqlSections SingleRowStatements::Sections(const std::string& clock_sql) {
 SingleRowStatements::SingleRowStatements(const std::string& clock_sql)
     : SingleRowStatements(Sections(clock_sql)) {}
 
-// A name of its own: a session of a test may have prepared those of both modes.
+// A name of its own: a connection of a test may have prepared those of both modes.
 SingleRowStatements::SingleRowStatements(const SqlSections& sql)
     : read_clock(sql.Statement("read_clock")),
       read(sql.Statement("read_row")),

@@ -13,7 +13,7 @@ namespace idempotency::internal {
 //   - what writes names one record's id, one table and no other row; so it concerns one node, and
 //     cannot deadlock with another.
 //   - values are computed here, also times: a distributed server evaluates no clock beside a
-//     column, and nodes have clocks of their own. The time is that of the node that the session
+//     column, and nodes have clocks of their own. The time is that of the node that the connection
 //     reaches, read before the records.
 //   - what changes a record was decided from a row that was read, and matches what the decision
 //     depends on: token, attempt, state and times. A new life of a record has another token.

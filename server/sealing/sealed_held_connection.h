@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_SEALING_SEALED_HELD_SESSION_H_
-#define IDEMPOTENCY_SERVER_SEALING_SEALED_HELD_SESSION_H_
+#ifndef IDEMPOTENCY_SERVER_SEALING_SEALED_HELD_CONNECTION_H_
+#define IDEMPOTENCY_SERVER_SEALING_SEALED_HELD_CONNECTION_H_
 
 #include <memory>
 #include <optional>
@@ -11,18 +11,18 @@
 
 #include "server/sealing/sealed_store.h"
 #include "server/sealing/sealer.h"
-#include "server/store/held_session.h"
+#include "server/store/held_connection.h"
 
 namespace idempotency::internal {
 
-// A session of the store behind a SealedStore: seals what begins, and opens the answers.
-class SealedHeldSession final : public HeldSession {
+// A connection of the store behind a SealedStore: seals what begins, and opens the answers.
+class SealedHeldConnection final : public HeldConnection {
  public:
   // `store` outlives it.
-  SealedHeldSession(SealedStore& store, std::unique_ptr<HeldSession> session)
-      : store_(store), session_(std::move(session)) {}
+  SealedHeldConnection(SealedStore& store, std::unique_ptr<HeldConnection> connection)
+      : store_(store), connection_(std::move(connection)) {}
 
-  int descriptor() const override { return session_->descriptor(); }
+  int descriptor() const override { return connection_->descriptor(); }
   bool BeginReserve(absl::Span<const ReserveOp> ops) override;
   bool BeginComplete(absl::Span<const CompleteOp> ops) override;
   std::vector<absl::StatusOr<Verdict>> FinishReserve() override;
@@ -30,8 +30,8 @@ class SealedHeldSession final : public HeldSession {
 
  private:
   SealedStore& store_;
-  // nullptr once the call is finished: what follows it takes a session of its own.
-  std::unique_ptr<HeldSession> session_;
+  // nullptr once the call is finished: what follows it takes a connection of its own.
+  std::unique_ptr<HeldConnection> connection_;
   std::optional<Sealer> sealer_;
   absl::Span<const ReserveOp> reservations_;
   std::vector<ReserveOp> sealed_reservations_;
@@ -41,4 +41,4 @@ class SealedHeldSession final : public HeldSession {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_SEALING_SEALED_HELD_SESSION_H_
+#endif  // IDEMPOTENCY_SERVER_SEALING_SEALED_HELD_CONNECTION_H_

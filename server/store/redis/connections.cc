@@ -1,4 +1,4 @@
-#include "server/store/redis/session.h"
+#include "server/store/redis/connections.h"
 
 #include <spdlog/spdlog.h>
 
@@ -17,7 +17,7 @@
 namespace idempotency::internal {
 
 // A call that is not answered yet.
-struct RedisSession::Pending {
+struct RedisConnections::Pending {
   std::size_t index = 0;
   // The server does not know its script.
   bool load = false;
@@ -26,7 +26,7 @@ struct RedisSession::Pending {
 };
 
 // The commands of one round to one server, and whose replies they have.
-struct RedisSession::Exchange {
+struct RedisConnections::Exchange {
   enum class Kind { kCall, kSetUp, kWait };
   struct Sent {
     Kind kind = Kind::kCall;
@@ -76,29 +76,28 @@ std::size_t FirstSliceOf(absl::Span<const RedisCall> calls) {
   return first;
 }
 
-absl::StatusOr<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& options,
-                                                                 RedisTopology& topology,
-                                                                 const RedisIdentity& identity) {
+absl::StatusOr<std::unique_ptr<RedisConnections>> RedisConnections::Open(
+    const RedisOptions& options, RedisTopology& topology, const RedisIdentity& identity) {
   // Private constructor.
-  std::unique_ptr<RedisSession> session(new RedisSession(options, topology, identity));
+  std::unique_ptr<RedisConnections> connections(new RedisConnections(options, topology, identity));
   if (options.mode == RedisOptions::Mode::kCluster) {
     const auto servers = topology.Servers();
     if (!servers.ok()) return servers.status();
-    return session;
+    return connections;
   }
   const absl::StatusOr<RedisAddress> server = topology.ServerOf(0);
   if (!server.ok()) return server.status();
-  const absl::StatusOr<RedisConnection*> connection = session->ConnectionTo(*server);
+  const absl::StatusOr<RedisConnection*> connection = connections->ConnectionTo(*server);
   if (!connection.ok()) return connection.status();
-  return session;
+  return connections;
 }
 
-bool RedisSession::Usable() {
+bool RedisConnections::Usable() {
   if (options_.mode == RedisOptions::Mode::kCluster) return true;
   return connections_.size() == 1 && connections_.begin()->second->Usable();
 }
 
-absl::StatusOr<RedisConnection*> RedisSession::ConnectionTo(const RedisAddress& address) {
+absl::StatusOr<RedisConnection*> RedisConnections::ConnectionTo(const RedisAddress& address) {
   const auto open = connections_.find(address);
   if (open != connections_.end()) {
     if (open->second->Usable()) return open->second.get();
@@ -124,7 +123,7 @@ absl::StatusOr<RedisConnection*> RedisSession::ConnectionTo(const RedisAddress& 
   return connection;
 }
 
-std::vector<absl::StatusOr<RedisReply>> RedisSession::Run(absl::Span<const RedisCall> calls) {
+std::vector<absl::StatusOr<RedisReply>> RedisConnections::Run(absl::Span<const RedisCall> calls) {
   std::vector<absl::StatusOr<RedisReply>> replies;
   replies.reserve(calls.size());
   ran_in_order_ = true;
@@ -136,8 +135,8 @@ std::vector<absl::StatusOr<RedisReply>> RedisSession::Run(absl::Span<const Redis
   return replies;
 }
 
-void RedisSession::RunSlice(absl::Span<const RedisCall> calls,
-                            std::vector<absl::StatusOr<RedisReply>>& replies) {
+void RedisConnections::RunSlice(absl::Span<const RedisCall> calls,
+                                std::vector<absl::StatusOr<RedisReply>>& replies) {
   std::vector<std::optional<absl::StatusOr<RedisReply>>> answers(calls.size());
   std::vector<Pending> pending;
   for (std::size_t i = 0; i < calls.size(); ++i) pending.push_back({i, false, std::nullopt});
@@ -154,7 +153,7 @@ void RedisSession::RunSlice(absl::Span<const RedisCall> calls,
   }
 }
 
-std::vector<std::string> RedisSession::DurabilityWarnings(const RedisAddress& server) {
+std::vector<std::string> RedisConnections::DurabilityWarnings(const RedisAddress& server) {
   const absl::StatusOr<RedisConnection*> connection = ConnectionTo(server);
   if (!connection.ok()) return {};
   (*connection)->Send(RedisWire({"CONFIG", "GET", "appendfsync"}));
@@ -166,7 +165,7 @@ std::vector<std::string> RedisSession::DurabilityWarnings(const RedisAddress& se
   return RedisDurabilityWarnings(one->server(), value);
 }
 
-std::size_t RedisSession::RunRound(
+std::size_t RedisConnections::RunRound(
     absl::Span<const RedisCall> calls, std::vector<Pending>& pending,
     std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers) {
   std::map<RedisAddress, Exchange> exchanges;
@@ -216,7 +215,7 @@ std::size_t RedisSession::RunRound(
   return exchanges.size();
 }
 
-void RedisSession::Queue(const RedisCall& call, const Pending& next, Exchange& exchange) {
+void RedisConnections::Queue(const RedisCall& call, const Pending& next, Exchange& exchange) {
   if (next.load && call.script != nullptr && !exchange.loaded[call.script]) {
     exchange.connection->Send(RedisWire({"SCRIPT", "LOAD", call.script->text}));
     exchange.sent.push_back({Exchange::Kind::kSetUp, {}});
@@ -231,9 +230,9 @@ void RedisSession::Queue(const RedisCall& call, const Pending& next, Exchange& e
   exchange.confirm = exchange.confirm || (call.confirm && options_.waits());
 }
 
-void RedisSession::Collect(absl::Span<const RedisCall> calls, Exchange& exchange,
-                           std::vector<Pending>& again,
-                           std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers) {
+void RedisConnections::Collect(absl::Span<const RedisCall> calls, Exchange& exchange,
+                               std::vector<Pending>& again,
+                               std::vector<std::optional<absl::StatusOr<RedisReply>>>& answers) {
   const RedisAddress server = exchange.connection->address();
   bool confirmed = false;
   bool leave = false;
@@ -267,10 +266,10 @@ void RedisSession::Collect(absl::Span<const RedisCall> calls, Exchange& exchange
   }
 }
 
-std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress& server,
-                                                              const RedisCall& call,
-                                                              const Pending& before,
-                                                              std::string_view error) {
+std::optional<RedisConnections::Pending> RedisConnections::Redirected(const RedisAddress& server,
+                                                                      const RedisCall& call,
+                                                                      const Pending& before,
+                                                                      std::string_view error) {
   const std::string_view code = RedisErrorCode(error);
   Pending next = before;
   if (code == "NOSCRIPT" && !before.load) {
@@ -291,14 +290,14 @@ std::optional<RedisSession::Pending> RedisSession::Redirected(const RedisAddress
   return std::nullopt;
 }
 
-absl::Status RedisSession::Failure(const RedisAddress& server, std::string_view error) {
+absl::Status RedisConnections::Failure(const RedisAddress& server, std::string_view error) {
   const std::string_view code = RedisErrorCode(error);
   topology_.Log(server, error);
   if (code == "WRONGTYPE") return absl::DataLossError("the key holds no record");
   return absl::UnavailableError(absl::StrCat(server.ToString(), ": ", AbslView(code)));
 }
 
-bool RedisSession::IsConfirmed(const RedisReply& reply) const {
+bool RedisConnections::IsConfirmed(const RedisReply& reply) const {
   const RedisValue value = reply.value();
   if (value.IsError()) return false;
   if (!options_.wait_aof) return value.IsInteger() && value.integer() >= options_.wait_replicas;

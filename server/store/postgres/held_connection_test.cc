@@ -1,5 +1,5 @@
 // Calls whose first statement is sent by one thread, and finished by another.
-#include "server/store/held_session.h"
+#include "server/store/held_connection.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,13 +28,13 @@
 namespace idempotency::internal {
 namespace {
 
-bool AwaitReadable(const HeldSession& session) {
+bool AwaitReadable(const HeldConnection& connection) {
   constexpr int kTimeoutMs = 20'000;
-  pollfd event = {session.descriptor(), POLLIN, 0};
+  pollfd event = {connection.descriptor(), POLLIN, 0};
   return poll(&event, 1, kTimeoutMs) == 1;
 }
 
-class PostgresHeldSessionTest : public ::testing::Test {
+class PostgresHeldConnectionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
@@ -44,7 +44,7 @@ class PostgresHeldSessionTest : public ::testing::Test {
   }
   void Open(absl::Duration statement_timeout = absl::Seconds(30)) {
     PostgresOptions options = schema_->options();
-    // So that every call is on the same session.
+    // So that every call is on the same connection.
     options.connections = 1;
     options.application_name = options.schema;
     options.statement_timeout = statement_timeout;
@@ -63,23 +63,23 @@ class PostgresHeldSessionTest : public ::testing::Test {
     EXPECT_NE(reserved, nullptr) << verdict.status();
     return reserved == nullptr ? Uuid() : reserved->token;
   }
-  std::unique_ptr<HeldSession> Hold(std::function<void()> wanted = [] {}) {
+  std::unique_ptr<HeldConnection> Hold(std::function<void()> wanted = [] {}) {
     return store_->Hold(std::move(wanted));
   }
-  // Through a held session; nullopt if the call did not begin.
+  // Through a held connection; nullopt if the call did not begin.
   std::optional<absl::StatusOr<Verdict>> BeginAndFinish(const ReserveOp& op) {
-    const auto session = Hold();
-    if (session == nullptr || !session->BeginReserve({&op, 1})) return std::nullopt;
-    EXPECT_TRUE(AwaitReadable(*session));
-    return session->FinishReserve().at(0);
+    const auto connection = Hold();
+    if (connection == nullptr || !connection->BeginReserve({&op, 1})) return std::nullopt;
+    EXPECT_TRUE(AwaitReadable(*connection));
+    return connection->FinishReserve().at(0);
   }
   std::string Backend() {
     return schema_->Value(
         absl::StrCat("SELECT pid FROM pg_stat_activity WHERE application_name = '",
                      schema_->options().schema, "'"));
   }
-  // Returns when the store's session has ended.
-  void EndSession() {
+  // Returns when the store's connection has ended.
+  void EndConnection() {
     EXPECT_EQ(schema_->Value(absl::StrCat("SELECT pg_terminate_backend(", Backend(), ", 20000)")),
               "t");
   }
@@ -88,7 +88,7 @@ class PostgresHeldSessionTest : public ::testing::Test {
   std::unique_ptr<PostgresStore> store_;
 };
 
-TEST_F(PostgresHeldSessionTest, ACallBeginsAndIsFinished) {
+TEST_F(PostgresHeldConnectionTest, ACallBeginsAndIsFinished) {
   const auto verdict = BeginAndFinish(ReserveNamed("one"));
   ASSERT_TRUE(verdict.has_value());
   ASSERT_TRUE(verdict->ok()) << verdict->status();
@@ -98,14 +98,14 @@ TEST_F(PostgresHeldSessionTest, ACallBeginsAndIsFinished) {
             reserved->token.ToString());
 
   const CompleteOp completion = CompleteNamed("one", reserved->token);
-  const auto session = Hold();
-  ASSERT_TRUE(session->BeginComplete({&completion, 1}));
-  ASSERT_TRUE(AwaitReadable(*session));
-  EXPECT_TRUE(session->FinishComplete().at(0).ok());
+  const auto connection = Hold();
+  ASSERT_TRUE(connection->BeginComplete({&completion, 1}));
+  ASSERT_TRUE(AwaitReadable(*connection));
+  EXPECT_TRUE(connection->FinishComplete().at(0).ok());
   EXPECT_EQ(schema_->Value("SELECT state FROM records WHERE key = 'one'"), "2");
 }
 
-TEST_F(PostgresHeldSessionTest, FurtherRoundsDecideOnAKnownRecord) {
+TEST_F(PostgresHeldConnectionTest, FurtherRoundsDecideOnAKnownRecord) {
   MustReserve("running");
   const auto running = BeginAndFinish(ReserveNamed("running"));
   ASSERT_TRUE(running.has_value() && running->ok());
@@ -116,7 +116,7 @@ TEST_F(PostgresHeldSessionTest, FurtherRoundsDecideOnAKnownRecord) {
   EXPECT_NE(std::get_if<Replay>(&**replay), nullptr);
 }
 
-TEST_F(PostgresHeldSessionTest, WhereMostAreKnownTheCallBeginsWithARead) {
+TEST_F(PostgresHeldConnectionTest, WhereMostAreKnownTheCallBeginsWithARead) {
   for (int i = 0; i < 20; ++i) {
     const ReserveOp op = ReserveNamed("first");
     EXPECT_TRUE(store_->Reserve({&op, 1}).at(0).ok());
@@ -129,17 +129,17 @@ TEST_F(PostgresHeldSessionTest, WhereMostAreKnownTheCallBeginsWithARead) {
   EXPECT_NE(std::get_if<Reserved>(&**reserved), nullptr);
 }
 
-TEST_F(PostgresHeldSessionTest, AReplyThatMightNotFitTheSocketDoesNotBegin) {
+TEST_F(PostgresHeldConnectionTest, AReplyThatMightNotFitTheSocketDoesNotBegin) {
   const Uuid token = MustReserve("large");
   const CompleteOp completion =
       CompleteNamed("large", token, std::string(PostgresConnection::kMaxSentBytes, 'x'));
-  auto session = Hold();
-  EXPECT_FALSE(session->BeginComplete({&completion, 1}));
-  session.reset();
+  auto connection = Hold();
+  EXPECT_FALSE(connection->BeginComplete({&completion, 1}));
+  connection.reset();
   EXPECT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
 }
 
-TEST_F(PostgresHeldSessionTest, AStatementThatTheSessionHasNotPreparedDoesNotBegin) {
+TEST_F(PostgresHeldConnectionTest, AStatementThatTheConnectionHasNotPreparedDoesNotBegin) {
   ReserveOp op = ReserveNamed("relaxed");
   op.relaxed = true;
   EXPECT_FALSE(BeginAndFinish(op).has_value());
@@ -149,70 +149,70 @@ TEST_F(PostgresHeldSessionTest, AStatementThatTheSessionHasNotPreparedDoesNotBeg
   EXPECT_TRUE(BeginAndFinish(op).has_value());
 }
 
-TEST_F(PostgresHeldSessionTest, ASessionWhoseServerEndsItIsReadableAndBeginsNothing) {
-  auto session = Hold();
-  ASSERT_NE(session, nullptr);
-  EndSession();
-  EXPECT_TRUE(AwaitReadable(*session));
+TEST_F(PostgresHeldConnectionTest, AConnectionWhoseServerEndsItIsReadableAndBeginsNothing) {
+  auto connection = Hold();
+  ASSERT_NE(connection, nullptr);
+  EndConnection();
+  EXPECT_TRUE(AwaitReadable(*connection));
   const ReserveOp op = ReserveNamed("one");
-  EXPECT_FALSE(session->BeginReserve({&op, 1}));
-  session.reset();
+  EXPECT_FALSE(connection->BeginReserve({&op, 1}));
+  connection.reset();
   EXPECT_EQ(Hold(), nullptr) << "it is lost, and another one is opened by the next call";
   MustReserve("one");
   EXPECT_NE(Hold(), nullptr);
 }
 
-TEST_F(PostgresHeldSessionTest, ACallWhoseSessionEndsIsUnanswered) {
-  auto session = Hold();
+TEST_F(PostgresHeldConnectionTest, ACallWhoseConnectionEndsIsUnanswered) {
+  auto connection = Hold();
   const pid_t backend = std::stoi(Backend());
   ASSERT_EQ(kill(backend, SIGSTOP), 0);
   const ReserveOp op = ReserveNamed("one");
-  EXPECT_TRUE(session->BeginReserve({&op, 1}));
+  EXPECT_TRUE(connection->BeginReserve({&op, 1}));
   // It ends once it runs again, before it reads the statement.
   EXPECT_EQ(kill(backend, SIGTERM), 0);
   EXPECT_EQ(kill(backend, SIGCONT), 0);
-  EXPECT_TRUE(AwaitReadable(*session));
-  EXPECT_EQ(ReasonOf(session->FinishReserve().at(0).status()), Reason::kStoreUnavailable);
-  session.reset();
+  EXPECT_TRUE(AwaitReadable(*connection));
+  EXPECT_EQ(ReasonOf(connection->FinishReserve().at(0).status()), Reason::kStoreUnavailable);
+  connection.reset();
   MustReserve("one");
 }
 
-TEST_F(PostgresHeldSessionTest, ACallWithoutAnAnswerEndsWithItsTime) {
+TEST_F(PostgresHeldConnectionTest, ACallWithoutAnAnswerEndsWithItsTime) {
   store_.reset();
   ASSERT_TRUE(schema_->Execute("DELETE FROM records").ok());
   Open(absl::Milliseconds(200));
-  const auto session = Hold();
+  const auto connection = Hold();
   const pid_t backend = std::stoi(Backend());
   ASSERT_EQ(kill(backend, SIGSTOP), 0);
   const ReserveOp op = ReserveNamed("one");
-  EXPECT_TRUE(session->BeginReserve({&op, 1}));
-  EXPECT_TRUE(AwaitReadable(*session)) << "this side ends the session";
-  EXPECT_EQ(ReasonOf(session->FinishReserve().at(0).status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(connection->BeginReserve({&op, 1}));
+  EXPECT_TRUE(AwaitReadable(*connection)) << "this side ends the connection";
+  EXPECT_EQ(ReasonOf(connection->FinishReserve().at(0).status()), Reason::kStoreUnavailable);
   EXPECT_EQ(kill(backend, SIGCONT), 0);
 }
 
-TEST_F(PostgresHeldSessionTest, AnotherCallGetsTheSessionThatItWaitsFor) {
+TEST_F(PostgresHeldConnectionTest, AnotherCallGetsTheConnectionThatItWaitsFor) {
   std::atomic<int> wanted{0};
-  auto session = Hold([&wanted] { ++wanted; });
-  ASSERT_NE(session, nullptr);
+  auto connection = Hold([&wanted] { ++wanted; });
+  ASSERT_NE(connection, nullptr);
   EXPECT_EQ(store_->connections().idle, 1) << "what is held is not in use";
   std::thread other([this] { MustReserve("other"); });
   while (wanted == 0) std::this_thread::yield();
   EXPECT_EQ(Hold(), nullptr) << "the other call comes first";
-  session.reset();
+  connection.reset();
   other.join();
   EXPECT_EQ(wanted, 1);
   EXPECT_NE(Hold(), nullptr);
 }
 
-TEST_F(PostgresHeldSessionTest, ASessionWithACallIsNotAskedFor) {
-  auto session = Hold([] { ADD_FAILURE() << "it is in use"; });
+TEST_F(PostgresHeldConnectionTest, AConnectionWithACallIsNotAskedFor) {
+  auto connection = Hold([] { ADD_FAILURE() << "it is in use"; });
   const ReserveOp op = ReserveNamed("one");
-  ASSERT_TRUE(session->BeginReserve({&op, 1}));
+  ASSERT_TRUE(connection->BeginReserve({&op, 1}));
   EXPECT_EQ(store_->connections().in_use, 1);
   std::thread other([this] { MustReserve("other"); });
-  EXPECT_TRUE(session->FinishReserve().at(0).ok());
-  session.reset();
+  EXPECT_TRUE(connection->FinishReserve().at(0).ok());
+  connection.reset();
   other.join();
 }
 

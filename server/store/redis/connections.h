@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_
-#define IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_
+#ifndef IDEMPOTENCY_SERVER_STORE_REDIS_CONNECTIONS_H_
+#define IDEMPOTENCY_SERVER_STORE_REDIS_CONNECTIONS_H_
 
 #include <cstddef>
 #include <map>
@@ -42,16 +42,16 @@ std::size_t FirstSliceOf(absl::Span<const RedisCall> calls);
 // A connection to each server that records are on, for one caller at a time.
 //
 // Thread-compatible; the topology and the identity are shared and outlive it.
-class RedisSession {
+class RedisConnections {
  public:
   // How often the commands that a server refers to another one, or whose script it does not
   // know, are sent again.
   static constexpr int kMaxRounds = 5;
 
   // With the connection to the server, unless there are several.
-  static absl::StatusOr<std::unique_ptr<RedisSession>> Open(const RedisOptions& options,
-                                                            RedisTopology& topology,
-                                                            const RedisIdentity& identity);
+  static absl::StatusOr<std::unique_ptr<RedisConnections>> Open(const RedisOptions& options,
+                                                                RedisTopology& topology,
+                                                                const RedisIdentity& identity);
 
   // Sends the commands, those of a slice for one server together, and returns their replies in
   // their order.
@@ -65,14 +65,15 @@ class RedisSession {
   // What a crash of the server would lose (RedisDurabilityWarnings).
   std::vector<std::string> DurabilityWarnings(const RedisAddress& server);
 
-  // False if another session should be opened instead.
+  // False if others should be opened instead.
   bool Usable();
 
  private:
   struct Pending;
   struct Exchange;
 
-  RedisSession(const RedisOptions& options, RedisTopology& topology, const RedisIdentity& identity)
+  RedisConnections(const RedisOptions& options, RedisTopology& topology,
+                   const RedisIdentity& identity)
       : options_(options), topology_(topology), identity_(identity) {}
 
   absl::StatusOr<RedisConnection*> ConnectionTo(const RedisAddress& address);
@@ -100,4 +101,4 @@ class RedisSession {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_STORE_REDIS_SESSION_H_
+#endif  // IDEMPOTENCY_SERVER_STORE_REDIS_CONNECTIONS_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
-#define IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTIONS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTIONS_H_
 
 #include <memory>
 #include <string>
@@ -16,29 +16,29 @@
 
 namespace idempotency::internal {
 
-// Opens the sessions of one store, and tracks whether its schema is still the
+// Opens the connections of one store, and tracks whether its schema is still the
 // original one.
 //
-//   - This side shuts a session down while its statement waits for a synchronous
+//   - This side shuts a connection down while its statement waits for a synchronous
 //     standby; the server's half continues to wait, for as long as the standby is
 //     unavailable. While too many such halves wait, of this process or of others, no
-//     session is opened (PostgresOptions::max_abandoned_sessions): they would fill the
+//     connection is opened (PostgresOptions::max_abandoned_sessions): they would fill the
 //     server.
-//   - Each session holds a lock that a downgrade does not get, so that no schema is
+//   - Each connection holds a lock that a downgrade does not get, so that no schema is
 //     removed while a daemon uses it.
 //   - A schema that was removed nevertheless (by hand), or replaced by an empty one, is
 //     detected: its records are lost, and every key would run again.
 //
 // Thread-safe.
-class PostgresSessions {
+class PostgresConnections {
  public:
   // All three outlive it.
-  PostgresSessions(const PostgresOptions& options, const PostgresStatements& statements,
-                   SocketWatchdog& watchdog)
+  PostgresConnections(const PostgresOptions& options, const PostgresStatements& statements,
+                      SocketWatchdog& watchdog)
       : options_(options), statements_(statements), watchdog_(watchdog) {}
 
   // UNAVAILABLE if the server cannot be reached, has too many of this program's
-  // sessions, or no longer has the schema; the reason is logged.
+  // connections, or no longer has the schema; the reason is logged.
   absl::StatusOr<std::unique_ptr<PostgresConnection>> Open();
 
   // Checks the schema. OK if this program may serve it, and it is the one of the first
@@ -65,4 +65,4 @@ class PostgresSessions {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTIONS_H_

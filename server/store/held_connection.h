@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
-#define IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
+#ifndef IDEMPOTENCY_SERVER_STORE_HELD_CONNECTION_H_
+#define IDEMPOTENCY_SERVER_STORE_HELD_CONNECTION_H_
 
 #include <cstddef>
 #include <vector>
@@ -15,23 +15,23 @@ struct CompleteOp;
 struct Completion;
 struct ReserveOp;
 
-// A session of a store that a thread holds while it has nothing to do, for one call. Another
+// A connection of a store that a thread holds while it has nothing to do, for one call. Another
 // thread, one that must not wait, sends the first statement of the next call through it; the holder
 // waits for descriptor(), and finishes the call. So the answer of the database wakes the thread
 // that needs it, and no thread is woken only to ask.
 //
 // Thread-compatible, except that one thread may wait for the descriptor while another begins a
 // call.
-class HeldSession {
+class HeldConnection {
  public:
   // Replies of one call together, in bytes: the thread that begins it also seals and encodes them,
   // and a socket that has been idle takes them at once. Calls with more do not begin.
   static constexpr std::size_t kMaxReplyBytes = 8 * 1024;
 
-  virtual ~HeldSession() = default;
+  virtual ~HeldConnection() = default;
 
-  // Readable when a call that began can be finished, and when the session should be given up: its
-  // server ended it.
+  // Readable when a call that began can be finished, and when the connection should be given up:
+  // its server ended it.
   virtual int descriptor() const = 0;
 
   // Begins a call of RecordStore::Reserve or Complete. Does not wait. `ops`, of at least one, stay
@@ -40,11 +40,12 @@ class HeldSession {
   virtual bool BeginReserve(absl::Span<const ReserveOp> ops) = 0;
   virtual bool BeginComplete(absl::Span<const CompleteOp> ops) = 0;
 
-  // The answers, as of the store's own method, to the call that began. Blocks. Once for a session.
+  // The answers, as of the store's own method, to the call that began. Blocks. Once for a
+  // connection.
   virtual std::vector<absl::StatusOr<Verdict>> FinishReserve() = 0;
   virtual std::vector<absl::StatusOr<Completion>> FinishComplete() = 0;
 };
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_STORE_HELD_SESSION_H_
+#endif  // IDEMPOTENCY_SERVER_STORE_HELD_CONNECTION_H_

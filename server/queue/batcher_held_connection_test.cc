@@ -26,23 +26,23 @@ using ::testing::SizeIs;
 
 constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 
-class BatcherHeldSessionTest : public ::testing::Test {
+class BatcherHeldConnectionTest : public ::testing::Test {
  protected:
   // The workers can only be joined when the answers arrive.
-  ~BatcherHeldSessionTest() override {
+  ~BatcherHeldConnectionTest() override {
     if (store_ != nullptr) store_->Arrive();
   }
 
-  // Returns once all the sessions are held.
-  Batcher& Make(int threads, int sessions) {
-    store_ = std::make_unique<HoldingStore>(memory_, sessions);
+  // Returns once all the connections are held.
+  Batcher& Make(int threads, int connections) {
+    store_ = std::make_unique<HoldingStore>(memory_, connections);
     BatcherOptions options;
     options.threads = threads;
     options.clock = &clock_;
     // What waits for another call waits for its end.
     options.max_linger = std::chrono::hours(1);
     batcher_ = std::make_unique<Batcher>(*store_, observer_, options);
-    EXPECT_TRUE(store_->AwaitHeld(static_cast<std::size_t>(sessions)));
+    EXPECT_TRUE(store_->AwaitHeld(static_cast<std::size_t>(connections)));
     return *batcher_;
   }
 
@@ -66,7 +66,7 @@ class BatcherHeldSessionTest : public ::testing::Test {
   std::unique_ptr<Batcher> batcher_;
 };
 
-TEST_F(BatcherHeldSessionTest, TheThreadThatBringsALoneOperationBeginsItsCall) {
+TEST_F(BatcherHeldConnectionTest, TheThreadThatBringsALoneOperationBeginsItsCall) {
   Make(2, 2);
   Reserve("one");
 
@@ -85,7 +85,7 @@ TEST_F(BatcherHeldSessionTest, TheThreadThatBringsALoneOperationBeginsItsCall) {
   EXPECT_EQ(store_->own_calls(), 0);
 }
 
-TEST_F(BatcherHeldSessionTest, ACallThatDoesNotBeginIsAWorkers) {
+TEST_F(BatcherHeldConnectionTest, ACallThatDoesNotBeginIsAWorkers) {
   Make(1, 1);
   store_->Decline();
   Reserve("one");
@@ -95,7 +95,7 @@ TEST_F(BatcherHeldSessionTest, ACallThatDoesNotBeginIsAWorkers) {
   EXPECT_NE(answered_by_.Await(1).at(0), std::this_thread::get_id());
 }
 
-TEST_F(BatcherHeldSessionTest, OperationsWaitForTheEndOfACallThatBegan) {
+TEST_F(BatcherHeldConnectionTest, OperationsWaitForTheEndOfACallThatBegan) {
   Make(2, 2);
   store_->Delay();
   Reserve("first");
@@ -111,7 +111,7 @@ TEST_F(BatcherHeldSessionTest, OperationsWaitForTheEndOfACallThatBegan) {
       << "the two share a call";
 }
 
-TEST_F(BatcherHeldSessionTest, ManyOperationsTogetherAreAWorkers) {
+TEST_F(BatcherHeldConnectionTest, ManyOperationsTogetherAreAWorkers) {
   Batcher& batcher = Make(1, 1);
   Batcher::Group group;
   for (int i = 0; i < 100; ++i) {
@@ -129,17 +129,17 @@ TEST_F(BatcherHeldSessionTest, ManyOperationsTogetherAreAWorkers) {
   EXPECT_EQ(store_->own_calls(), 1);
 }
 
-TEST_F(BatcherHeldSessionTest, ALargeReplyIsAWorkers) {
+TEST_F(BatcherHeldConnectionTest, ALargeReplyIsAWorkers) {
   Batcher& batcher = Make(1, 1);
   batcher.Complete(
-      CompleteNamed("none", Uuid::Random(), std::string(HeldSession::kMaxReplyBytes, 'x')),
+      CompleteNamed("none", Uuid::Random(), std::string(HeldConnection::kMaxReplyBytes, 'x')),
       kNoDeadline, completions_.Sink());
 
   EXPECT_THAT(completions_.Await(1), SizeIs(1));
   EXPECT_THAT(store_->begun_by(), IsEmpty());
 }
 
-TEST_F(BatcherHeldSessionTest, OtherKindsAreAWorkers) {
+TEST_F(BatcherHeldConnectionTest, OtherKindsAreAWorkers) {
   Batcher& batcher = Make(1, 1);
   batcher.Release(ReleaseNamed("none", Uuid::Random()), kNoDeadline, releases_.Sink());
 
@@ -147,7 +147,7 @@ TEST_F(BatcherHeldSessionTest, OtherKindsAreAWorkers) {
   EXPECT_THAT(store_->begun_by(), IsEmpty());
 }
 
-TEST_F(BatcherHeldSessionTest, AnOverdueOperationIsNotBegun) {
+TEST_F(BatcherHeldConnectionTest, AnOverdueOperationIsNotBegun) {
   Make(1, 1);
   Reserve("late", clock_.Monotonic());
 
@@ -157,9 +157,9 @@ TEST_F(BatcherHeldSessionTest, AnOverdueOperationIsNotBegun) {
   EXPECT_NE(As<Reserved>(verdicts_.Await(2).at(1)), nullptr);
 }
 
-TEST_F(BatcherHeldSessionTest, ASessionThatEndsWhileItIsHeldIsGivenUp) {
+TEST_F(BatcherHeldConnectionTest, AConnectionThatEndsWhileItIsHeldIsGivenUp) {
   Make(2, 2);
-  store_->EndSessions();
+  store_->EndConnections();
   ASSERT_TRUE(store_->AwaitHeld(0));
   Reserve("one");
 
@@ -167,16 +167,16 @@ TEST_F(BatcherHeldSessionTest, ASessionThatEndsWhileItIsHeldIsGivenUp) {
   EXPECT_EQ(store_->own_calls(), 1);
 }
 
-TEST_F(BatcherHeldSessionTest, ASessionThatAnotherCallerWaitsForIsGivenUp) {
+TEST_F(BatcherHeldConnectionTest, AConnectionThatAnotherCallerWaitsForIsGivenUp) {
   Make(2, 1);
-  store_->WantSessions();
+  store_->WantConnections();
   ASSERT_TRUE(store_->AwaitHeld(0));
   Reserve("one");
 
   EXPECT_NE(As<Reserved>(verdicts_.Await(1).at(0)), nullptr);
 }
 
-TEST_F(BatcherHeldSessionTest, CloseAwaitsACallThatBegan) {
+TEST_F(BatcherHeldConnectionTest, CloseAwaitsACallThatBegan) {
   Make(2, 2);
   store_->Delay();
   Reserve("one");
@@ -194,7 +194,7 @@ TEST_F(BatcherHeldSessionTest, CloseAwaitsACallThatBegan) {
   EXPECT_EQ(ReasonOf(verdicts_.Await(2).at(1).status()), Reason::kStoreUnavailable);
 }
 
-TEST_F(BatcherHeldSessionTest, ManyThreadsBringLoneOperations) {
+TEST_F(BatcherHeldConnectionTest, ManyThreadsBringLoneOperations) {
   constexpr int kThreads = 4;
   constexpr int kOfEach = 500;
   Make(3, 2);
@@ -203,7 +203,7 @@ TEST_F(BatcherHeldSessionTest, ManyThreadsBringLoneOperations) {
     threads.emplace_back([this, thread] {
       for (int i = 0; i < kOfEach; ++i) {
         Reserve("record-" + std::to_string(thread) + "-" + std::to_string(i));
-        if (i == kOfEach / 2 && thread == 0) store_->WantSessions();
+        if (i == kOfEach / 2 && thread == 0) store_->WantConnections();
       }
     });
   }

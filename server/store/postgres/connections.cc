@@ -1,4 +1,4 @@
-#include "server/store/postgres/sessions.h"
+#include "server/store/postgres/connections.h"
 
 #include <spdlog/spdlog.h>
 
@@ -26,7 +26,7 @@ absl::Status SchemaGone(const std::string& schema, absl::string_view what) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresSessions::Open() {
+absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnections::Open() {
   auto opened = PostgresConnection::Open(options_, watchdog_);
   if (absl::IsFailedPrecondition(opened.status())) {
     // Found by the check of the schema at the start, unless it came later.
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresSessions::Open() {
   return opened;
 }
 
-absl::Status PostgresSessions::Begin(PostgresConnection& connection) {
+absl::Status PostgresConnections::Begin(PostgresConnection& connection) {
   // A statement that runs for longer than its timeout plus half of this side's grace:
   // no client waits for it any more.
   const absl::Duration abandoned_after = options_.statement_timeout + options_.reply_grace / 2;
@@ -47,7 +47,7 @@ absl::Status PostgresSessions::Begin(PostgresConnection& connection) {
   parameters.Add(static_cast<std::int32_t>(absl::ToInt64Milliseconds(abandoned_after)));
   const auto begun = connection.Execute(statements_.begin_session, parameters);
   if (!begun.ok()) return begun.status();
-  // Columns: has the lock, abandoned sessions.
+  // Columns: has the lock, abandoned connections.
   if (!begun->Bool(0, 0)) {
     spdlog::warn("postgres: the schema {} is being reverted; no session is opened",
                  options_.schema);
@@ -62,7 +62,7 @@ absl::Status PostgresSessions::Begin(PostgresConnection& connection) {
   return absl::UnavailableError("too many abandoned sessions wait for the standby");
 }
 
-absl::Status PostgresSessions::CheckSchema(PostgresConnection& connection) {
+absl::Status PostgresConnections::CheckSchema(PostgresConnection& connection) {
   const auto looked = connection.Execute(statements_.read_schema, {});
   const bool is_gone =
       !looked.ok() && absl::StrContains(looked.status().message(), kUndefinedTable);
@@ -75,7 +75,7 @@ absl::Status PostgresSessions::CheckSchema(PostgresConnection& connection) {
   return found;
 }
 
-absl::Status PostgresSessions::Judge(const absl::StatusOr<PostgresResult>& looked) {
+absl::Status PostgresConnections::Judge(const absl::StatusOr<PostgresResult>& looked) {
   // Columns: when the first migration was applied, whether all that this program needs
   // are, whether a newer one is that it may not serve.
   if (!looked.ok() || looked->IsNull(0, 0)) {
@@ -103,7 +103,7 @@ absl::Status PostgresSessions::Judge(const absl::StatusOr<PostgresResult>& looke
   return absl::OkStatus();
 }
 
-absl::Status PostgresSessions::schema() const {
+absl::Status PostgresConnections::schema() const {
   MutexLock lock(mutex_);
   return schema_;
 }

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_HELD_SESSION_H_
-#define IDEMPOTENCY_SERVER_STORE_POSTGRES_HELD_SESSION_H_
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_HELD_CONNECTION_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_HELD_CONNECTION_H_
 
 #include <optional>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "server/store/held_session.h"
+#include "server/store/held_connection.h"
 #include "server/store/postgres/batched/reserve.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/records/operation_batches.h"
@@ -16,10 +16,10 @@
 namespace idempotency::internal {
 
 // A connection of the store's pool, offered to others until a call begins.
-class PostgresHeldSession final : public HeldSession {
+class PostgresHeldConnection final : public HeldConnection {
  public:
   // `store` outlives it.
-  PostgresHeldSession(PostgresStore& store, PostgresStore::Pool::Lease lease)
+  PostgresHeldConnection(PostgresStore& store, PostgresStore::Pool::Lease lease)
       : store_(store), lease_(std::move(lease)) {}
 
   int descriptor() const override { return lease_->descriptor(); }
@@ -47,4 +47,4 @@ class PostgresHeldSession final : public HeldSession {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_HELD_SESSION_H_
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_HELD_CONNECTION_H_

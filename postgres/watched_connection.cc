@@ -1,4 +1,4 @@
-#include "postgres/postgres_session.h"
+#include "postgres/watched_connection.h"
 
 #include <poll.h>
 
@@ -22,7 +22,7 @@ SocketWatchdog::TimePoint After(absl::Duration time) {
 
 }  // namespace
 
-PostgresSession::PostgresSession(const std::string& conninfo, SocketWatchdog& watchdog)
+WatchedConnection::WatchedConnection(const std::string& conninfo, SocketWatchdog& watchdog)
     : watchdog_(watchdog),
       connection_(conninfo),
       socket_(connection_.sock()),
@@ -32,23 +32,23 @@ PostgresSession::PostgresSession(const std::string& conninfo, SocketWatchdog& wa
   MakeMessagesVerbose(connection_);
 }
 
-bool PostgresSession::Watched(absl::Duration time_limit, absl::FunctionRef<void()> call) {
+bool WatchedConnection::Watched(absl::Duration time_limit, absl::FunctionRef<void()> call) {
   const SocketWatchdog::Watch watch(watchdog_, socket_, After(time_limit));
   call();
   return !watch.expired();
 }
 
-std::unique_ptr<SocketWatchdog::Watch> PostgresSession::Watch(absl::Duration time_limit) {
+std::unique_ptr<SocketWatchdog::Watch> WatchedConnection::Watch(absl::Duration time_limit) {
   return std::make_unique<SocketWatchdog::Watch>(watchdog_, socket_, After(time_limit));
 }
 
-void PostgresSession::Prepare(const std::string& name, const std::string& sql) {
+void WatchedConnection::Prepare(const std::string& name, const std::string& sql) {
   if (prepared_.contains(name)) return;
   PrepareNow(connection_, name, sql);
   prepared_.insert(name);
 }
 
-std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
+std::vector<PipelinedOutcome> WatchedConnection::ExecutePipelined(
     const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions,
     absl::FunctionRef<void(const PipelinedOutcome&)> received) {
   std::vector<PipelinedOutcome> outcomes(executions.size());
@@ -61,12 +61,12 @@ std::vector<PipelinedOutcome> PostgresSession::ExecutePipelined(
     if (outcomes[i].lost) return outcomes;  // and so are those after it
     received(outcomes[i]);
   }
-  // Fails only with results outstanding, which a lost session has.
+  // Fails only with results outstanding, which a lost connection has.
   if (sent == executions.size()) PQexitPipelineMode(handle);
   return outcomes;
 }
 
-bool PostgresSession::Send(const std::string& name, const std::vector<PipelinedValue>& values) {
+bool WatchedConnection::Send(const std::string& name, const std::vector<PipelinedValue>& values) {
   std::vector<const char*> texts;
   std::vector<int> lengths;
   texts.reserve(values.size());
@@ -83,14 +83,14 @@ bool PostgresSession::Send(const std::string& name, const std::vector<PipelinedV
                              lengths.data(), binary.data(), kTextResults) == 1;
 }
 
-bool PostgresSession::SendInPipeline(const std::string& name,
-                                     const std::vector<PipelinedValue>& values) {
+bool WatchedConnection::SendInPipeline(const std::string& name,
+                                       const std::vector<PipelinedValue>& values) {
   return Send(name, values) && PQpipelineSync(connection_.handle()) == 1;
 }
 
 // The statement's result, a null pointer, and that of the synchronisation, before which the commit
 // ends and its notices arrive.
-PipelinedOutcome PostgresSession::ReceiveInPipeline() {
+PipelinedOutcome WatchedConnection::ReceiveInPipeline() {
   PipelinedOutcome outcome;
   TakeUnconfirmedCommit();
   bool ended = false;
@@ -109,10 +109,10 @@ PipelinedOutcome PostgresSession::ReceiveInPipeline() {
   }
 }
 
-bool PostgresSession::ReadArrived() { return PQconsumeInput(connection_.handle()) == 1; }
+bool WatchedConnection::ReadArrived() { return PQconsumeInput(connection_.handle()) == 1; }
 
 // The statement's result, and a null pointer once the server is ready again.
-PipelinedOutcome PostgresSession::Receive() {
+PipelinedOutcome WatchedConnection::Receive() {
   PipelinedOutcome outcome;
   TakeUnconfirmedCommit();
   while (PipelinedRows result = Owned(PQgetResult(connection_.handle()))) {
@@ -124,27 +124,29 @@ PipelinedOutcome PostgresSession::Receive() {
   return outcome;
 }
 
-void PostgresSession::Take(PipelinedRows result, PipelinedOutcome& outcome) const {
+void WatchedConnection::Take(PipelinedRows result, PipelinedOutcome& outcome) const {
   const ExecStatusType status = PQresultStatus(result.get());
   if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
     outcome.rows = std::move(result);
     return;
   }
   outcome.rows = nullptr;
-  // libpq's own results, of a session that ended, have no state.
+  // libpq's own results, of a connection that ended, have no state.
   const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
   const bool is_servers = state != nullptr && PQstatus(connection_.handle()) == CONNECTION_OK;
   outcome.state = is_servers ? state : "";
 }
 
-bool PostgresSession::TakeUnconfirmedCommit() { return std::exchange(notices_.unconfirmed, false); }
+bool WatchedConnection::TakeUnconfirmedCommit() {
+  return std::exchange(notices_.unconfirmed, false);
+}
 
-bool PostgresSession::HasUnreadInput() {
+bool WatchedConnection::HasUnreadInput() {
   pollfd socket = {connection_.sock(), POLLIN, 0};
   return poll(&socket, 1, 0) > 0;
 }
 
-bool PostgresSession::CommitNotices::operator()(const char message[]) noexcept {
+bool WatchedConnection::CommitNotices::operator()(const char message[]) noexcept {
   if (SaysCommitIsUnconfirmed(message)) unconfirmed = true;
   return false;
 }

@@ -1,16 +1,16 @@
-#include "server/store/postgres/held_session.h"
+#include "server/store/postgres/held_connection.h"
 
 #include "server/store/postgres/batched/settle.h"
 
 namespace idempotency::internal {
 
-PostgresHeldSession::Reserving::Reserving(PostgresStore& store, PostgresConnection& connection,
-                                          absl::Span<const ReserveOp> ops)
+PostgresHeldConnection::Reserving::Reserving(PostgresStore& store, PostgresConnection& connection,
+                                             absl::Span<const ReserveOp> ops)
     : batch(ops), reserve(connection, store.statements_, batch, ops.size(), store.ReadsFirst()) {}
 
-bool PostgresHeldSession::BeginReserve(absl::Span<const ReserveOp> ops) {
+bool PostgresHeldConnection::BeginReserve(absl::Span<const ReserveOp> ops) {
   lease_.Withdraw();
-  if (!store_.sessions_.schema().ok()) return false;
+  if (!store_.connections_.schema().ok()) return false;
   reserving_.emplace(store_, *lease_, ops);
   store_.locked_rows_.SetAside(reserving_->batch);
   const PostgresReserve::Indices pending = reserving_->batch.Unanswered(reserving_->batch.All());
@@ -19,16 +19,16 @@ bool PostgresHeldSession::BeginReserve(absl::Span<const ReserveOp> ops) {
   return false;
 }
 
-std::vector<absl::StatusOr<Verdict>> PostgresHeldSession::FinishReserve() {
+std::vector<absl::StatusOr<Verdict>> PostgresHeldConnection::FinishReserve() {
   std::vector<absl::StatusOr<Verdict>> answers =
       store_.Finish(*lease_, reserving_->batch, reserving_->reserve);
   reserving_.reset();
   return answers;
 }
 
-bool PostgresHeldSession::BeginComplete(absl::Span<const CompleteOp> ops) {
+bool PostgresHeldConnection::BeginComplete(absl::Span<const CompleteOp> ops) {
   lease_.Withdraw();
-  if (!store_.sessions_.schema().ok()) return false;
+  if (!store_.connections_.schema().ok()) return false;
   completing_.emplace(ops);
   store_.locked_rows_.SetAside(*completing_);
   const CompleteBatch::Indices pending = completing_->Unanswered(completing_->All());
@@ -39,7 +39,7 @@ bool PostgresHeldSession::BeginComplete(absl::Span<const CompleteOp> ops) {
   return false;
 }
 
-std::vector<absl::StatusOr<Completion>> PostgresHeldSession::FinishComplete() {
+std::vector<absl::StatusOr<Completion>> PostgresHeldConnection::FinishComplete() {
   std::vector<absl::StatusOr<Completion>> answers = store_.Finish(*lease_, *completing_);
   completing_.reset();
   return answers;

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_POSTGRES_POSTGRES_SESSION_H_
-#define IDEMPOTENCY_POSTGRES_POSTGRES_SESSION_H_
+#ifndef IDEMPOTENCY_POSTGRES_WATCHED_CONNECTION_H_
+#define IDEMPOTENCY_POSTGRES_WATCHED_CONNECTION_H_
 
 #include <memory>
 #include <optional>
@@ -24,9 +24,9 @@ using PipelinedValue = std::optional<std::string_view>;
 
 // How one statement ended, of a pipeline or of Send().
 struct PipelinedOutcome {
-  // Its SQLSTATE; "" for success. Without meaning if the session was lost first.
+  // Its SQLSTATE; "" for success. Without meaning if the connection was lost first.
   std::string state;
-  // The session ended before the statement's end was known.
+  // The connection ended before the statement's end was known.
   bool lost = true;
   // Committed here, but not confirmed by the synchronous standby.
   bool unconfirmed = false;
@@ -34,22 +34,23 @@ struct PipelinedOutcome {
   PipelinedRows rows;
 };
 
-// One session of a Postgres server, through libpqxx (docs/adr/0007). It never reconnects: a new
-// session would lack the settings of this one, and a repeated statement might run twice.
+// One connection to a Postgres server, through libpqxx (docs/adr/0007), whose calls a watchdog
+// bounds. It never reconnects: a new one would lack its settings, and a repeated statement might
+// run twice.
 //
 // Throws what libpqxx throws. Thread-compatible.
-class PostgresSession {
+class WatchedConnection {
  public:
   // Blocks up to the connect timeout of `conninfo`. `watchdog`, which bounds the calls, outlives
-  // the session.
-  PostgresSession(const std::string& conninfo, SocketWatchdog& watchdog);
-  PostgresSession(const PostgresSession&) = delete;
-  PostgresSession& operator=(const PostgresSession&) = delete;
+  // the connection.
+  WatchedConnection(const std::string& conninfo, SocketWatchdog& watchdog);
+  WatchedConnection(const WatchedConnection&) = delete;
+  WatchedConnection& operator=(const WatchedConnection&) = delete;
 
-  PostgresConnectionBase& connection() { return connection_; }
+  PostgresConnectionBase& libpqxx() { return connection_; }
 
   // Runs `call`. Returns false if it did not return within `time_limit`: then the socket was shut
-  // down, and the session is lost.
+  // down, and the connection is lost.
   bool Watched(absl::Duration time_limit, absl::FunctionRef<void()> call);
 
   // Prepares a statement, on the first call with its name.
@@ -64,25 +65,26 @@ class PostgresSession {
       absl::FunctionRef<void(const PipelinedOutcome&)> received);
 
   // Sends one execution of a statement that the server has prepared. Does not wait where the
-  // parameters fit the socket's buffer, which is empty while the session is idle. False if the
-  // session is lost. Receive() awaits its end, and until then there is no other call. Never throws.
+  // parameters fit the socket's buffer, which is empty while the connection is idle. False if the
+  // connection is lost. Receive() awaits its end, and until then there is no other call. Never
+  // throws.
   bool Send(const std::string& name, const std::vector<PipelinedValue>& values);
-  // Reads what has arrived, before Receive() would wait for it. False if the session is lost. Does
-  // not wait, and never throws.
+  // Reads what has arrived, before Receive() would wait for it. False if the connection is lost.
+  // Does not wait, and never throws.
   bool ReadArrived();
   // Blocks. Never throws.
   PipelinedOutcome Receive();
   // Bounds the time until the destruction of the watch, as Watched() does.
   std::unique_ptr<SocketWatchdog::Watch> Watch(absl::Duration time_limit);
-  // Readable when there is something to receive, and when the session ended.
+  // Readable when there is something to receive, and when the connection ended.
   int descriptor() const { return socket_.descriptor(); }
 
   // Whether, since the last call of this, a commit was reported without the synchronous standby's
   // confirmation.
   bool TakeUnconfirmedCommit();
 
-  // The server has sent something to an idle session: its last message before the end of the
-  // session, or a notice.
+  // The server has sent something to an idle connection: its last message before the end of the
+  // connection, or a notice.
   bool HasUnreadInput();
 
  private:
@@ -95,7 +97,7 @@ class PostgresSession {
 
   bool SendInPipeline(const std::string& name, const std::vector<PipelinedValue>& values);
   PipelinedOutcome ReceiveInPipeline();
-  // A result other than the end: of the statement, or of the session.
+  // A result other than the end: of the statement, or of the connection.
   void Take(PipelinedRows result, PipelinedOutcome& outcome) const;
 
   SocketWatchdog& watchdog_;
@@ -107,4 +109,4 @@ class PostgresSession {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_POSTGRES_POSTGRES_SESSION_H_
+#endif  // IDEMPOTENCY_POSTGRES_WATCHED_CONNECTION_H_
