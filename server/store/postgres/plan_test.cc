@@ -1,0 +1,137 @@
+// Each statement reads by an index, whatever the planner knows about the table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "postgres/socket_watchdog.h"
+
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/statements/batched.h"
+#include "server/store/postgres/testing/store_fixture.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The plans of a connection as the store opens it: each statement reads only the rows that it
+// names.
+class PostgresPlanTest : public PostgresStoreTest {
+ protected:
+  void SetUp() override {
+    PostgresStoreTest::SetUp();
+    for (const char* const table : {"records", "checkpoints"}) {
+      ASSERT_TRUE(
+          schema_->Execute(absl::StrCat("ALTER TABLE ", table, " SET (autovacuum_enabled = false)"))
+              .ok());
+    }
+  }
+  void Fill() {
+    ASSERT_TRUE(schema_
+                    ->Execute("INSERT INTO records (id, namespace, scope, operation, key, state,"
+                              " require_recovery, attempt, token, created_at, lease_until,"
+                              " expires_at, fingerprints)"
+                              " SELECT gen_random_uuid(), 'n', 's', 'o', i::text, 1, false, 1,"
+                              " gen_random_uuid(), now(), now(), now(), 'f'"
+                              " FROM generate_series(1, 50000) i")
+                    .ok());
+  }
+  void ExpectIndexLookups() {
+    SocketWatchdog watchdog;
+    auto connection = PostgresConnection::Open(schema_->options(), watchdog);
+    ASSERT_TRUE(connection.ok());
+    const PostgresStatements statements(schema_->options().clock_sql);
+    const std::vector<const PostgresStatement*> inserts = {
+        &statements.insert, &statements.insert_relaxed, &statements.insert_one,
+        &statements.insert_one_relaxed, &statements.probe_commit};
+    for (const PostgresStatement* const statement : statements.OverTables()) {
+      const std::string plan = PlanOf(**connection, *statement);
+      for (const char* const costly : {"Seq Scan", "Hash", "Merge", "Bitmap"}) {
+        EXPECT_THAT(plan, Not(HasSubstr(costly))) << statement->name;
+      }
+      if (std::find(inserts.begin(), inserts.end(), statement) == inserts.end()) {
+        EXPECT_THAT(plan, HasSubstr("Index")) << statement->name;
+        // A scan of a whole index has no condition.
+        EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement->name;
+      }
+    }
+    ExpectWalks(**connection, statements);
+  }
+  // Pages of administrators are ranges of one index, in its order.
+  static void ExpectWalks(PostgresConnection& connection, const PostgresStatements& statements) {
+    const std::pair<const PostgresStatement*, const char*> walks[] = {
+        {&statements.list_namespace, "records_by_scope"},
+        {&statements.list_scope, "records_by_scope"},
+        {&statements.list_unknown, "records_unknown"},
+        {&statements.list_children, "records_by_parent"},
+        {&statements.purge_scope, "records_by_scope"},
+        {&statements.purge_namespace, "records_by_scope"},
+        {&statements.count_scope, "records_by_scope"},
+        {&statements.count_namespace, "records_by_scope"},
+        {&statements.read_contents, "records_by_scope"},
+        {&statements.read_audit, "audit_log_by_namespace"},
+    };
+    for (const auto& [statement, index] : walks) {
+      const std::string plan = PlanOf(connection, *statement);
+      // Below the limit there is the scan alone.
+      const std::size_t limit = plan.find("Limit");
+      const std::size_t scan = plan.find(absl::StrCat("Index Scan using ", index, " on "));
+      ASSERT_NE(limit, std::string::npos) << statement->name << plan;
+      ASSERT_NE(scan, std::string::npos) << statement->name << plan;
+      EXPECT_THAT(plan.substr(limit, scan - limit), Not(HasSubstr("Sort")))
+          << statement->name << plan;
+      EXPECT_THAT(plan.substr(scan, plan.find('\n', plan.find('\n', scan) + 1) - scan),
+                  HasSubstr("Index Cond"))
+          << statement->name << plan;
+    }
+  }
+
+ private:
+  static std::string PlanOf(PostgresConnection& connection, const PostgresStatement& statement) {
+    EXPECT_EQ(connection.TryPrepare(statement), "") << statement.name;
+    const auto count =
+        connection.ExecuteScript(absl::StrCat("SELECT coalesce(array_length(parameter_types, 1), 0)"
+                                              " FROM pg_prepared_statements WHERE name = '",
+                                              statement.name, "'"));
+    EXPECT_TRUE(count.ok());
+    std::string nulls;
+    for (int i = 0; i < count->Integer(0, 0); ++i) nulls += i == 0 ? "(NULL" : ",NULL";
+    if (!nulls.empty()) nulls += ")";
+    const auto plan =
+        connection.ExecuteScript(absl::StrCat("EXPLAIN EXECUTE \"", statement.name, "\"", nulls));
+    EXPECT_TRUE(plan.ok()) << statement.name << plan.status();
+    std::string text;
+    for (int row = 0; plan.ok() && row < plan->rows(); ++row) text += plan->Text(row, 0) + "\n";
+    return text;
+  }
+};
+
+TEST_F(PostgresPlanTest, OnATableThatWasNeverAnalysed) {
+  ExpectIndexLookups();
+  Fill();
+  ExpectIndexLookups();
+}
+
+// The worst case for the planner.
+TEST_F(PostgresPlanTest, OnATableThatWasAnalysedWhileEmpty) {
+  ASSERT_TRUE(schema_->Execute("ANALYZE records; ANALYZE checkpoints").ok());
+  ExpectIndexLookups();
+  Fill();
+  ExpectIndexLookups();
+}
+
+TEST_F(PostgresPlanTest, OnATableOfItsRealSize) {
+  Fill();
+  ASSERT_TRUE(schema_->Execute("ANALYZE records; ANALYZE checkpoints").ok());
+  ExpectIndexLookups();
+}
+
+}  // namespace
+}  // namespace idempotency::internal
