@@ -2,7 +2,9 @@
 #define IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +23,7 @@
 namespace idempotency::internal {
 
 // The records of one connection: its prepared statements, and rows to and from
-// C++. Makes no decisions. Thread-compatible; must not outlive its connection.
+// C++, in records/. Makes no decisions. Thread-compatible; must not outlive its connection.
 //
 // Every method can return STORE_UNAVAILABLE. Writes carry their guard: one that
 // hits no row is STORE_UNAVAILABLE too, since under the write lock it can only
@@ -111,6 +113,21 @@ class SqliteRecords {
                                           const RecordId& last, int limit);
 
   SqliteRecords() = default;
+
+  // A statement, and the SQL to prepare it with.
+  struct Source {
+    SqliteStatement& statement;
+    std::string sql;
+  };
+  static absl::Status PrepareAll(SqliteConnection& connection,
+                                 std::initializer_list<Source> sources);
+  // The statements of one file of records/ each.
+  absl::Status PrepareReserve(SqliteConnection& connection);
+  absl::Status PrepareSettle(SqliteConnection& connection);
+  absl::Status PrepareSweep(SqliteConnection& connection);
+  absl::Status PrepareWalks(SqliteConnection& connection);
+  absl::Status PrepareAdmin(SqliteConnection& connection);
+  absl::Status PrepareGauges(SqliteConnection& connection);
 
   SqliteStatement& StatementOf(ListWalk walk);
 

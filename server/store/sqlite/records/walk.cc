@@ -1,0 +1,154 @@
+// Walks through the records of a namespace, of a scope, of a state or of a parent, in steps.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/uuid.h"
+#include "server/store/sqlite/records.h"
+#include "server/store/sqlite/records/row.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The walks of an administrator: ?1 namespace or parent's key, ?2 scope, ?3 id, ?4 how many.
+// Behind the columns of a row whether there is a reply, and the id. The index is named, so that
+// none is ever a scan of the table.
+constexpr char kWalkNamespace[] =
+    " FROM records AS r INDEXED BY records_by_scope"
+    " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
+// ?5 now. In the order of kWalkNamespace; only the header of a reply is read, for its length.
+constexpr char kMeasureUsage[] =
+    "SELECT scope, id, expires_at > ?5 OR state = 4 OR (state = 1 AND on_lease_expiry = 2),"
+    " coalesce(length(reply), 0)"
+    " FROM records AS r INDEXED BY records_by_scope"
+    " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
+constexpr char kWalkScope[] =
+    " FROM records AS r INDEXED BY records_by_scope"
+    " WHERE namespace = ?1 AND scope = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
+constexpr char kWalkUnknown[] =
+    " FROM records AS r INDEXED BY records_unknown_by_namespace"
+    " WHERE state = 4 AND namespace = ?1 AND ?2 IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4";
+constexpr char kWalkChildren[] =
+    " FROM records AS r INDEXED BY records_by_parent"
+    " WHERE parent_key = ?1 AND ?2 IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4";
+
+// Parameters ?2 and ?3 of a walk.
+void BindPlace(SqliteStatement& statement, const RecordPlace& place) {
+  statement.BindText(2, place.scope);
+  // Below every id.
+  if (place.id.is_nil()) {
+    statement.BindBlob(3, "");
+  } else {
+    statement.Bind(3, place.id);
+  }
+}
+
+}  // namespace
+
+absl::Status SqliteRecords::PrepareWalks(SqliteConnection& connection) {
+  const auto walk = [](const char* from) {
+    return absl::StrCat("SELECT ", kSqliteRowColumns, kSqliteHasReply, ", id", from);
+  };
+  return PrepareAll(connection, {{walk_namespace_, walk(kWalkNamespace)},
+                                 {walk_scope_, walk(kWalkScope)},
+                                 {walk_unknown_, walk(kWalkUnknown)},
+                                 {walk_children_, walk(kWalkChildren)},
+                                 {read_contents_,
+                                  absl::StrCat("SELECT ", kSqliteRowColumns,
+                                               kSqliteReplyAndCheckpoint, ", id", kWalkNamespace)},
+                                 {measure_usage_, kMeasureUsage}});
+}
+
+SqliteStatement& SqliteRecords::StatementOf(ListWalk walk) {
+  switch (walk) {
+    case ListWalk::kNamespace:
+      return walk_namespace_;
+    case ListWalk::kScope:
+      return walk_scope_;
+    case ListWalk::kUnknown:
+      return walk_unknown_;
+    case ListWalk::kChildren:
+      break;
+  }
+  return walk_children_;
+}
+
+absl::StatusOr<UsageStep> SqliteRecords::MeasureUsage(const UsageOp& op, absl::Time now) {
+  const RecordPlace place = op.after.value_or(RecordPlace());
+  SqliteStatement::Run run(measure_usage_);
+  run->BindText(1, op.name_space);
+  BindPlace(*run, place);
+  run->Bind(4, std::int64_t{op.limit});
+  run->Bind(5, now);
+  UsageStep step;
+  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    step.visited += 1;
+    step.next =
+        RecordPlace{std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())};
+    if (run->Integer(2).value_or(0) == 0) continue;
+    step.usage.records += 1;
+    step.usage.reply_bytes += run->Integer(3).value_or(0);
+  }
+  if (step.visited < op.limit) step.next.reset();
+  return step;
+}
+
+absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
+    ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
+    int limit) {
+  std::vector<WalkRow> rows;
+  const RecordPlace place = after.value_or(RecordPlace());
+  SqliteStatement::Run run(StatementOf(walk));
+  run->BindText(1, first_part);
+  BindPlace(*run, place);
+  run->Bind(4, std::int64_t{limit});
+  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+    if (!row.ok()) return row.status();
+    if (!*row) return rows;
+    const RecordId id = run->UuidBlob(22).value_or(RecordId());
+    WalkRow read{{std::string(run->Text(1).value_or("")), id}, std::nullopt};
+    absl::StatusOr<std::optional<StoredRecord>> stored = ReadSqliteRow(*run, id, Detail::kSlim);
+    if (stored.ok()) read.stored = *std::move(stored);
+    rows.push_back(std::move(read));
+  }
+}
+
+absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
+    std::string_view name_space, const std::optional<RecordPlace>& after, int limit) {
+  ContentPage page;
+  const RecordPlace place = after.value_or(RecordPlace());
+  SqliteStatement::Run run(read_contents_);
+  run->BindText(1, name_space);
+  BindPlace(*run, place);
+  run->Bind(4, std::int64_t{limit} + 1);
+  std::size_t bytes = 0;
+  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+    if (!row.ok()) return row.status();
+    page.at_end = !*row;
+    const bool full = page.rows.size() == static_cast<std::size_t>(limit);
+    if (page.at_end || full || bytes >= limits::kMaxResealStepBytes) return page;
+    const RecordId id = run->UuidBlob(23).value_or(RecordId());
+    WalkRow read{{std::string(run->Text(1).value_or("")), id}, std::nullopt};
+    absl::StatusOr<std::optional<StoredRecord>> stored = ReadSqliteRow(*run, id, Detail::kWhole);
+    if (stored.ok()) {
+      read.stored = *std::move(stored);
+      const std::optional<EncodedReply>& reply = read.stored->record.reply;
+      if (reply) bytes += reply->bytes.size();
+    }
+    page.rows.push_back(std::move(read));
+  }
+}
+
+}  // namespace idempotency::internal
