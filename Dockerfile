@@ -26,8 +26,9 @@ WORKDIR /var/lib/idempotency
 VOLUME /var/lib/idempotency
 EXPOSE 7411 9464
 # Calls the health service of the idempotencyd in this container, at its address, with or without
-# TLS (docs/operations.md). Each connection takes a descriptor: run the container with
-# --ulimit nofile=65536:65536 or more.
+# TLS. With mutual TLS it presents server.pem, whose extended key usage must include clientAuth, or
+# set --tls_cert and --tls_key of a certificate for the check (docs/operations.md). Each connection
+# takes a descriptor: run the container with --ulimit nofile=65536:65536 or more.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=3 \
   CMD ["idempotencyd", "health"]
 ENTRYPOINT ["idempotencyd"]

@@ -64,6 +64,16 @@ bool ConnectionFlags::has_tls() const {
   return tls_ || !ca_.empty() || !certificate_.empty() || !key_.empty();
 }
 
+std::string ConnectionFlags::AdviceIfClosed() const {
+  if (!has_tls()) {
+    return "if it uses TLS, set --tls_ca; with mutual TLS also --tls_cert and --tls_key";
+  }
+  if (certificate_.empty()) return "if it uses mutual TLS, set --tls_cert and --tls_key";
+  return absl::StrCat("if it refuses the certificate ", certificate_,
+                      ": --tls_client_ca of the server must have its authority, and an extended "
+                      "key usage must include clientAuth");
+}
+
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ConnectionFlags::Credentials() const {
   if (has_tls()) {
     return IdempotencydChannelCredentials({ca_, certificate_, key_, token_file_});
@@ -84,6 +94,7 @@ absl::StatusOr<std::unique_ptr<Service>> ConnectionFlags::Connect() const {
   Service::Options options;
   options.address = address_;
   options.timeout = timeout_;
+  options.advice_if_closed = AdviceIfClosed();
   if (!has_tls() && !token_file_.empty()) {
     absl::StatusOr<std::string> token = TokenFile(token_file_).Token();
     if (!token.ok()) return absl::InvalidArgumentError(token.status().message());

@@ -30,6 +30,9 @@ class ConnectionFlags {
  private:
   absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials() const;
   bool has_tls() const;
+  // A server closes the connection if it uses TLS and the caller does not, and if it refuses the
+  // caller's certificate.
+  std::string AdviceIfClosed() const;
 
   std::string address_ = "127.0.0.1:7411";
   std::string ca_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/deadline.h"
@@ -15,13 +16,15 @@ namespace {
 constexpr int kPageSize = 200;
 
 // A status without a reason is of gRPC itself: the server was not reached, or is no idempotencyd.
-absl::Status Explain(const absl::Status& status, const std::string& address) {
+absl::Status Explain(const absl::Status& status, const Service::Options& options) {
   if (ReasonOf(status).has_value()) return status;
   if (status.code() == absl::StatusCode::kUnimplemented) {
-    return absl::UnimplementedError(
-        absl::StrCat(address, " does not have this method: it is older, or no idempotencyd"));
+    return absl::UnimplementedError(absl::StrCat(
+        options.address, " does not have this method: it is older, or no idempotencyd"));
   }
-  return {status.code(), absl::StrCat(address, ": ", status.message())};
+  const std::string message = absl::StrCat(options.address, ": ", status.message());
+  if (!absl::StrContains(status.message(), "Socket closed")) return {status.code(), message};
+  return {status.code(), absl::StrCat(message, "; ", options.advice_if_closed)};
 }
 
 }  // namespace
@@ -49,7 +52,7 @@ absl::StatusOr<Response> Service::Call(const Method& method, const Request& requ
     const MutexLock lock(mutex_);
     running_ = nullptr;
   }
-  if (!status.ok()) return Explain(FromGrpcStatus(status), options_.address);
+  if (!status.ok()) return Explain(FromGrpcStatus(status), options_);
   return response;
 }
 

@@ -30,6 +30,8 @@ class Service {
     // A bearer token for a connection that does not leave this machine, where there is no TLS;
     // empty: none.
     std::string local_token;
+    // What to do if the server closes the connection without an answer, for the error.
+    std::string advice_if_closed;
   };
 
   Service(const std::shared_ptr<grpc::Channel>& channel, Options options);

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -45,9 +47,11 @@ struct Target {
   bool tls = false;
   std::string certificate;
   std::string key;
+  // The certificate is the server's own.
+  bool presents_servers = false;
 };
 
-absl::StatusOr<Target> FindTarget(const HealthOptions& options) {
+absl::StatusOr<Target> FindTarget(const HealthOptions& options, const std::string& proc) {
   Target target;
   target.certificate = options.tls_certificate;
   target.key = options.tls_key;
@@ -56,13 +60,14 @@ absl::StatusOr<Target> FindTarget(const HealthOptions& options) {
     target.tls = options.tls || !options.tls_ca.empty() || !options.tls_certificate.empty();
     return target;
   }
-  const absl::StatusOr<ServeOptions> serving = FindServingProcess();
+  const absl::StatusOr<ServeOptions> serving = FindServingProcess(proc);
   if (!serving.ok()) return serving.status();
   target.address = serving->listen;
   target.tls = !serving->tls.certificate.empty();
   if (!serving->tls.client_ca.empty() && target.certificate.empty()) {
     target.certificate = serving->tls.certificate;
     target.key = serving->tls.key;
+    target.presents_servers = true;
   }
   return target;
 }
@@ -108,34 +113,57 @@ absl::StatusOr<std::unique_ptr<Stub>> StubFor(const Target& target, const Health
       grpc::CreateCustomChannel(target.address.ToString(), *credentials, arguments));
 }
 
-absl::Status Check(Stub& stub, const std::string& address, const HealthOptions& options) {
+// What to do if the server closed the connection without an answer: it does so if it uses TLS and
+// the probe does not, and if it refuses the probe's certificate.
+std::string AdviceIfClosed(const Target& target) {
+  if (!target.tls) return "if it uses TLS, set --tls_ca, or --tls on its machine";
+  if (target.certificate.empty()) {
+    return "if it uses mutual TLS, set --tls_cert and --tls_key";
+  }
+  constexpr absl::string_view kNeeds =
+      "--tls_client_ca of the server must have its authority, and an extended key usage must "
+      "include clientAuth";
+  if (!target.presents_servers) {
+    return absl::StrCat("if it refuses the certificate ", target.certificate, ": ", kNeeds);
+  }
+  return absl::StrCat("if it refuses its own certificate ", target.certificate,
+                      ", which the probe presents: ", kNeeds,
+                      "; or set --tls_cert and --tls_key to a certificate for the probe");
+}
+
+absl::Status NotServing(const Target& target, const std::string& message) {
+  const std::string failure =
+      absl::StrCat(target.address.ToString(), " did not report that it serves: ", message);
+  if (!absl::StrContains(message, "Socket closed")) return absl::UnavailableError(failure);
+  return absl::UnavailableError(absl::StrCat(failure, "; ", AdviceIfClosed(target)));
+}
+
+absl::Status Check(Stub& stub, const Target& target, const HealthOptions& options) {
   grpc::ClientContext context;
   context.set_deadline(GrpcDeadlineIn(options.timeout));
   HealthCheckRequest request;
   request.set_service(options.service);
   HealthCheckResponse response;
   const grpc::Status status = stub.Check(&context, request, &response);
-  if (!status.ok()) {
-    return absl::UnavailableError(
-        absl::StrCat(address, " did not report that it serves: ", status.error_message()));
-  }
+  if (!status.ok()) return NotServing(target, status.error_message());
   if (response.status() != HealthCheckResponse::SERVING) {
     return absl::UnavailableError(
-        absl::StrCat(address, " is ", HealthCheckResponse::ServingStatus_Name(response.status())));
+        absl::StrCat(target.address.ToString(), " is ",
+                     HealthCheckResponse::ServingStatus_Name(response.status())));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status ProbeHealth(const HealthOptions& options) {
-  const absl::StatusOr<Target> target = FindTarget(options);
+absl::Status ProbeHealth(const HealthOptions& options, const std::string& proc) {
+  const absl::StatusOr<Target> target = FindTarget(options, proc);
   if (!target.ok()) return target.status();
   const auto stub = StubFor(*target, options);
   if (!stub.ok()) return stub.status();
   const SteadyTime end = DeadlineIn(options.wait);
   for (;;) {
-    absl::Status serving = Check(**stub, target->address.ToString(), options);
+    absl::Status serving = Check(**stub, *target, options);
     if (serving.ok() || TimeUntil(end, std::chrono::steady_clock::now()) <= kPause) return serving;
     absl::SleepFor(kPause);
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
+#include "server/process/health_probe.h"
 #include "server/sealing/key_ring_file.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/held_port.h"
@@ -26,6 +28,7 @@ namespace {
 using ::idempotency::internal::testing::HeldPort;
 using ::idempotency::internal::testing::Process;
 using ::idempotency::internal::testing::TempFolder;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -245,7 +248,9 @@ TEST_F(IdempotencydTest, HealthIsCheckedOverTls) {
   std::string ready;
   const auto process = Serve(&ready, tls);
   const std::string address = "--address=" + AddressIn(ready);
-  EXPECT_EQ(Run({"health", address}).code, 1);
+  const Ended plaintext = Run({"health", address});
+  EXPECT_EQ(plaintext.code, 1);
+  EXPECT_THAT(plaintext.err, HasSubstr("if it uses TLS, set --tls_ca"));
   EXPECT_EQ(Run({"health", address, "--tls"}).code, 0);
   const std::string ca = "--tls_ca=" + folder_.File("ca.pem");
   EXPECT_EQ(Run({"health", address, ca, "--tls_name=idempotencyd.example"}).code, 0);
@@ -269,11 +274,44 @@ TEST_F(IdempotencydTest, HealthIsCheckedOverMutualTls) {
                                       "--tls_key=" + folder_.File("server.key"),
                                       "--tls_client_ca=" + folder_.File("ca.pem")});
   const std::string address = "--address=" + AddressIn(ready);
-  EXPECT_EQ(Run({"health", address, "--tls"}).code, 1);
+  const Ended without = Run({"health", address, "--tls"});
+  EXPECT_EQ(without.code, 1);
+  EXPECT_THAT(without.err, HasSubstr("if it uses mutual TLS, set --tls_cert and --tls_key"));
   EXPECT_EQ(Run({"health", address, "--tls_cert=" + folder_.File("client.pem"),
                  "--tls_key=" + folder_.File("client.key")})
                 .code,
             0);
+}
+
+// The certificate that many authorities issue for a server is refused as a client's.
+TEST_F(IdempotencydTest, HealthNamesTheCertificateThatAServerRefuses) {
+  const auto server = authority_.Issue("idempotencyd", "", "serverAuth");
+  Write("server.pem", server.certificate);
+  Write("server.key", server.key);
+  Write("ca.pem", authority_.root());
+  const std::string certificate = "--tls_cert=" + folder_.File("server.pem");
+  const std::string key = "--tls_key=" + folder_.File("server.key");
+  std::string ready;
+  const auto process =
+      Serve(&ready, {"--metrics=", certificate, key, "--tls_client_ca=" + folder_.File("ca.pem")});
+  const Ended chosen = Run({"health", "--address=" + AddressIn(ready), certificate, key});
+  EXPECT_EQ(chosen.code, 1);
+  EXPECT_THAT(chosen.err, HasSubstr("if it refuses the certificate " + folder_.File("server.pem")));
+  EXPECT_THAT(chosen.err, HasSubstr("must include clientAuth\n"));
+
+  // Without flags, with the command line of this daemon alone.
+  const std::filesystem::path proc = folder_.File("proc");
+  std::filesystem::create_directories(proc / "7");
+  std::ofstream command_line(proc / "7" / "cmdline", std::ios::binary);
+  for (const std::string& argument :
+       {std::string("idempotencyd"), std::string("serve"), "--listen=" + AddressIn(ready), Store(),
+        certificate, key, "--tls_client_ca=" + folder_.File("ca.pem")}) {
+    command_line << argument << '\0';
+  }
+  command_line.close();
+  EXPECT_THAT(ProbeHealth(HealthOptions(), proc.string()).ToString(),
+              AllOf(HasSubstr("if it refuses its own certificate " + folder_.File("server.pem")),
+                    HasSubstr("set --tls_cert and --tls_key to a certificate for the probe")));
 }
 
 TEST_F(IdempotencydTest, TwoOfThemDoNotShareAPort) {

@@ -315,6 +315,24 @@ TEST_F(CtlTest, RulesHoldForOperatorsToo) {
   EXPECT_THAT(Run("stranger", {"list", "--namespace=payments"}).err, HasSubstr("ACCESS_DENIED"));
 }
 
+TEST_F(CtlTest, AClosedConnectionNamesTheFlagsThatMayBeMissing) {
+  WriteIdentity("server-only", authority_.Issue("server-only", "", "serverAuth"));
+  const std::vector<std::string> list = {"list", "--namespace=payments"};
+  const auto with = [&](const std::string& identity, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = list;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = Run(identity, arguments);
+    EXPECT_EQ(result.code, 1);
+    return result.err;
+  };
+  EXPECT_THAT(with("on-call", {"--tls_ca=", "--tls_cert=", "--tls_key="}),
+              HasSubstr("; if it uses TLS, set --tls_ca; with mutual TLS also --tls_cert and "
+                        "--tls_key\n"));
+  EXPECT_THAT(with("on-call", {"--tls_cert=", "--tls_key="}),
+              HasSubstr("; if it uses mutual TLS, set --tls_cert and --tls_key\n"));
+  EXPECT_THAT(with("server-only", {}), HasSubstr("must include clientAuth\n"));
+}
+
 TEST_F(CtlTest, WatchShowsChangesUntilItIsInterrupted) {
   MakeUnknown("order-1");
   auto process = testing::Process::Start(

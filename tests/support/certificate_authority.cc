@@ -27,13 +27,17 @@ CertificateAuthority::CertificateAuthority() {
 }
 
 CertificateAuthority::Identity CertificateAuthority::Issue(const std::string& common_name,
-                                                           const std::string& alternative_names) {
+                                                           const std::string& alternative_names,
+                                                           const std::string& key_usage) {
   const std::string name = absl::StrCat("issued-", ++made_);
   std::vector<std::string> arguments = {
       "-CA",     folder_.File("root.pem"),    "-CAkey", folder_.File("root.key"),
       "-keyout", folder_.File(name + ".key"), "-out",   folder_.File(name + ".pem")};
   if (!alternative_names.empty()) {
     arguments.insert(arguments.end(), {"-addext", "subjectAltName=" + alternative_names});
+  }
+  if (!key_usage.empty()) {
+    arguments.insert(arguments.end(), {"-addext", "extendedKeyUsage=" + key_usage});
   }
   return Make(common_name, arguments);
 }

@@ -23,9 +23,10 @@ class CertificateAuthority {
   // The authority's own certificate, in PEM.
   const std::string& root() const { return root_.certificate; }
   // A certificate for a common name and, unless empty, alternative names as in
-  // openssl's configuration ("DNS:alice.example,IP:127.0.0.1"). Each call makes
-  // a new key.
-  Identity Issue(const std::string& common_name, const std::string& alternative_names = "");
+  // openssl's configuration ("DNS:alice.example,IP:127.0.0.1"), and an extended
+  // key usage ("serverAuth"). Each call makes a new key.
+  Identity Issue(const std::string& common_name, const std::string& alternative_names = "",
+                 const std::string& key_usage = "");
 
  private:
   Identity Make(const std::string& common_name, const std::vector<std::string>& arguments);

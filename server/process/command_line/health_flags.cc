@@ -20,8 +20,8 @@ SERVING and exits 0 if that is the answer; exits 1 for another answer or none.
 Without --address it calls the one idempotencyd that serves on this machine or in
 this container, at the address and with the TLS flags of that process's command
 line: with TLS it does not verify the certificate; with mutual TLS it presents the
-server's own certificate, which --tls_client_ca must accept. Otherwise set --tls_cert
-and --tls_key.
+server's own certificate. --tls_client_ca must have its authority, and an extended
+key usage must include clientAuth. Otherwise set --tls_cert and --tls_key.
 
 Flags:
 )";
