@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 
 #include "core/length_prefix.h"
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/config/config_faults.h"
@@ -44,9 +45,12 @@ bool IsIdentityName(absl::string_view name) {
          });
 }
 
-// By the rule for requests.
-absl::Status CheckNamespaceName(const std::string& name) {
-  return ValidateRecordKey(RecordKey{name, "scope", "operation", "key"}, "");
+// By the rule for requests, with its text: nullopt if a request can have this namespace.
+std::optional<std::string> FaultOfNamespace(const std::string& name) {
+  // The other parts are placeholders.
+  const absl::Status valid = ValidateRecordKey(RecordKey{name, "scope", "operation", "key"});
+  if (valid.ok()) return std::nullopt;
+  return DetailsOf(valid).violations.front().description;
 }
 
 Permission FromProto(Rule::Permission permission) {
@@ -259,10 +263,11 @@ class Translation {
                   "namespaces must not be empty; write \"*\" for every namespace");
     }
     for (int i = 0; i < rule.namespaces_size(); ++i) {
-      if (rule.namespaces(i) == kEveryNamespace || CheckNamespaceName(rule.namespaces(i)).ok()) {
-        continue;
+      if (rule.namespaces(i) == kEveryNamespace) continue;
+      if (const auto fault = FaultOfNamespace(rule.namespaces(i)); fault.has_value()) {
+        faults_.Add(place.FirstLineOf("namespaces"),
+                    absl::StrCat("each of namespaces ", *fault, ", or be \"*\""));
       }
-      faults_.Add(place.FirstLineOf("namespaces"), "is not a namespace that a request can have");
     }
     AccessRules::Rule made{
         rule.identity(), {rule.namespaces().begin(), rule.namespaces().end()}, Permissions()};
@@ -285,8 +290,8 @@ class Translation {
   void AddNamespace(int index) {
     const Namespace& name_space = config_.namespaces(index);
     const ConfigPlace place = root_.At("namespaces", index);
-    if (!CheckNamespaceName(name_space.name()).ok()) {
-      faults_.Add(place.LineOf("name"), "is not a namespace that a request can have");
+    if (const auto fault = FaultOfNamespace(name_space.name()); fault.has_value()) {
+      faults_.Add(place.LineOf("name"), absl::StrCat("name ", *fault));
     }
     if (!listed_.insert(name_space.name()).second) {
       faults_.Add(place.LineOf("name"), "this namespace is listed twice; join the two");
@@ -304,8 +309,8 @@ class Translation {
   void AddExternalProcessor() {
     const config::v1::ExternalProcessor& processor = config_.external_processor();
     const ConfigPlace place = root_.In("external_processor");
-    if (!CheckNamespaceName(processor.namespace_()).ok()) {
-      faults_.Add(place.LineOf("namespace"), "is not a namespace that a request can have");
+    if (const auto fault = FaultOfNamespace(processor.namespace_()); fault.has_value()) {
+      faults_.Add(place.LineOf("namespace"), absl::StrCat("namespace ", *fault));
     }
     for (const std::string& name : processor.proxies()) {
       if (names_.count(name) > 0) continue;

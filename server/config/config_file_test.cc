@@ -219,7 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
         {absl::StrCat(
              kIdentity,
              "rules { identity: \"a\"\n namespaces: [\n\"n\",\n\"n n\"] permissions: READ }"),
-         "3: is not a namespace"},
+         "3: each of namespaces must be 1-64 characters of a-z, 0-9, '.', '_' and '-', or be "
+         "\"*\""},
         {absl::StrCat(kIdentity, "rules { identity: \"a\" namespaces: \"n\" }"),
          "2: permissions must not be empty"},
         {absl::StrCat(
@@ -237,7 +238,10 @@ INSTANTIATE_TEST_SUITE_P(
     Namespaces, ConfigFaultTest,
     ::testing::ValuesIn(std::vector<BadFile>{
         {"namespaces { name: \"n\"\n scope_from: 7 }", "2: scope_from must be CALLER or PEER"},
-        {"namespaces { }", "1: is not a namespace"},
+        {"namespaces { }", "1: name must be 1-64 characters of a-z, 0-9"},
+        {"namespaces {\n name: \"Payments\" }", "2: name must be 1-64 characters of a-z, 0-9"},
+        {"external_processor {\n namespace: \"Payments\" }",
+         "2: namespace must be 1-64 characters of a-z, 0-9, '.', '_' and '-'"},
         {"namespaces { name: \"n\"\n retention {\n min { seconds: 0 } } }", "3: min must be 1s to"},
         {"namespaces { name: \"n\" retention { max { seconds: 99999999 } } }", "1: max must be 1s"},
         {"namespaces { name: \"n\" retention { max { seconds: 1 nanos: -1 } } }", "1: max must be"},

@@ -65,9 +65,9 @@ class RouteTable::Builder {
   }
 
   absl::StatusOr<std::unique_ptr<const RouteTable>> Run() {
-    if (!ValidateRecordKey({config_.name_space, "scope", "operation", "key"}).ok()) {
-      faults_.emplace_back("namespace: is not a namespace that a record can have");
-    }
+    // The other parts are placeholders: only the namespace can be at fault.
+    const absl::Status name = ValidateRecordKey({config_.name_space, "scope", "operation", "key"});
+    if (!name.ok()) Fault("namespace", DetailsOf(name).violations.front().description);
     for (const ProcessorConfig::DescriptorSet& set : config_.descriptor_sets) {
       const absl::Status added = table_->described_.Add(set.content);
       if (!added.ok()) Fault(absl::StrCat("descriptor_sets ", set.file), added.message());
