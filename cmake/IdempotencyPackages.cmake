@@ -15,8 +15,10 @@ function(_idempotency_package_files)
     DESTINATION /etc/default RENAME idempotencyd COMPONENT daemon_package EXCLUDE_FROM_ALL)
   install(FILES "${PROJECT_SOURCE_DIR}/deploy/debian/idempotencyd.textproto"
     DESTINATION /etc/idempotency COMPONENT daemon_package EXCLUDE_FROM_ALL)
-  install(FILES "${PROJECT_SOURCE_DIR}/docs/configuration.md" "${PROJECT_SOURCE_DIR}/docs/access.md"
-    DESTINATION /usr/share/doc/idempotencyd COMPONENT daemon_package EXCLUDE_FROM_ALL)
+  # All of them: the units, the settings, the help and the errors name pages, and pages name others.
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/"
+    DESTINATION /usr/share/doc/idempotencyd COMPONENT daemon_package EXCLUDE_FROM_ALL
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
   # For Prometheus and Grafana, on this machine or copied to another.
   install(FILES "${PROJECT_SOURCE_DIR}/deploy/prometheus/idempotencyd.rules.yaml"
     DESTINATION /usr/share/idempotencyd/prometheus COMPONENT daemon_package EXCLUDE_FROM_ALL)

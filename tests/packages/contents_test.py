@@ -10,6 +10,8 @@ import unittest
 from .packages import BUILD, CTL, DAEMON, LIBRARIES, field, files, output, package, packaged_again
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [str(page.relative_to(ROOT / "docs")) for suffix in ("md", "svg")
+         for page in (ROOT / "docs").rglob(f"*.{suffix}")]
 # Findings of lintian that stay, each with its reason.
 ACCEPTED = {
     # Nothing is uploaded to Debian, so there is no bug to close.
@@ -40,8 +42,7 @@ class ContentsTest(unittest.TestCase):
             "/usr/share/idempotencyd/prometheus/idempotencyd.rules.yaml": "-rw-r--r--",
             "/usr/share/idempotencyd/grafana/idempotencyd.json": "-rw-r--r--",
             "/usr/share/man/man1/idempotencyd.1.gz": "-rw-r--r--",
-            "/usr/share/doc/idempotencyd/access.md": "-rw-r--r--",
-            "/usr/share/doc/idempotencyd/configuration.md": "-rw-r--r--",
+            **{f"/usr/share/doc/idempotencyd/{page}": "-rw-r--r--" for page in PAGES},
             "/usr/share/doc/idempotencyd/changelog.gz": "-rw-r--r--",
             "/usr/share/doc/idempotencyd/changelog.Debian.gz": "-rw-r--r--",
             "/usr/share/doc/idempotencyd/copyright": "-rw-r--r--",

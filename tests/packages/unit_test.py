@@ -125,6 +125,17 @@ class UnitTest(unittest.TestCase):
                           f"--config={DEBIAN / 'idempotencyd.textproto'}")
         self.assertEqual(status, 0, out)
 
+    # The package installs every page of docs/.
+    def test_every_page_that_a_file_names_exists(self):
+        texts = [path.read_text() for path in (*UNITS, DEBIAN / "idempotencyd.default",
+                                               DEBIAN / "idempotencyd.textproto")]
+        texts += [run(BIN / "idempotencyd", command, "--help")[1]
+                  for command in ("serve", "migrate", "health", "check-config", "serve-testing")]
+        pages = set(re.findall(r"(?:docs|share/doc/idempotencyd)/([a-z_]+\.md)", "".join(texts)))
+        self.assertGreater(len(pages), 5)
+        for page in pages:
+            self.assertTrue((ROOT / "docs" / page).is_file(), page)
+
     def test_the_manual_page_has_every_command(self):
         _, known = run(BIN / "idempotencyd", "--help")
         commands = set(re.findall(r"(?m)^  idempotencyd ([a-z-]+)", known)) - {"--help"}
