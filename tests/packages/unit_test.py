@@ -86,6 +86,27 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(replica["EnvironmentFile"],
                          [*one["EnvironmentFile"], "/etc/default/idempotencyd-%i"])
 
+    # A package that is upgraded keeps the operator's file of settings, which may lack newer names.
+    def test_a_listener_without_an_address_is_left_out(self):
+        _, _, *arguments = expanded(UNITS[0])
+        for empty in ("--console=", "--ext_proc="):
+            self.assertIn(empty, arguments)
+        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
+                [BIN / "idempotencyd", "serve", f"--store=sqlite:{folder}/records.db",
+                 "--listen=127.0.0.1:0", "--metrics=", "--console=", "--ext_proc="],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as daemon:
+            ready = daemon.stdout.readline()
+            daemon.terminate()
+        self.assertRegex(ready, r"^idempotencyd: serving on 127\.0\.0\.1:\d+$")
+
+    def test_a_replica_names_each_address_of_its_own(self):
+        addresses = set(re.findall(r"--(\w+)=\$\{IDEMPOTENCYD_(\w+)\}",
+                                   ServiceUnit(UNITS[1]).one("ExecStart"))) - {("store", "STORE")}
+        self.assertEqual({flag.upper() for flag, _ in addresses}, {name for _, name in addresses})
+        text = UNITS[1].read_text()
+        for _, name in addresses:
+            self.assertRegex(text, rf"(?m)^#.*_{name}\b")
+
     def test_a_service_that_fails_is_started_again_without_a_limit(self):
         for unit in UNITS[:2]:
             service = ServiceUnit(unit)
