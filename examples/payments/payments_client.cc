@@ -34,7 +34,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
-ABSL_FLAG(std::string, server, "127.0.0.1:7412", "Where the payments service serves.");
+ABSL_FLAG(std::string, server, "127.0.0.1:7420", "Where the payments service serves.");
 ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves (record).");
 ABSL_FLAG(std::string, account, "alice", "Whose money (charge, balance, entries).");
 ABSL_FLAG(std::int64_t, amount, 500, "How many cents (charge, refund).");

@@ -174,9 +174,9 @@ TEST(CommandLineTest, TheStatementsAreChosenByTheSchemaUnlessTheyAreNamed) {
 
 TEST(CommandLineTest, HealthTakesAnAddress) {
   const auto options = ParseAs<HealthOptions>(
-      {"health", "--address=127.0.0.1:7412", "--service=a.B", "--timeout=1s", "--wait=1m"});
+      {"health", "--address=127.0.0.1:7411", "--service=a.B", "--timeout=1s", "--wait=1m"});
   ASSERT_TRUE(options.address.has_value());
-  EXPECT_EQ(options.address->ToString(), "127.0.0.1:7412");
+  EXPECT_EQ(options.address->ToString(), "127.0.0.1:7411");
   EXPECT_EQ(options.service, "a.B");
   EXPECT_EQ(options.timeout, absl::Seconds(1));
   EXPECT_EQ(options.wait, absl::Minutes(1));

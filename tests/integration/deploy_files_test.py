@@ -8,6 +8,7 @@
   they pass: the binaries' own help is read.
 - Every CMake target that the Dockerfile builds exists.
 - No command line contains a password, in these files or in the README.
+- Each listener of idempotencyd has one port everywhere, and the payments example another.
 - Each file that runs idempotencyd sets the number of descriptors that it may have.
 - The runtime packages contain every shared library that the binaries need.
 
@@ -25,6 +26,9 @@ import yaml
 SERVICE_KEYS = {"image", "build", "command", "entrypoint", "environment", "volumes", "ports",
                 "depends_on", "healthcheck", "restart", "networks", "profiles", "ulimits", "user"}
 CONDITIONS = {"service_healthy", "service_started", "service_completed_successfully"}
+# Of idempotencyd's listeners, by flag; docs/installing.md lists them.
+PORTS = {"listen": "7411", "console": "7412", "ext_proc": "7413", "metrics": "9464"}
+PAYMENTS_PORT = "7420"
 OURS = {"idempotencyd", "payments_server", "payments_client"}
 PASSWORD_IN_URI = re.compile(r"\w+://[^\s/:@]+:[^\s/@]+@")
 
@@ -181,6 +185,33 @@ def unit_faults(root, bin_folder):
             yield f"{name}: no {setting}"
 
 
+def port_faults(root, bin_folder, compose):
+    texts = {name: read(root, name) for name in
+             ("Dockerfile", "deploy/debian/idempotencyd.default", "docs/production.md", "docs/console.md",
+              "deploy/helm/grpc-idempotency/templates/deployment.yaml")}
+    for name, service in compose["services"].items():
+        words = service.get("command", [])
+        if words[:1] == ["serve"]:
+            texts[name] = " ".join(words)
+        if service.get("entrypoint") == ["payments_server"] and f"--listen=0.0.0.0:{PAYMENTS_PORT}" not in words:
+            yield f"{name}: listens on another port than {PAYMENTS_PORT}"
+    for name, text in texts.items():
+        for flag, port in re.findall(r"(?:--|IDEMPOTENCYD_)(\w+)=[\w.%]+:(\d+)\b", text):
+            if port != PORTS.get(flag.lower(), port):
+                yield f"{name}: {flag} is on {port}, elsewhere on {PORTS[flag.lower()]}"
+    known = flags_of("idempotencyd", "serve", bin_folder)
+    for flag in ("listen", "metrics", "console"):
+        if not re.search(rf"--{flag}=ADDRESS[^-]*:{PORTS[flag]}\b", known):
+            yield f"idempotencyd serve --help: --{flag} does not name {PORTS[flag]}"
+    for program in ("payments_server", "payments_client"):
+        if f":{PAYMENTS_PORT}" not in flags_of(program, "", bin_folder):
+            yield f"{program}: its default is not port {PAYMENTS_PORT}"
+    published = [port.rsplit(":", 1)[0] for service in compose["services"].values()
+                 for port in service.get("ports", [])]
+    if len(published) != len(set(published)):
+        yield f"compose: a port is published twice: {sorted(published)}"
+
+
 def main():
     root, bin_folder = sys.argv[1:3]
     compose = yaml.safe_load(read(root, "docker-compose.yml"))
@@ -193,6 +224,7 @@ def main():
         faults.append(f"compose: no {sorted(missing)}")
     for name, service in compose["services"].items():
         faults += service_faults(name, service, compose, root, bin_folder)
+    faults += port_faults(root, bin_folder, compose)
     scrape = yaml.safe_load(read(root, "deploy/prometheus.yml"))
     for target in scrape["scrape_configs"][0]["static_configs"][0]["targets"]:
         if target.split(":")[0] not in compose["services"]:

@@ -19,7 +19,7 @@ class GuardedServer {
  public:
   struct Options {
     // The target for grpc::CreateChannel: "127.0.0.1:7411", or several as
-    // "ipv4:127.0.0.1:7411,127.0.0.1:7412".
+    // "ipv4:127.0.0.1:7411,127.0.0.2:7411".
     std::string idempotencyd;
     // When set, replaces it: the channel of a service in this process.
     std::shared_ptr<grpc::Channel> channel;
