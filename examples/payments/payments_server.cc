@@ -1,5 +1,6 @@
 // A payments service behind the guard, which takes two lines of main(): compare
-// payments_server_unguarded.cc.
+// payments_server_unguarded.cc. A program that gives its server to idempotency::GuardedServer needs
+// no Close() (examples/checkout).
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>

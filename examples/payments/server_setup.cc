@@ -10,8 +10,10 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -38,6 +40,15 @@ absl::Status OpenAccounts(Ledger& ledger, absl::string_view flag) {
   return absl::OkStatus();
 }
 
+// --help lists the flags of these files too, not of main's alone.
+absl::FlagsUsageConfig UsageOfAllFiles() {
+  absl::FlagsUsageConfig config;
+  config.contains_help_flags = [](absl::string_view file) {
+    return absl::StrContains(file, "payments/");
+  };
+  return config;
+}
+
 [[noreturn]] void Exit(const absl::Status& why) {
   spdlog::error("{}", std::string(why.message()));
   std::exit(1);
@@ -47,6 +58,7 @@ absl::Status OpenAccounts(Ledger& ledger, absl::string_view flag) {
 
 sigset_t StartProgram(int argc, char** argv) {
   absl::SetProgramUsageMessage("A payments service whose calls cannot happen twice.");
+  absl::SetFlagsUsageConfig(UsageOfAllFiles());
   absl::ParseCommandLine(argc, argv);
   // stdout has one line, for scripts; the log goes to stderr.
   spdlog::set_default_logger(spdlog::stderr_color_mt("payments"));

@@ -40,12 +40,9 @@ def read(*path):
 
 def flags_of(binary, command, bin_folder):
     """The flags in the binary's own help."""
-    text = ""
-    for options in ([command, "--help"],) if command else (["--help"], ["--helpfull"]):
-        done = subprocess.run([os.path.join(bin_folder, binary), *options], capture_output=True, text=True,
-                              timeout=30, check=False)
-        text += done.stdout + done.stderr
-    return text
+    done = subprocess.run([os.path.join(bin_folder, binary), *([command] if command else []), "--help"],
+                          capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout + done.stderr
 
 
 def command_faults(where, words, bin_folder):
