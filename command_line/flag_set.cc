@@ -82,9 +82,13 @@ FlagSet::Flag* FlagSet::Find(absl::string_view name) {
   return nullptr;
 }
 
-absl::Status FlagSet::Parse(absl::Span<const absl::string_view> args) {
+absl::Status FlagSet::Parse(absl::Span<const absl::string_view> args, absl::string_view* operand) {
   for (std::size_t i = 0; i < args.size(); ++i) {
     absl::string_view rest = args[i];
+    if (operand != nullptr && operand->empty() && !rest.empty() && !absl::StartsWith(rest, "--")) {
+      *operand = rest;
+      continue;
+    }
     if (!absl::ConsumePrefix(&rest, "--") || rest.empty()) {
       return Invalid(absl::StrCat("'", args[i], "' is not a flag; flags start with --"));
     }

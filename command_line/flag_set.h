@@ -36,8 +36,11 @@ class FlagSet {
   // Reads --name=value and --name value; the variables of flags that are not
   // given keep their values. INVALID_ARGUMENT names the wrong argument and
   // what to write: an unknown flag, one given twice, a value missing or out of
-  // range, an argument that is not a flag.
-  absl::Status Parse(absl::Span<const absl::string_view> args);
+  // range, an argument that is not a flag. If `operand` is not null, one such
+  // argument, anywhere, is stored there; an empty one is refused, since a script
+  // whose variable is empty would select more than it means to.
+  absl::Status Parse(absl::Span<const absl::string_view> args,
+                     absl::string_view* operand = nullptr);
 
   // One paragraph per flag, in the order in which they were added.
   std::string Help() const;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -92,14 +91,10 @@ ExitCode RunCommand(Command& command, Args args, Terminal& terminal) {
     return PrintHelp(command, terminal);
   }
   absl::string_view operand;
-  if (!command.operand().empty() && !args.empty() && !absl::StartsWith(args.front(), "--")) {
-    operand = args.front();
-    args.remove_prefix(1);
-  }
   CommandFlags flags(command);
-  if (const absl::Status parsed = flags.set().Parse(args); !parsed.ok()) {
-    return RefuseUsage(parsed, terminal);
-  }
+  const absl::Status parsed =
+      flags.set().Parse(args, command.operand().empty() ? nullptr : &operand);
+  if (!parsed.ok()) return RefuseUsage(parsed, terminal);
   if (const absl::Status valid = command.Validate(operand); !valid.ok()) {
     return RefuseUsage(valid, terminal);
   }

@@ -51,8 +51,7 @@ struct Result {
   std::string err;
 };
 
-Result RunLine(const std::string& line) {
-  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+Result RunWords(const std::vector<std::string>& words) {
   const std::vector<absl::string_view> args(words.begin(), words.end());
   const File in(std::tmpfile());
   const File out(std::tmpfile());
@@ -60,6 +59,10 @@ Result RunLine(const std::string& line) {
   Terminal terminal({in.get(), out.get(), err.get()});
   const ExitCode code = RunProgram(args, terminal);
   return {code, Content(out.get()), Content(err.get())};
+}
+
+Result RunLine(const std::string& line) {
+  return RunWords(absl::StrSplit(line, ' ', absl::SkipEmpty()));
 }
 
 constexpr char kId[] = "f61ef4a9-8093-f346-2889-705e6a369e58";
@@ -87,6 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --key=k", "not both"),
         std::pair("get --namespace=n --scope=s --operation=o", "RECORD_ID, or all of"),
         std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 more", "'more' is not a flag"),
+        std::pair("get --content f61ef4a9-8093-f346-2889-705e6a369e58 more",
+                  "'more' is not a flag"),
         std::pair("list", "--namespace is missing"),
         std::pair("list nothing --namespace=n", "'nothing' is not a flag"),
         std::pair("list --namespace=n --state=lost", "--state must be"),
@@ -158,6 +163,29 @@ INSTANTIATE_TEST_SUITE_P(
                   "over TLS only"),
         std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --tls_ca=/no/such/file",
                   "/no/such/file")));
+
+TEST(ProgramTest, TheRecordMayFollowTheFlags) {
+  for (const char* flags : {"--address=127.0.0.1:1 --timeout=1s ", "--address 127.0.0.1:1 "}) {
+    const Result result = RunLine(absl::StrCat("explain ", flags, kId, " --audit_limit=0"));
+    EXPECT_EQ(result.code, ExitCode::kFailed) << flags;
+    EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << flags;
+  }
+}
+
+// A script's variable without a value does not turn one record into a scope.
+TEST(ProgramTest, AnEmptyRecordIsRefused) {
+  const std::vector<std::string> scope = {"--namespace=n", "--scope=s", "--reason=r"};
+  std::vector<std::string> first = {"purge", ""};
+  first.insert(first.end(), scope.begin(), scope.end());
+  std::vector<std::string> last = {"purge"};
+  last.insert(last.end(), scope.begin(), scope.end());
+  last.emplace_back();
+  for (const auto& words : {first, last}) {
+    const Result result = RunWords(words);
+    EXPECT_EQ(result.code, ExitCode::kWrongUsage);
+    EXPECT_THAT(result.err, HasSubstr("'' is not a flag"));
+  }
+}
 
 TEST(ProgramTest, AnUnreachableServerIsAFailureThatNamesIt) {
   for (const char* command : {"get", "explain", "tree"}) {
