@@ -62,7 +62,7 @@ install(FILES "${_manual_page}.gz" DESTINATION /usr/share/man/man1 COMPONENT dae
 
 # Overridden with `cpack -D CPACK_DEBIAN_PACKAGE_RELEASE=2` for the same sources, packaged again.
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
-# The date of the changelog, as of the last commit: nothing in a package tells when it was built.
+# The date of the changelog, as of the last commit: no file of a package depends on the time of its build.
 execute_process(COMMAND git log -1 --format=%cD WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
   OUTPUT_VARIABLE IDEMPOTENCY_PACKAGE_DATE OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT IDEMPOTENCY_PACKAGE_DATE)

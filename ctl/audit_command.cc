@@ -11,7 +11,7 @@ namespace {
 class AuditCommand final : public Command {
  public:
   absl::string_view name() const override { return "audit"; }
-  absl::string_view summary() const override { return "show what administrators did"; }
+  absl::string_view summary() const override { return "show the acts of administrators"; }
   absl::string_view description() const override {
     return "Shows the audit log of a namespace, oldest entries first. Needs the permission ADMIN.";
   }

@@ -54,8 +54,8 @@ void ConnectionFlags::AddTo(FlagSet& flags) {
   flags.AddText("token_file", "FILE", &token_file_,
                 "File with a bearer token. Also IDEMPOTENCYCTL_TOKEN_FILE.");
   flags.AddSwitch("allow_plaintext", &allow_plaintext_,
-                  "Call another machine without TLS. Its answers, and what you send, can then be\n"
-                  "read and changed on the network; a token is not sent.");
+                  "Call another machine without TLS. Requests and answers can then be read\n"
+                  "and changed on the network; a token is not sent.");
   flags.AddDuration("timeout", &timeout_, absl::Milliseconds(100), absl::Minutes(10),
                     "Time limit of each call.");
 }

@@ -15,9 +15,9 @@ class ExplainCommand final : public Command {
   absl::string_view operand() const override { return "[RECORD_ID]"; }
   absl::string_view summary() const override { return "explain a record's state and history"; }
   absl::string_view description() const override {
-    return "Prints what happened to a record, which verdict a call with its key gets now and why,\n"
-           "and what to do about it. Needs the permission READ; with ADMIN it includes what\n"
-           "administrators did.";
+    return "Prints the history of a record, the verdict that a call with its key gets now, the\n"
+           "reason, and the remedy. Needs the permission READ; with ADMIN the history includes\n"
+           "the acts of administrators.";
   }
 
   void AddFlags(FlagSet& flags) override {

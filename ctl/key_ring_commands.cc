@@ -69,7 +69,7 @@ class KeyRingCheckCommand final : public Command {
   absl::string_view name() const override { return "keyring check"; }
   absl::string_view summary() const override { return "check a key ring"; }
   absl::string_view description() const override {
-    return "Says whether a key ring can be used, and prints for each key its id, when it seals,\n"
+    return "Checks whether a key ring can be used, and prints for each key its id, when it seals,\n"
            "and a check value that is the same wherever the secret is the same. Prints no secret.";
   }
   bool connects() const override { return false; }

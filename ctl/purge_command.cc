@@ -16,7 +16,7 @@ class PurgeCommand final : public Command {
  public:
   absl::string_view name() const override { return "purge"; }
   absl::string_view operand() const override { return "[RECORD_ID]"; }
-  absl::string_view summary() const override { return "forget a record, a scope, or what is old"; }
+  absl::string_view summary() const override { return "forget a record, a scope, or old records"; }
   absl::string_view description() const override {
     return "Forgets one record (RECORD_ID, or all four parts of its key), all records of a scope\n"
            "(--namespace and --scope), or those of a namespace that are older than --older_than.\n"

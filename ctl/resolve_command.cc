@@ -64,7 +64,7 @@ class ResolveCommand final : public Command {
     flags.AddSwitch("force", &force_,
                     "Also under a live lease, while the attempt may be running: released with it,\n"
                     "the operation may run twice.");
-    flags.AddSwitch("dry_run", &dry_run_, "Show what would be done, and change nothing.");
+    flags.AddSwitch("dry_run", &dry_run_, "Show the change, and make none.");
     flags.AddSwitch("yes", &yes_, "Write without a confirmation.");
     flags.AddSwitch("json", &json_, "Print the answer as a line of JSON, as ResolveResponse.");
   }

@@ -18,9 +18,9 @@ class WatchCommand final : public Command {
   absl::string_view summary() const override { return "show records as they change"; }
   absl::string_view description() const override {
     return "Lists the selected records again and again, and prints a line for each one that is\n"
-           "new, changed or gone, until it is interrupted. It sees what lasts longer than\n"
-           "--interval. If the service stops answering, stderr has a line for each try, with\n"
-           "growing pauses of up to 30 seconds. Needs the permission READ.";
+           "new, changed or gone, until it is interrupted. A state that lasts less than\n"
+           "--interval may be missed. If the service stops answering, stderr has a line for\n"
+           "each try, with growing pauses of up to 30 seconds. Needs the permission READ.";
   }
 
   void AddFlags(FlagSet& flags) override {

@@ -235,7 +235,7 @@ generate_stubs() {
     "--descriptor_set_out=$folder/payments.binpb" payments.proto
 }
 
-# What idempotencyd knows of the service: its descriptors, which have the policies, and here a
+# The service's descriptors for idempotencyd, which have the policies, and here a
 # short lease.
 configure_processor() {
   local processor_at
@@ -512,7 +512,7 @@ kill_payments() {
   scene_end
 }
 
-# The service knows neither its record nor its attempt: idempotencyd does.
+# The record and the attempt are in idempotencyd; the service has neither.
 kill_plain_payments() {
   scene "kill -9 of the payments service in the middle of a charge"
   local before

@@ -204,7 +204,7 @@ void DeploymentFlags::AddTo(FlagSet& flags) {
                 "The port for external processing of idempotencyd (--ext_proc). Required.");
   flags.AddText("listen", "IP:PORT", &listen_, "Where Envoy accepts callers; port 0: a free one.");
   flags.AddText("admin", "IP:PORT", &admin_,
-                "Envoy's administration page: who reaches it may stop Envoy.");
+                "Envoy's administration page, which can stop Envoy: for trusted callers only.");
   flags.AddDuration("deadline", &deadline_, kMinDeadline, kMaxDeadline,
                     "The longest time of a guarded request. Later its outcome is unknown.");
   flags.AddText("strip_headers", "NAMES", &strip_headers_,

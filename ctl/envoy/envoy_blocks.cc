@@ -24,7 +24,7 @@ typed_config:
 )";
 
 constexpr absl::string_view kProcessorHead =
-    R"(# Asks idempotencyd about each guarded request and gives it each reply to record. The last filter
+    R"(# Calls idempotencyd for each guarded request, and sends it each reply to record. The last filter
 # before the router: what the filters before it refuse is not recorded as an outcome.
 name: )";
 

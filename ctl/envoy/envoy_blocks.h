@@ -15,7 +15,7 @@ namespace idempotency::internal {
 // The HTTP filter that removes StrippedHeaders(). It must be the first one.
 std::string StripFilter(const Deployment& deployment);
 
-// The HTTP filter that asks the processor, disabled until a route enables it. `cluster` is the
+// The HTTP filter that calls the processor, disabled until a route enables it. `cluster` is the
 // processor's.
 std::string ProcessorFilter(const Deployment& deployment, absl::string_view cluster);
 

@@ -15,7 +15,7 @@ namespace idempotency::internal {
 namespace {
 
 // Those that an idempotency key is for. GET, HEAD, PUT and DELETE are idempotent by RFC 9110, but a
-// service may want the first reply of a PUT or a DELETE again.
+// service may need the first reply of a PUT or a DELETE again.
 constexpr std::array<absl::string_view, 4> kHttpMethods = {"DELETE", "PATCH", "POST", "PUT"};
 
 bool IsNameCharacter(char character) {

@@ -34,15 +34,16 @@
 #include "grpc_idempotency/server_guard/guarded_server.h"
 
 ABSL_FLAG(std::string, role, "", "order, payment or inventory.");
-ABSL_FLAG(std::string, listen, "127.0.0.1:0", "Where to serve; port 0 takes a free one.");
-ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves.");
+ABSL_FLAG(std::string, listen, "127.0.0.1:0", "Listen address; port 0 chooses a free port.");
+ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Address of idempotencyd.");
 ABSL_FLAG(std::string, book, "", "The SQLite file; ROLE.sqlite if empty.");
-ABSL_FLAG(std::string, payment, "127.0.0.1:7422", "Where the payment server serves.");
-ABSL_FLAG(std::string, inventory, "127.0.0.1:7423", "Where the inventory server serves.");
+ABSL_FLAG(std::string, payment, "127.0.0.1:7422", "Address of the payment server.");
+ABSL_FLAG(std::string, inventory, "127.0.0.1:7423", "Address of the inventory server.");
 ABSL_FLAG(absl::Duration, lease, idempotency::limits::kDefaultLease,
           "How long a crashed attempt keeps its key.");
 ABSL_FLAG(std::string, die_at, "",
-          "Die there as by kill -9. order: before-payment, before-inventory, before-order,"
+          "Where the process kills itself, as by kill -9. order: before-payment, before-inventory, "
+          "before-order,"
           " before-reply; the others: before-effect, before-reply.");
 
 namespace checkout {

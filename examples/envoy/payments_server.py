@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A payments service that knows nothing of idempotency: each call of Charge takes money. Envoy and
+"""A payments service without idempotency: each call of Charge takes money. Envoy and
 idempotencyd make its retries safe (docs/envoy.md).
 
 Its stubs are what protoc generates from examples/payments/payments.proto; the folder with them is

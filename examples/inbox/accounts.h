@@ -43,7 +43,7 @@ class Accounts {
   absl::StatusOr<std::map<std::string, Account>> All();
 
   // Called after every committed deposit, before Deposit() returns.
-  void OnCommitted(std::function<void()> told) { committed_ = std::move(told); }
+  void OnCommitted(std::function<void()> callback) { committed_ = std::move(callback); }
 
  private:
   explicit Accounts(Database database) : database_(std::move(database)) {}

@@ -42,11 +42,11 @@ ABSL_FLAG(absl::Duration, lease, absl::Seconds(30),
           "consume: when another attempt may follow one whose process died");
 ABSL_FLAG(bool, until_empty, false, "consume: end when no message is left");
 ABSL_FLAG(std::string, die_when, "",
-          "consume: kill -9 of this process, to see what comes of it: reserved (nothing is done "
+          "consume: kill -9 of this process at a point: reserved (nothing is done "
           "yet), committed (the deposit is made) or recorded (not acknowledged yet)");
 ABSL_FLAG(std::string, id, "", "send: the producer's own name of the message");
-ABSL_FLAG(std::string, account, "", "open, send: whose");
-ABSL_FLAG(std::int64_t, amount_cents, 0, "send: how much");
+ABSL_FLAG(std::string, account, "", "open, send: the account");
+ABSL_FLAG(std::int64_t, amount_cents, 0, "send: the amount in cents");
 
 namespace inbox {
 namespace {

@@ -34,20 +34,19 @@
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
-ABSL_FLAG(std::string, server, "127.0.0.1:7420", "Where the payments service serves.");
-ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves (record).");
-ABSL_FLAG(std::string, account, "alice", "Whose money (charge, balance, entries).");
-ABSL_FLAG(std::int64_t, amount, 500, "How many cents (charge, refund).");
-ABSL_FLAG(std::string, charge, "", "Which charge to give back (refund).");
+ABSL_FLAG(std::string, server, "127.0.0.1:7420", "Address of the payments service.");
+ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Address of idempotencyd (record).");
+ABSL_FLAG(std::string, account, "alice", "The account (charge, balance, entries).");
+ABSL_FLAG(std::int64_t, amount, 500, "The amount in cents (charge, refund).");
+ABSL_FLAG(std::string, charge, "", "The id of the charge to refund (refund).");
 ABSL_FLAG(std::string, note, "", "A note for the entry (charge, refund).");
 ABSL_FLAG(std::string, key, "",
           "The idempotency key. Without it the interceptor makes a new one for each call.");
 ABSL_FLAG(bool, no_key, false, "Use a bare channel: no interceptor, no key.");
-ABSL_FLAG(bool, retries, false, "Let gRPC retry what may be retried, with the same key.");
-ABSL_FLAG(int, concurrency, 1, "Send so many duplicates at once, all with one key (charge).");
-ABSL_FLAG(std::string, record, "", "Which record to look up (record).");
-ABSL_FLAG(absl::Duration, deadline, absl::Seconds(15),
-          "How long a call may take, retries included.");
+ABSL_FLAG(bool, retries, false, "Let gRPC retry a failed call, with the same key.");
+ABSL_FLAG(int, concurrency, 1, "The number of concurrent duplicates, all with one key (charge).");
+ABSL_FLAG(std::string, record, "", "The id of the record to show (record).");
+ABSL_FLAG(absl::Duration, deadline, absl::Seconds(15), "Time limit of a call, retries included.");
 
 namespace payments {
 namespace {
@@ -55,10 +54,10 @@ namespace {
 constexpr char kUsage[] =
     "payments_client [flags] charge | refund | balance | entries | record\n"
     "  charge   takes --amount from --account\n"
-    "  refund   gives --amount of --charge back\n"
-    "  balance  what --account has\n"
-    "  entries  what moved on --account\n"
-    "  record   what idempotencyd knows of --record";
+    "  refund   returns --amount of --charge\n"
+    "  balance  shows the balance of --account\n"
+    "  entries  lists the entries of --account\n"
+    "  record   shows the record of --record in idempotencyd";
 constexpr int kUsageError = 2;
 
 int UsageError(const std::string& message) {

@@ -22,18 +22,19 @@
 #include "grpc_idempotency/error_reflection.h"
 #include "grpc_idempotency/limits.h"
 
-ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves.");
+ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Address of idempotencyd.");
 ABSL_FLAG(std::string, idempotencyd_ca, "",
           "PEM file of the authorities of idempotencyd's certificate. With it calls use TLS.");
 ABSL_FLAG(std::string, idempotencyd_cert, "", "PEM file of this service's own certificate.");
 ABSL_FLAG(std::string, idempotencyd_key, "", "PEM file of that certificate's private key.");
 ABSL_FLAG(absl::Duration, lease, idempotency::limits::kDefaultLease,
           "How long a crashed attempt keeps its key.");
-ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
-          "What the guard may keep in memory of completed charges; 0 asks idempotencyd each time.");
-ABSL_FLAG(std::string, namespace, "payments", "Whose records these are at idempotencyd.");
+ABSL_FLAG(
+    std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
+    "Memory of the guard for completed charges, in bytes; 0: each replay is from idempotencyd.");
+ABSL_FLAG(std::string, namespace, "payments", "The namespace of the records in idempotencyd.");
 ABSL_FLAG(std::string, scope, "shared:demo",
-          "Whose key a call carries: shared:NAME (a service with a single caller), metadata:KEY"
+          "The scope of a call's key: shared:NAME (a service with a single caller), metadata:KEY"
           " (set by an authenticating proxy) or authorization (static credentials).");
 
 namespace payments {

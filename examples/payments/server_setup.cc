@@ -18,7 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
-ABSL_FLAG(std::string, listen, "127.0.0.1:7420", "Where to serve; port 0 takes a free one.");
+ABSL_FLAG(std::string, listen, "127.0.0.1:7420", "Listen address; port 0 chooses a free port.");
 ABSL_FLAG(std::string, database, "payments.sqlite", "The ledger's SQLite file.");
 ABSL_FLAG(std::string, accounts, "alice:100000,bob:300",
           "Accounts to open with their cents, name:cents,...; those that exist stay as they are.");

@@ -49,8 +49,8 @@ struct MigrateFlags {
                 "table.");
     set.AddSwitch("create_roles", &options->create_roles,
                   "Make the roles PREFIX_owner, _app, _sweeper, _admin and _reader if they are\n"
-                  "missing, give the schema to the owner, and grant the others what they need\n"
-                  "and no more. Needs CREATEROLE. Set it with every migration.");
+                  "missing, give the schema to the owner, and grant the others no more than\n"
+                  "they need. Needs CREATEROLE. Set it with every migration.");
     set.AddSwitch("distribute", &options->distribute,
                   "Distribute the records over the nodes of Citus, which the database has as its\n"
                   "coordinator. Once; refused while a daemon has sessions open on the schema.\n"

@@ -93,9 +93,9 @@ struct ServeFlags {
 void ServeFlags::AddStoreFlags(ServeOptions* options) {
   set.AddText("store", "ADDRESS", &store, kStoreHelp);
   set.AddText("maintenance_store", "ADDRESS", &maintenance_store,
-              "The same Postgres schema as --store with another user, for sweeping and for what\n"
-              "administrators do; the user of --store then needs no right to delete. Empty: all\n"
-              "with the user of --store.");
+              "The same Postgres schema as --store with another user, for the sweep and for calls\n"
+              "of administrators; the user of --store then needs no right to delete. Empty: the\n"
+              "user of --store does both.");
   set.AddText("statements", "MODE", &statements,
               "How Postgres is used: batched, one statement and one commit for many calls; or\n"
               "single-row, one of each for every record, in a pipeline, for records that are\n"
@@ -121,7 +121,7 @@ void ServeFlags::AddAddressFlags() {
               "--tls_cert it is HTTPS. Empty: none. See docs/console.md.");
   set.AddText("ext_proc", "ADDRESS", &ext_proc,
               "Listen address of the external processor that Envoy calls, HOST:PORT, with the\n"
-              "TLS files of --listen; --config states what it guards. Empty: none. See\n"
+              "TLS files of --listen; --config states its routes. Empty: none. See\n"
               "docs/external_processor.md.");
 }
 
@@ -152,8 +152,8 @@ void ServeFlags::AddServiceFlags(ServiceOptions* options) {
 void ServeFlags::AddListenerFlags(ServeOptions* options) {
   set.AddInt("max_connections", &options->max_connections, 0, 1'000'000,
              "Maximum number of connections. Further connections are closed at once, as are\n"
-             "those of one address above half of the maximum. 0 takes what the limit of open\n"
-             "descriptors leaves, at most 8192. The daemon raises the soft limit to the hard\n"
+             "those of one address above half of the maximum. 0: as many as the limit of open\n"
+             "descriptors permits, at most 8192. The daemon raises the soft limit to the hard\n"
              "one at start-up.");
   set.AddDuration(
       "max_connection_age", &options->listener.max_connection_age, absl::Milliseconds(100),
@@ -174,7 +174,7 @@ void ServeFlags::AddListenerFlags(ServeOptions* options) {
   set.AddInt("max_calls", &max_calls, 2, 10'000'000,
              "Concurrent calls of all connections of a port; further calls are refused, as are\n"
              "those of one address above half of the maximum. Each takes 12 to 17 KiB while it\n"
-             "does nothing. Calls of the health service are counted apart, up to 1024.");
+             "is idle. Calls of the health service are counted apart, up to 1024.");
   set.AddSwitch(
       "channelz", &options->listener.channelz,
       "Serve gRPC's channelz, to debug connections. It shows every caller the addresses of\n"
@@ -210,10 +210,11 @@ void ServeFlags::AddStoredDataFlags(ServeOptions* options) {
               "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
               "store; `idempotencyctl keyring generate` makes it. Empty: nothing is sealed. A\n"
               "change of the file applies within two seconds.");
-  set.AddSwitch("accept_unsealed", &options->sealing.accept_unsealed,
-                "Also read what was stored before --keyring was set, and store unsealed until the\n"
-                "first key seals. Remove it once the longest retention has passed: until then who\n"
-                "can write the database can put an unsealed reply in.");
+  set.AddSwitch(
+      "accept_unsealed", &options->sealing.accept_unsealed,
+      "Also read values that were stored before --keyring was set, and store unsealed ones\n"
+      "until the first key seals. Remove it once the longest retention has passed: until\n"
+      "then everyone who can write to the database can add an unsealed reply.");
   set.AddSwitch("read_only", &options->read_only,
                 "Answer Get, List and ListAudit only, from a standby or a restored backup of\n"
                 "Postgres. Guards cannot use it: give it an address of its own.");
