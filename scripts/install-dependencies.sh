@@ -22,7 +22,8 @@ build_packages=(
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
 # client of docs/testing_your_service.md. libevent: pgbouncer is linked with it; the libraries from
 # libatomic1 to lua-cjson: redis-server. systemd: it scores the sandbox of the units; no service of
-# it is started. chromium, with a font: it opens the console. python3-pip: it downloads Envoy.
+# it is started. chromium, with a font: it opens the console. python3-pip: it downloads Envoy and
+# the schemas of Kubernetes.
 test_packages=(
   clang-14 libclang-rt-14-dev lld-14 llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
   procps faketime libevent-2.1-7 libc-ares2 libatomic1 libjemalloc2 liblua5.1-0
@@ -40,7 +41,7 @@ fuzz_packages=(clang-14 libclang-rt-14-dev lld-14 openssl python3)
 # debootstrap, iproute2, systemd-container: the clean Debian of tests/packages, its network, its
 # boot. strace: the calls that the sandbox has to permit.
 package_packages=(dpkg-dev file lintian debootstrap iproute2 strace systemd systemd-container
-  python3 python3-grpcio python3-protobuf)
+  python3 python3-grpcio python3-protobuf python3-pip)
 lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev lld-14 llvm-14-dev
   shellcheck)
 
@@ -78,15 +79,8 @@ apt_install() {
 install_postgres() {
   local folder
   folder=$(cd "$(dirname "$0")/no_cluster" && pwd)
-  restore_saved_setting
   PGSYSCONFDIR=$folder apt_install "$@" 2> >(grep -v -e "$folder" -e 'create default cluster' \
     -e 'pg_createcluster' -e 'or a similar command' >&2)
-}
-
-# The file that a previous version of this script left behind if it was killed.
-restore_saved_setting() {
-  local conf=/etc/postgresql-common/createcluster.conf
-  [ ! -e "$conf.idempotency-saved" ] || as_root mv "$conf.idempotency-saved" "$conf"
 }
 
 # extract PACKAGE PATH TARGET: takes one program out of a Debian package. Installing the package
@@ -133,6 +127,23 @@ install_envoys() {
   envoy 1.40.0 a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
 }
 
+# schemas NAME VERSION [EXTRA]: a package of PyPI, with its dependencies, in a folder of its own, where
+# tests/support/schema_packages.py finds it. Debian has neither, and its jsonschema is too old for both.
+schemas() {
+  local parent folder
+  parent=/usr/local/lib/grpc-idempotency/$(python3 -c \
+    'import sys; print("python%d.%d" % sys.version_info[:2])')
+  [ -d "$parent/$1-$2" ] && return
+  echo "installing $1 $2 of PyPI in $parent (once)"
+  folder=$(mktemp -d)
+  python3 -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --root-user-action=ignore \
+    --only-binary :all: --target "$folder/content" "$1${3:-}==$2"
+  chmod -R a+rX "$folder/content"
+  as_root mkdir -p "$parent"
+  as_root mv "$folder/content" "$parent/$1-$2"
+  rm -rf "$folder"
+}
+
 install() {
   local missing
   mapfile -t missing < <(missing_of "$@")
@@ -156,6 +167,7 @@ case "${1:-}" in
     install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}"
     extract_test_programs
     install_envoys
+    schemas kubernetes-validate 1.37.0
     ;;
   envoy)
     install "${build_packages[@]}" "${envoy_packages[@]}"
@@ -163,12 +175,16 @@ case "${1:-}" in
     ;;
   bench) install "${build_packages[@]}" "${postgres_packages[@]}" "${bench_packages[@]}" ;;
   fuzz) install "${build_packages[@]}" "${fuzz_packages[@]}" ;;
-  package) install "${build_packages[@]}" "${package_packages[@]}" ;;
+  package)
+    install "${build_packages[@]}" "${package_packages[@]}"
+    schemas cyclonedx-python-lib 11.12.0 '[json-validation]'
+    ;;
   lint)
     install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" \
       "${lint_packages[@]}"
     extract_test_programs
     install_envoys
+    schemas kubernetes-validate 1.37.0
     ;;
   -h | --help) usage ;;
   *)

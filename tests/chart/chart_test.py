@@ -13,6 +13,8 @@ import unittest
 
 import yaml
 
+from tests.support import schema_packages
+
 from .chart import CHART, KUBERNETES, ROOT, rendered, run
 
 BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
@@ -520,12 +522,9 @@ class ChartTest(unittest.TestCase):
             self.assertTrue(path in templates or whole.endswith("Secret") and whole in templates,
                             path)
 
-    def test_kubernetes_accepts_the_objects_where_its_schemas_are_installed(self):
-        """With the schemas of the package kubernetes-validate, where that is installed."""
-        try:
-            import kubernetes_validate  # pylint: disable=import-outside-toplevel
-        except ImportError:
-            self.skipTest("kubernetes-validate is not installed (pip install kubernetes-validate)")
+    def test_kubernetes_accepts_the_objects(self):
+        schema_packages.add("kubernetes-validate", "test")
+        import kubernetes_validate  # pylint: disable=import-outside-toplevel
         for name, objects in self.objects.items():
             for one in objects.values():
                 if "monitoring.coreos.com" not in one["apiVersion"]:
