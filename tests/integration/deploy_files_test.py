@@ -222,7 +222,7 @@ def main():
     for name, service in compose["services"].items():
         faults += service_faults(name, service, compose, root, bin_folder)
     faults += port_faults(root, bin_folder, compose)
-    scrape = yaml.safe_load(read(root, "deploy/prometheus.yml"))
+    scrape = yaml.safe_load(read(root, "deploy/compose/prometheus.yml"))
     for target in scrape["scrape_configs"][0]["static_configs"][0]["targets"]:
         if target.split(":")[0] not in compose["services"]:
             faults.append(f"prometheus: scrapes {target}, which is no service")
