@@ -25,8 +25,8 @@ absl::Status FromGrpcStatus(const grpc::Status& status);
 
 // True for the codes that gRPC itself generates, which therefore never prove what a handler
 // did: CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN, and UNIMPLEMENTED, which the
-// callback API returns when a handler throws. A guard records none of them. A client that gets
-// one without a reason does not know whether its operation happened.
+// callback API returns when a handler throws. A guard records none of them. For a client
+// that gets one without a reason, the operation may have happened.
 bool ProvesNothing(grpc::StatusCode code);
 
 // True for the status that gRPC returns, without sending it, for a message over the channel's

@@ -1,4 +1,5 @@
-// Every limit of the product, in one place.
+// The limits that callers meet, and those that several parts share. A bound of one part alone is a
+// named constant beside its code.
 #ifndef GRPC_IDEMPOTENCY_LIMITS_H_
 #define GRPC_IDEMPOTENCY_LIMITS_H_
 
@@ -182,7 +183,7 @@ inline constexpr std::size_t kMaxConsoleBodyBytes = 64 * 1024;
 inline constexpr std::size_t kMaxExchanges = 16 * 1024;
 // The requests and replies that all of them hold together. Full duplex has no flow control.
 inline constexpr std::size_t kMaxExchangeBytes = 256 * 1024 * 1024;
-// A request's headers and body, unless the configuration says more: as much as gRPC receives by
+// A request's headers and body, unless the configuration sets more: as much as gRPC receives by
 // default.
 inline constexpr std::size_t kMaxExchangeRequestBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMaxConfiguredRequestBytes = 64 * 1024 * 1024;

@@ -2,6 +2,7 @@
 #define GRPC_IDEMPOTENCY_REPLY_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -64,14 +64,14 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
     return Wrong("downstream_secret", "must be empty or at least 16 bytes");
   }
   if (!IsFinitePositive(options.verdict_timeout)) {
-    return Wrong("verdict_timeout", "must be positive");
+    return Wrong("verdict_timeout", "must be over 0 and finite");
   }
   if (!IsFinitePositive(options.recording_timeout)) {
-    return Wrong("recording_timeout", "must be positive");
+    return Wrong("recording_timeout", "must be over 0 and finite");
   }
   if (options.closing_timeout < absl::ZeroDuration() ||
       options.closing_timeout == absl::InfiniteDuration()) {
-    return Wrong("closing_timeout", "must not be negative or infinite");
+    return Wrong("closing_timeout", "must be 0 or more, and finite");
   }
   if (options.max_reply_bytes == 0 || options.max_reply_bytes > limits::kMaxReplyBytes) {
     return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");
@@ -80,7 +80,7 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
   if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
   if (options.background_recovery && options.max_background_recoveries == 0) {
-    return Wrong("max_background_recoveries", "must be positive");
+    return Wrong("max_background_recoveries", "must be at least 1");
   }
   if (absl::Status valid = ValidateThreads(options.threads); !valid.ok()) return valid;
   for (const auto& [method, config] : options.methods) {

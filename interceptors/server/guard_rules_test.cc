@@ -232,9 +232,23 @@ TEST_F(GuardOptionsTest, AShortSecretIsRefused) {
   options_.downstream_secret = std::string(16, 'x');
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
 }
-TEST_F(GuardOptionsTest, TimesArePositive) {
-  options_.verdict_timeout = absl::ZeroDuration();
-  ExpectRefused("verdict_timeout");
+TEST_F(GuardOptionsTest, TimesAreFinite) {
+  const GuardOptions valid = options_;
+  for (const absl::Duration wrong : {absl::ZeroDuration(), absl::InfiniteDuration()}) {
+    options_ = valid;
+    options_.verdict_timeout = wrong;
+    ExpectRefused("verdict_timeout must be over 0 and finite");
+    options_ = valid;
+    options_.recording_timeout = wrong;
+    ExpectRefused("recording_timeout must be over 0 and finite");
+  }
+  options_ = valid;
+  options_.closing_timeout = absl::ZeroDuration();
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  for (const absl::Duration wrong : {-absl::Seconds(1), absl::InfiniteDuration()}) {
+    options_.closing_timeout = wrong;
+    ExpectRefused("closing_timeout must be 0 or more, and finite");
+  }
 }
 TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
   options_.methods["/a/B"].ReplacementPolicy().retention = absl::Seconds(2);

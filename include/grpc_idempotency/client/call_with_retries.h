@@ -17,12 +17,13 @@
 
 namespace idempotency {
 
-// The options of CallWithRetries.
+// The options of CallWithRetries. A value type.
 struct CallRetries {
-  // The timeout of one try. 10 s: a guarded method that waits for a running attempt answers
-  // well within it.
+  // The timeout of one try, over 0, at most a year. 10 s: a guarded method that waits for a running
+  // attempt answers well within it.
   absl::Duration try_timeout = absl::Seconds(10);
-  // The bounds of the random pauses between tries (DecorrelatedBackoff). 100 ms: the gap of a
+  // The bounds of the random pauses between tries: min_backoff 1 ms to 1 h, max_backoff from
+  // min_backoff to a year; a value outside counts as the bound. 100 ms: the gap of a
   // rolling restart is of that order. 10 s: the maximum delay until a recovered server is
   // noticed. A longer delay that the server requests (google.rpc.RetryInfo, or the trailer
   // grpc-retry-pushback-ms) takes precedence.

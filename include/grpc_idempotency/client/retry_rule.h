@@ -24,7 +24,7 @@ bool IsRetryable(Reason reason);
 // - A status with a reason of the catalogue: the reason decides.
 // - UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: yes. gRPC generates them when
 //   it lost the answer (a server that shuts down cancels its calls), so the operation may have
-//   happened: the key makes a repeat safe, and a repeat is the only way to know. UNIMPLEMENTED
+//   happened: the key makes a repeat safe, and only a repeat shows the outcome. UNIMPLEMENTED
 //   too: gRPC's callback API returns it when a handler throws, and no guard records it; from a
 //   server of the previous version, it disappears with the deployment.
 // - Any other: only if `named` contains it. ABORTED and RESOURCE_EXHAUSTED without a reason

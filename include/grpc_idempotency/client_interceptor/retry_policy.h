@@ -19,9 +19,9 @@ namespace idempotency {
 struct RetryPolicy {
   // The total number of tries, 2-5: gRPC's maximum is 5.
   int max_attempts = 5;
-  // Exponential with jitter; a guard's grpc-retry-pushback-ms takes precedence. 50 ms, 2 s and a
-  // factor of 2: the four pauses of five tries take some 0.75 s, enough for a failed connection or
-  // a short lock; CallWithRetries() is for longer outages.
+  // Exponential with jitter: each over 0 and finite. A guard's grpc-retry-pushback-ms takes
+  // precedence. 50 ms, 2 s and a factor of 2: the four pauses of five tries take some 0.75 s,
+  // enough for a failed connection or a short lock; CallWithRetries() is for longer outages.
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(2);
   double backoff_multiplier = 2.0;
@@ -30,8 +30,9 @@ struct RetryPolicy {
   // RESOURCE_EXHAUSTED: OVERLOADED and QUOTA_EXCEEDED.
   std::set<grpc::StatusCode> retryable = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::ABORTED,
                                           grpc::StatusCode::RESOURCE_EXHAUSTED};
-  // The maximum size of a request that is retried; gRPC's own default is 256 KiB. 4 MiB: gRPC's
-  // default limit for a message that is received, so that no accepted request is left out.
+  // The maximum size of a request that is retried, under 2 GiB; gRPC's own default is 256 KiB. 4
+  // MiB: gRPC's default limit for a message that is received, so that no accepted request is left
+  // out.
   std::size_t per_rpc_retry_buffer_bytes = 4 * 1024 * 1024;
 };
 

@@ -8,8 +8,8 @@
 
 namespace idempotency {
 
-// The options that the service has both in idempotencyd, whose flags have these names, and
-// embedded in another program.
+// The options that the service has both in idempotencyd and embedded in another program.
+// idempotencyd has a flag of the same name for each, except for session_age. A value type.
 struct ServiceOptions {
   static constexpr int kMaxStoreConnections = 64;
   static constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(100);
@@ -22,9 +22,9 @@ struct ServiceOptions {
   // finish sooner in total, and each call becomes slower.
   static int DefaultStoreConnections();
 
-  // Connections to Postgres for calls, 1 to 64. Calls share them in batches, so few are enough.
-  // One more connection sweeps, one watches the store, and one serves administrators. SQLite always
-  // has one writer.
+  // Connections to Postgres or Redis for calls, 1 to 64. Calls share them in batches, so few are
+  // enough. One more connection sweeps, one watches the store, and one serves administrators.
+  // SQLite always has one writer.
   int store_connections = DefaultStoreConnections();
   // The time between two passes that remove expired records: 100 ms to 24 h. Only one process
   // sweeps a Postgres schema at a time, except with single-row statements (docs/scaling.md).
@@ -40,7 +40,8 @@ struct ServiceOptions {
   // default. Without effect on the other stores, which are as durable as ever.
   bool relaxed_reservations = true;
   // The age at which a session makes its client change to a new session (docs/session.md). Only
-  // a server whose connections end by age needs it.
+  // a server whose connections end by age needs it: in idempotencyd it follows from
+  // --max_connection_age. Infinite: never.
   absl::Duration session_age = absl::InfiniteDuration();
 };
 

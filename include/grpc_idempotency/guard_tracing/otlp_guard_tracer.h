@@ -34,7 +34,8 @@ struct OtlpGuardTracerOptions {
 // and no call waits. Thread-safe.
 class OtlpGuardTracer final : public GuardTracer {
  public:
-  // `channel` leads to the collector.
+  // `channel` leads to the collector and must not be null. Does not block, and does not fail while
+  // the collector cannot be reached.
   explicit OtlpGuardTracer(std::shared_ptr<grpc::Channel> channel,
                            OtlpGuardTracerOptions options = {});
   // Sends what is queued until `end_timeout` is over, and drops the rest.

@@ -46,7 +46,7 @@ class LedgerCommit {
   static LedgerCommit InDoubt() {
     return LedgerCommit(MakeError(Reason::kOutcomeNotRecorded,
                                   "the database gave no answer to the commit: call again with "
-                                  "the same idempotency key to learn its outcome"),
+                                  "the same idempotency key to get its outcome"),
                         /*known=*/false);
   }
 

@@ -39,12 +39,14 @@ struct PostgresLedgerOptions {
   // The application's database as a libpq connection string: a URL, or keywords and values. Of
   // several hosts the one that takes writes is used.
   std::string conninfo;
-  // The maximum number of connections, each opened at its first use. 8: one for each thread
-  // that queries the ledger (GuardThreads::ledger).
+  // The maximum number of connections, at least 1, each opened at its first use. 8: one for each
+  // thread that queries the ledger (GuardThreads::ledger).
   int connections = 8;
-  // 2 s: within GuardOptions::verdict_timeout, for which a call waits anyway.
+  // The timeout of a connection attempt, over 0. 2 s: within GuardOptions::verdict_timeout, for
+  // which a call waits anyway.
   absl::Duration connect_timeout = absl::Seconds(2);
-  // The timeout of one lookup, for the same reason; a session that exceeds it is closed.
+  // The timeout of one lookup, at least 1 ms, for the same reason; a session that exceeds it is
+  // closed.
   absl::Duration statement_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;

@@ -40,8 +40,9 @@ struct BeginCall {
   MethodPolicy policy = {};
   // Under REQUIRE_RECOVERY, which a recovery handler selects if the policy does not choose:
   // finds out the outcome of an attempt whose outcome is unknown, on a thread of the guard's,
-  // before Begin answers. It receives the request. The guard keeps it for its own lifetime if
-  // GuardOptions::background_recovery is on. Without a handler Begin returns OUTCOME_UNKNOWN.
+  // before Begin answers; for several operations at once, so it must be thread-safe. It receives
+  // the request. The guard keeps it for its own lifetime if GuardOptions::background_recovery is
+  // on. Without a handler Begin returns OUTCOME_UNKNOWN.
   RecoveryHandler recovery = {};
   // The type of the reply message, if there is only one. Complete() then refuses another type
   // with INVALID_ARGUMENT, a recovery handler cannot complete with another type, and fields

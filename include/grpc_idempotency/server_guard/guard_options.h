@@ -28,7 +28,8 @@
 namespace idempotency {
 
 struct GuardOptions {
-  // The namespace of the guard's records at idempotencyd. Required.
+  // The namespace of the guard's records at idempotencyd. Required: 1-64 characters of a-z, 0-9,
+  // '.', '_' and '-'.
   std::string name_space;
 
   // Determines the owner of a call's key. Required for a server without mutual TLS;
@@ -80,16 +81,18 @@ struct GuardOptions {
   GuardThreads threads;
 
   // How long a call waits for idempotencyd's verdict, in addition to the policy's max_wait,
-  // before it fails with STORE_UNAVAILABLE. Less if the call's own deadline is earlier. 2 s:
+  // before it fails with STORE_UNAVAILABLE: over 0 and finite. Less if the call's own deadline is
+  // earlier. 2 s:
   // long enough for a failover of the daemon behind a load balancer, short enough for a waiting
   // person. It applies to calls that were sent to a daemon, or that wait for a connection in
   // progress: once every daemon has refused the connection, calls fail at once until one
   // accepts.
   absl::Duration verdict_timeout = absl::Seconds(2);
 
-  // How long the guard withholds the reply until idempotencyd acknowledges its recording. After
-  // that the caller gets OUTCOME_NOT_RECORDED (the recording goes on). 5 s: longer than
-  // verdict_timeout, because the operation has run and its retry would find it in flight.
+  // How long the guard withholds the reply until idempotencyd acknowledges its recording: over 0
+  // and finite. After that the caller gets OUTCOME_NOT_RECORDED (the recording goes on). 5 s:
+  // longer than verdict_timeout, because the operation has run and its retry would find it in
+  // flight.
   absl::Duration recording_timeout = absl::Seconds(5);
 
   // The maximum size of a stored reply: 1 byte to 8 MiB. A larger one is completed without its
@@ -106,8 +109,8 @@ struct GuardOptions {
   // the unknown outcomes of other processes, nor of this process before a restart: those wait
   // for the next call with their key.
   bool background_recovery = false;
-  // The maximum number of such records; further ones wait for their next call. 1,000: about 1
-  // MB.
+  // The maximum number of such records, at least 1 with background_recovery; further ones wait for
+  // their next call. 1,000: about 1 MB.
   std::size_t max_background_recoveries = 1000;
   // The application's own database, in which handlers commit their reply together with its
   // effects (Execution::RecordInTransaction): exactly-once effects. The guard queries it before
@@ -119,8 +122,9 @@ struct GuardOptions {
   // choice of its own.
   std::shared_ptr<CompletionLedger> ledger;
 
-  // How long the guard's destructor waits for recordings that the store has not acknowledged.
-  // 30 s: the default lease, after which the store treats them as lost in any case.
+  // How long the guard's destructor waits for recordings that the store has not acknowledged: 0 or
+  // more, and finite. 30 s: the default lease, after which the store treats them as lost in any
+  // case.
   absl::Duration closing_timeout = absl::Seconds(30);
 };
 

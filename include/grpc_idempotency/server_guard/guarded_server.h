@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -50,10 +51,10 @@ class GuardedServer {
   void Wait() { server_->Wait(); }
 
   // Accepts no more calls, fails the calls that wait for a verdict with STORE_UNAVAILABLE,
-  // and waits for the handlers, for `grace` at most; then gRPC cancels their calls, and their
-  // outcomes are still recorded. Returns when the last handler has returned. gRPC breaks calls
-  // over an in-process channel at once, for any `grace`. Safe to call twice. Not on a thread
-  // of gRPC's.
+  // and waits for the handlers, for `grace` at most (0 or less: not at all); then gRPC cancels
+  // their calls, and their outcomes are still recorded. Returns when the last handler has returned.
+  // gRPC breaks calls over an in-process channel at once, for any `grace`. Safe to call twice. Not
+  // on a thread of gRPC's.
   void Shutdown(absl::Duration grace);
 
  private:

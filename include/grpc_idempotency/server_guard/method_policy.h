@@ -60,8 +60,8 @@ struct MethodPolicy {
   // less than the lease. Then the lease expires, and the execution is lost: a handler that
   // hangs must not hold its key forever.
   absl::Duration max_lease = limits::kDefaultMaxLease;
-  // Cancel the call once its execution is lost: the handler sees it in its context, and the
-  // client gets CANCELLED.
+  // Cancel the call once its execution is lost: the handler's context is cancelled, and the client
+  // gets CANCELLED.
   bool cancel_when_lost = false;
   // How long a record is kept, from its first reservation: 1 s to 366 days, not less than the
   // lease. The record of a UUIDv7 key is kept at least for the window of its namespace (24 h
@@ -71,16 +71,17 @@ struct MethodPolicy {
   // Afterwards a replay of OK is refused with REPLY_NOT_KEPT, one of an error has code and
   // message. nullopt: as long as the record.
   std::optional<absl::Duration> reply_retention;
-  // How long the key of an expired record is still refused (KEY_EXPIRED): up to 366 days.
+  // How long the key of an expired record is still refused (KEY_EXPIRED): 0 (not at all) to 366
+  // days.
   absl::Duration tombstone = absl::ZeroDuration();
   // nullopt: not chosen here. Then a recovery handler decides, or
   // GuardOptions::on_unknown_outcome, or GuardOptions::ledger; a guard without any of them
   // refuses the method. There is no default: the owner of the method must decide on a second
   // execution, and on a key that stops at OUTCOME_UNKNOWN.
   std::optional<OnUnknownOutcome> on_unknown_outcome;
-  // Handler codes that are recorded and replayed. Every other code is indefinite. OK is always
-  // recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and UNIMPLEMENTED never can
-  // be: gRPC generates them itself.
+  // Handler codes that are recorded and replayed. Every other code that is not in `released` is
+  // indefinite: the outcome is unknown. OK is always recorded; CANCELLED, DEADLINE_EXCEEDED,
+  // UNAVAILABLE, UNKNOWN and UNIMPLEMENTED never can be: gRPC generates them itself.
   std::set<grpc::StatusCode> recorded = DefaultRecorded();
   // Codes with which the handler reports that nothing happened: the next attempt may run at
   // once, also under REQUIRE_RECOVERY. No code that gRPC generates (those above, and INTERNAL),

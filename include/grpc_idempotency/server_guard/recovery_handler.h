@@ -88,10 +88,10 @@ class RecoveryDecision {
 };
 
 // Finds out the outcome of an operation and returns it. Runs instead of the method's handler,
-// on a thread of the guard's: it may block, and should return within a few seconds, since the
-// caller waits. It holds the operation's reservation, with heartbeats, so that no other
-// recovery and no handler of this record is granted at the same time. An exception counts as
-// LeaveUnknown().
+// on threads of the guard's, for several records at once: it must be thread-safe. It may block, and
+// should return within a few seconds, since the caller waits. It holds the operation's reservation,
+// with heartbeats, so that no other recovery and no handler of this record is granted at the same
+// time. An exception counts as LeaveUnknown().
 //
 // It never runs for a new record, nor for one that was released, nor for one that is taken over
 // under TAKE_OVER.

@@ -51,11 +51,12 @@ class ServerGuard {
   using InterceptorFactories =
       std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
 
-  // INVALID_ARGUMENT for invalid options; the message names the option. Does not wait for
-  // idempotencyd (WaitUntilReady does), but starts to connect, and logs one line if it cannot.
+  // INVALID_ARGUMENT for a null channel and for invalid options, whose message names the option;
+  // FAILED_PRECONDITION for a gRPC that the guard is not built for. Does not wait for idempotencyd
+  // (WaitUntilReady does), but starts to connect, and logs one line if it cannot.
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
       std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options);
-  // The same over any Connection.
+  // The same over any Connection, which must not be null either.
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(std::unique_ptr<Connection> connection,
                                                              GuardOptions options);
 
@@ -113,7 +114,7 @@ class ServerGuard {
   //   KEY_MISSING, KEY_INVALID, REQUEST_INVALID   `call` is invalid
   //   IN_FLIGHT (with a retry delay)   another attempt is running
   //   KEY_REUSED        the key was used with a different request
-  //   KEY_EXPIRED       the key is too old to know whether its work ran
+  //   KEY_EXPIRED       the key is too old: no record shows whether its work ran
   //   OUTCOME_UNKNOWN   under REQUIRE_RECOVERY: the outcome of an attempt is unknown
   //   REPLY_NOT_KEPT    the work is done, but its reply was not kept
   //   STORE_UNAVAILABLE (with a retry delay)   the guard got no verdict, or idempotencyd

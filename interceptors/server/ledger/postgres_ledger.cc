@@ -354,7 +354,8 @@ absl::StatusOr<std::unique_ptr<PostgresLedger>> PostgresLedger::Open(
   if (options.connections < 1 || options.connect_timeout <= absl::ZeroDuration() ||
       options.statement_timeout < absl::Milliseconds(1)) {
     return absl::InvalidArgumentError(
-        "PostgresLedgerOptions: numbers and timeouts must be positive");
+        "PostgresLedgerOptions: connections must be at least 1, connect_timeout over 0, and "
+        "statement_timeout at least 1 ms");
   }
   std::optional<std::string> conninfo = Conninfo(options);
   if (!conninfo.has_value()) {
