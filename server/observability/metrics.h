@@ -1,19 +1,12 @@
 #ifndef IDEMPOTENCY_SERVER_OBSERVABILITY_METRICS_H_
 #define IDEMPOTENCY_SERVER_OBSERVABILITY_METRICS_H_
 
-#include <prometheus/counter.h>
-#include <prometheus/family.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <string>
-#include <variant>
 
+#include "server/observability/instruments.h"
 #include "server/observability/observer.h"
 
 namespace idempotency::internal {
@@ -63,88 +56,28 @@ class Metrics : public Observer {
   void QuotaExceeded(absl::string_view name_space, QuotaLimit limit) override;
   void UsageMeasured(absl::string_view name_space, const NamespaceUsage& usage) override;
   void SpansExported(std::size_t spans) override {
-    spans_exported_.Increment(static_cast<double>(spans));
+    spans_.exported.Increment(static_cast<double>(spans));
   }
   void SpansDropped(std::size_t spans) override {
-    spans_dropped_.Increment(static_cast<double>(spans));
+    spans_.dropped.Increment(static_cast<double>(spans));
   }
-  void ConfigRead(bool valid) override { config_valid_.Set(valid ? 1 : 0); }
-  void PlaintextServed(bool exposed) override { plaintext_exposed_.Set(exposed ? 1 : 0); }
+  void ConfigRead(bool valid) override { files_.config_valid.Set(valid ? 1 : 0); }
+  void PlaintextServed(bool exposed) override { listeners_.plaintext_exposed.Set(exposed ? 1 : 0); }
 
  private:
-  static constexpr std::size_t kVerdicts = std::variant_size_v<Verdict>;
-  static constexpr std::size_t kCodes = 17;
-  using OperationCounters = std::array<prometheus::Counter*, kOperationKinds>;
-  using OperationHistograms = std::array<prometheus::Histogram*, kOperationKinds>;
-
-  prometheus::Counter& NewCounter(const std::string& name, const std::string& help);
-  prometheus::Gauge& NewGauge(const std::string& name, const std::string& help);
-  OperationCounters NewOperationCounters(const std::string& name, const std::string& help);
-  OperationHistograms NewOperationHistograms(
-      const std::string& name, const std::string& help,
-      const prometheus::Histogram::BucketBoundaries& buckets);
-  prometheus::Histogram& RpcLatency(OperationKind kind, absl::StatusCode code);
-
-  // Owns everything that the pointers below refer to. Shared with the exposer,
-  // which may still answer a scrape when this is destroyed.
+  // Shared with the exposer, which may still answer a scrape when this is destroyed.
   const std::shared_ptr<prometheus::Registry> registry_;
 
-  prometheus::Family<prometheus::Histogram>& rpc_latency_family_;
-  // Filled as combinations occur: most of them never do.
-  std::array<std::array<std::atomic<prometheus::Histogram*>, kCodes>, kOperationKinds>
-      rpc_latency_{};
-  std::array<prometheus::Counter*, kVerdicts> verdicts_{};
-  prometheus::Counter& mismatches_;
-
-  std::array<prometheus::Counter*, std::size(kAllConnectionRefusals)> connections_refused_{};
-  std::array<prometheus::Counter*, std::size(kAllCallRefusals)> calls_refused_{};
-
-  prometheus::Gauge& sessions_;
-  prometheus::Counter& session_operations_;
-  prometheus::Counter* frames_received_;
-  prometheus::Counter* frames_sent_;
-
-  OperationHistograms batch_operations_;
-  OperationHistograms store_latency_;
-  prometheus::Gauge& queued_;
-  OperationCounters shed_;
-  OperationCounters overdue_;
-  prometheus::Family<prometheus::Counter>& store_errors_;
-  OperationCounters lost_;
-  prometheus::Counter& lease_overruns_;
-  prometheus::Counter& take_overs_;
-  prometheus::Counter& retries_after_expiry_;
-  prometheus::Counter& repeated_grants_;
-  prometheus::Counter& relaxed_grants_;
-  prometheus::Gauge& waiters_;
-  prometheus::Gauge& held_bytes_;
-
-  prometheus::Counter& swept_;
-  prometheus::Counter& marked_unknown_;
-  prometheus::Counter& unknown_ended_;
-  prometheus::Counter& sweep_errors_;
-  prometheus::Counter& sweeps_elsewhere_;
-  prometheus::Gauge& sweep_interval_;
-  prometheus::Histogram& sweep_latency_;
-
-  prometheus::Gauge& key_ring_up_;
-  prometheus::Counter& key_ring_errors_;
-  prometheus::Gauge& store_up_;
-  prometheus::Gauge& oldest_reservation_age_;
-  prometheus::Gauge& unknown_records_;
-  prometheus::Counter& spans_exported_;
-  prometheus::Counter& spans_dropped_;
-  prometheus::Gauge& config_valid_;
-  // By namespaces of the configuration, so that there are few.
-  prometheus::Family<prometheus::Counter>& admitted_;
-  prometheus::Family<prometheus::Counter>& exceeded_;
-  prometheus::Family<prometheus::Gauge>& records_;
-  prometheus::Family<prometheus::Gauge>& reply_bytes_;
-  prometheus::Gauge& plaintext_exposed_;
-  prometheus::Family<prometheus::Gauge>& connections_;
-  // Without series while there is no TLS.
-  prometheus::Family<prometheus::Gauge>& certificate_not_before_;
-  prometheus::Family<prometheus::Gauge>& certificate_not_after_;
+  RpcInstruments rpcs_{*registry_};
+  const ReservationInstruments reservations_{*registry_};
+  const ListenerInstruments listeners_{*registry_};
+  const SessionInstruments sessions_{*registry_};
+  const QueueInstruments queue_{*registry_};
+  const StoreInstruments store_{*registry_};
+  const SweepInstruments sweeps_{*registry_};
+  const FileInstruments files_{*registry_};
+  const NamespaceInstruments namespaces_{*registry_};
+  const SpanInstruments spans_{*registry_};
 };
 
 }  // namespace idempotency::internal
