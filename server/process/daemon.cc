@@ -80,6 +80,19 @@ ListenerOptions BoundListener(const ServeOptions& options) {
   return listener;
 }
 
+void LogServing(const ServeOptions& options, const NetworkAddress& address) {
+  const ListenerTlsFiles& tls = options.tls;
+  Log(LogLevel::kInfo, "serving",
+      {{"listen", address.ToString()},
+       {"store", options.store.Display()},
+       {"tls", tls.certificate.empty() ? "off"
+               : tls.client_ca.empty() ? "on"
+                                       : "mutual"},
+       {"sealing", options.sealing.key_ring.empty()  ? "off"
+                   : options.sealing.accept_unsealed ? "on, unsealed rows are accepted"
+                                                     : "on"}});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const ServeOptions& options,
@@ -94,14 +107,27 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const ServeOptions& option
 
 Daemon::Daemon(const ServeOptions& options, StopRequest* stop) : options_(options), stop_(stop) {}
 
+// Any fault of the files, the store or the schema is reported before a port opens.
 absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
-  // Any fault of the files, the store or the schema is reported before a port
-  // opens.
   auto credentials = ListenerCredentials::Make(options_.tls, metrics_);
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
   if (absl::Status started = StartTracing(); !started.ok()) return started;
+  if (absl::Status started = StartService(); !started.ok()) return started;
+  metrics_.PlaintextServed(WarnIfExposed(options_));
+  if (absl::Status started = StartMetrics(); !started.ok()) return started;
+  if (absl::Status started = StartConsole(); !started.ok()) return started;
+  if (absl::Status made = MakeExtProc(make_ext_proc); !made.ok()) return made;
+  WatchConfig();
+  if (absl::Status listening = Listen(); !listening.ok()) return listening;
+  if (absl::Status listening = ListenForExtProc(); !listening.ok()) return listening;
+  WatchStore();
+  LogServing(options_, listener_->address());
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::StartService() {
   const bool begins_new_file = BeginsNewFile(options_.store);
   auto stack = ServiceStack::Start(
       options_.store, options_, options_.read_only ? SchemaPolicy::kRead : SchemaPolicy::kCheck,
@@ -116,40 +142,14 @@ absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
           "volume: operations that it has no record of run again"}});
   }
   stack_->ServeAdmin();
-  metrics_.PlaintextServed(WarnIfExposed(options_));
+  return absl::OkStatus();
+}
 
-  if (options_.metrics.has_value()) {
-    auto exposer = MetricsExposer::Start(*options_.metrics, metrics_.registry(), {}, metrics_);
-    if (!exposer.ok()) return exposer.status();
-    exposer_ = *std::move(exposer);
-  }
-
-  if (absl::Status started = StartConsole(); !started.ok()) return started;
-  if (absl::Status made = MakeExtProc(make_ext_proc); !made.ok()) return made;
-  WatchConfig();
-
-  auto listener = GrpcListener::Start(
-      options_.listen, credentials_->credentials(), BoundListener(options_),
-      [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
-        stack_->Register(builder, methods);
-      },
-      metrics_, [this](const absl::Status& why) { stop_->Request(why); });
-  if (!listener.ok()) return listener.status();
-  listener_ = *std::move(listener);
-  if (absl::Status listening = ListenForExtProc(); !listening.ok()) return listening;
-
-  health_.emplace(&listener_->health());
-  monitor_ = stack_->Watch(
-      [this](const absl::StatusOr<StoreGauges>& gauges) { Inspected(gauges.status()); });
-  Log(LogLevel::kInfo, "serving",
-      {{"listen", listener_->address().ToString()},
-       {"store", options_.store.Display()},
-       {"tls", options_.tls.certificate.empty() ? "off"
-               : options_.tls.client_ca.empty() ? "on"
-                                                : "mutual"},
-       {"sealing", options_.sealing.key_ring.empty()  ? "off"
-                   : options_.sealing.accept_unsealed ? "on, unsealed rows are accepted"
-                                                      : "on"}});
+absl::Status Daemon::StartMetrics() {
+  if (!options_.metrics.has_value()) return absl::OkStatus();
+  auto exposer = MetricsExposer::Start(*options_.metrics, metrics_.registry(), {}, metrics_);
+  if (!exposer.ok()) return exposer.status();
+  exposer_ = *std::move(exposer);
   return absl::OkStatus();
 }
 
@@ -233,6 +233,18 @@ absl::Status Daemon::MakeExtProc(const MakeFurtherService& make) {
   return absl::OkStatus();
 }
 
+absl::Status Daemon::Listen() {
+  auto listener = GrpcListener::Start(
+      options_.listen, credentials_->credentials(), BoundListener(options_),
+      [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
+        stack_->Register(builder, methods);
+      },
+      metrics_, [this](const absl::Status& why) { stop_->Request(why); });
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+  return absl::OkStatus();
+}
+
 absl::Status Daemon::ListenForExtProc() {
   if (ext_proc_ == nullptr) return absl::OkStatus();
   ListenerOptions bounded = BoundListener(options_);
@@ -255,6 +267,12 @@ void Daemon::WatchConfig() {
       options_.config, *loaded_, access_, tenants_, metrics_, [this](const LoadedConfig& config) {
         return ext_proc_ == nullptr ? absl::OkStatus() : ext_proc_->Configure(config);
       });
+}
+
+void Daemon::WatchStore() {
+  health_.emplace(&listener_->health());
+  monitor_ = stack_->Watch(
+      [this](const absl::StatusOr<StoreGauges>& gauges) { Inspected(gauges.status()); });
 }
 
 void Daemon::Inspected(const absl::Status& store) {

@@ -63,10 +63,15 @@ class Daemon {
   // Before a call can arrive.
   absl::Status StartAccess();
   absl::Status StartTracing();
+  absl::Status StartService();
+  absl::Status StartMetrics();
   absl::Status StartConsole();
   absl::Status MakeExtProc(const MakeFurtherService& make);
-  absl::Status ListenForExtProc();
   void WatchConfig();
+  absl::Status Listen();
+  absl::Status ListenForExtProc();
+  // Health follows the store from here on.
+  void WatchStore();
   void Inspected(const absl::Status& store);
 
   const ServeOptions options_;
