@@ -1,7 +1,5 @@
 #include "server/config/config_watcher.h"
 
-#include <pthread.h>
-
 #include <memory>
 #include <utility>
 
@@ -22,17 +20,10 @@ ConfigWatcher::ConfigWatcher(std::string path, const LoadedConfig& loaded, Acces
       current_(loaded.digest),
       safeguards_(loaded) {
   observer_.ConfigRead(/*valid=*/true);
-  thread_ = std::thread([this, refresh] { Watch(refresh); });
-  pthread_setname_np(thread_.native_handle(), "config");
-}
-
-ConfigWatcher::~ConfigWatcher() {
-  stop_.Stop();
-  thread_.join();
-}
-
-void ConfigWatcher::Watch(absl::Duration refresh) {
-  while (stop_.WaitFor(refresh)) Refresh();
+  thread_.emplace("config", refresh, [this, refresh] {
+    Refresh();
+    return refresh;
+  });
 }
 
 void ConfigWatcher::Refresh() {

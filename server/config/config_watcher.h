@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -17,7 +16,7 @@
 #include "server/config/config_file.h"
 #include "server/config/config_safeguards.h"
 #include "server/observability/observer.h"
-#include "server/service/stop_latch.h"
+#include "server/service/periodic_thread.h"
 #include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
@@ -39,7 +38,7 @@ class ConfigWatcher {
   ConfigWatcher(std::string path, const LoadedConfig& loaded, AccessControl& access,
                 Tenants& tenants, Observer& observer, Further further = nullptr,
                 absl::Duration refresh = kConfigRefresh);
-  ~ConfigWatcher();
+  ~ConfigWatcher() = default;
   ConfigWatcher(const ConfigWatcher&) = delete;
   ConfigWatcher& operator=(const ConfigWatcher&) = delete;
 
@@ -47,7 +46,6 @@ class ConfigWatcher {
   void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void Watch(absl::Duration refresh);
   // Applies what the files have, unless that applies already or is new since the last reading.
   absl::Status Adopt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Apply(LoadedConfig loaded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -69,8 +67,7 @@ class ConfigWatcher {
   // Why the file is not used now, or "".
   std::string complaint_ ABSL_GUARDED_BY(mutex_);
 
-  StopLatch stop_;
-  std::thread thread_;
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace idempotency::internal

@@ -7,7 +7,6 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <cstring>
@@ -186,11 +185,6 @@ absl::StatusOr<std::unique_ptr<ListenerCredentials>> ListenerCredentials::Make(
   return made;
 }
 
-ListenerCredentials::~ListenerCredentials() {
-  stop_.Stop();
-  if (thread_.joinable()) thread_.join();
-}
-
 absl::StatusOr<TlsContent> ListenerCredentials::Read(const ListenerTlsFiles& files) {
   absl::StatusOr<std::string> certificate = ReadFile("tls_cert", files.certificate);
   if (!certificate.ok()) return certificate.status();
@@ -223,8 +217,10 @@ absl::Status ListenerCredentials::StartWatching(TlsContent content) {
   client_ca_ = *std::move(client_ca);
   WarnOfExpired(content.client_ca);
   Publish(std::move(content));
-  thread_ = std::thread([this] { Watch(); });
-  pthread_setname_np(thread_.native_handle(), "certificates");
+  thread_.emplace("certificates", kCertificateRefresh, [this] {
+    Refresh();
+    return kCertificateRefresh;
+  });
   return absl::OkStatus();
 }
 
@@ -253,10 +249,6 @@ void ListenerCredentials::WarnOfExpired(const std::string& authorities) {
          {"advice", "remove it from the file, or renew it"}});
   }
   expired_ = std::move(expired);
-}
-
-void ListenerCredentials::Watch() {
-  while (stop_.WaitFor(kCertificateRefresh)) Refresh();
 }
 
 void ListenerCredentials::Refresh() {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,7 +17,7 @@
 #include "server/files/memory_file.h"
 #include "server/observability/observer.h"
 #include "server/process/command_line.h"
-#include "server/service/stop_latch.h"
+#include "server/service/periodic_thread.h"
 
 namespace idempotency::internal {
 
@@ -44,7 +43,7 @@ class ListenerCredentials {
   // not the certificate's. `observer` gets the validity of what is in use, and outlives it.
   static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const ListenerTlsFiles& files,
                                                                    Observer& observer);
-  ~ListenerCredentials();
+  ~ListenerCredentials() = default;
   ListenerCredentials(const ListenerCredentials&) = delete;
   ListenerCredentials& operator=(const ListenerCredentials&) = delete;
 
@@ -61,7 +60,6 @@ class ListenerCredentials {
   void Publish(TlsContent content) ABSL_LOCKS_EXCLUDED(mutex_);
   // Logs each authority that has expired since the last call.
   void WarnOfExpired(const std::string& authorities);
-  void Watch();
   void Refresh();
 
   const ListenerTlsFiles files_;
@@ -79,8 +77,7 @@ class ListenerCredentials {
   // The authorities in use that have expired, as they were logged.
   std::vector<std::string> expired_;
 
-  StopLatch stop_;
-  std::thread thread_;
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace idempotency::internal

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <thread>
 
-#include "core/mutex.h"
+#include "absl/time/time.h"
+
 #include "server/process/stream_rules.h"
 #include "server/rpc/remote_address.h"
+#include "server/service/periodic_thread.h"
 
 namespace idempotency::internal {
 
@@ -31,19 +32,19 @@ class StreamWatch {
 
   // Between two looks at the numbers of calls; connections are looked at only where code has fallen
   // behind by as many calls as one may have.
-  static constexpr std::chrono::milliseconds kInterval{50};
+  static constexpr absl::Duration kInterval = absl::Milliseconds(50);
   // Looking at the connections takes at most this part of one core.
   static constexpr int kLookShare = 4;
 
   StreamWatch(const StreamRules::Limits& limits, Callbacks callbacks);
   // Joins the thread.
-  ~StreamWatch();
+  ~StreamWatch() = default;
   StreamWatch(const StreamWatch&) = delete;
   StreamWatch& operator=(const StreamWatch&) = delete;
 
  private:
-  void Run();
-  bool AwaitStop(std::chrono::steady_clock::duration time) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns the pause before the next one.
+  absl::Duration Look();
   // Calls that end before code sees them are among them for ever.
   std::int64_t Unseen() const;
 
@@ -51,11 +52,11 @@ class StreamWatch {
   const Callbacks callbacks_;
   // The thread's own.
   StreamRules rules_;
+  // Calls that no code has seen, at the fewest since the last look at the connections.
+  std::int64_t expected_;
+  std::chrono::steady_clock::time_point last_look_;
 
-  Mutex mutex_;
-  CondVar stopped_changed_;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace idempotency::internal

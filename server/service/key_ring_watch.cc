@@ -1,7 +1,5 @@
 #include "server/service/key_ring_watch.h"
 
-#include <pthread.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,8 +48,10 @@ absl::StatusOr<std::unique_ptr<KeyRingWatch>> KeyRingWatch::Start(const SealingO
   std::unique_ptr<KeyRingWatch> watch(new KeyRingWatch(
       options, observer, clock, std::make_shared<KeyRingSource>(*std::move(ring))));
   observer.KeyRingRead(absl::OkStatus());
-  watch->thread_ = std::thread([pointer = watch.get(), refresh] { pointer->Watch(refresh); });
-  pthread_setname_np(watch->thread_.native_handle(), "key ring");
+  watch->thread_.emplace("key ring", refresh, [pointer = watch.get(), refresh] {
+    pointer->Refresh();
+    return refresh;
+  });
   return watch;
 }
 
@@ -62,15 +62,6 @@ KeyRingWatch::KeyRingWatch(const SealingOptions& options, Observer& observer, co
       clock_(clock),
       source_(std::move(source)),
       rings_(source_) {}
-
-KeyRingWatch::~KeyRingWatch() {
-  stop_.Stop();
-  if (thread_.joinable()) thread_.join();
-}
-
-void KeyRingWatch::Watch(absl::Duration refresh) {
-  while (stop_.WaitFor(refresh)) Refresh();
-}
 
 absl::Status KeyRingWatch::Adopt() {
   absl::StatusOr<std::shared_ptr<const KeyRing>> ring = ReadKeyRingFile(options_.key_ring);

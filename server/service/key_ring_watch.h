@@ -2,8 +2,8 @@
 #define IDEMPOTENCY_SERVER_SERVICE_KEY_RING_WATCH_H_
 
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -15,7 +15,7 @@
 #include "server/observability/observer.h"
 #include "server/sealing/key_ring_source.h"
 #include "server/sealing/sealing_options.h"
-#include "server/service/stop_latch.h"
+#include "server/service/periodic_thread.h"
 
 namespace idempotency::internal {
 
@@ -34,7 +34,7 @@ class KeyRingWatch {
   static absl::StatusOr<std::unique_ptr<KeyRingWatch>> Start(
       const SealingOptions& options, Observer& observer, const Clock& clock = Clock::System(),
       absl::Duration refresh = kKeyRingRefresh);
-  ~KeyRingWatch();
+  ~KeyRingWatch() = default;
   KeyRingWatch(const KeyRingWatch&) = delete;
   KeyRingWatch& operator=(const KeyRingWatch&) = delete;
 
@@ -50,7 +50,6 @@ class KeyRingWatch {
 
   // Uses what the file has, unless that is what is in use.
   absl::Status Adopt();
-  void Watch(absl::Duration refresh);
 
   const SealingOptions options_;
   Observer& observer_;
@@ -62,8 +61,7 @@ class KeyRingWatch {
   // Why the file is not used now, or "".
   std::string complaint_ ABSL_GUARDED_BY(mutex_);
 
-  StopLatch stop_;
-  std::thread thread_;
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace idempotency::internal

@@ -1,13 +1,13 @@
 #ifndef IDEMPOTENCY_SERVER_SERVICE_SESSION_WATCH_H_
 #define IDEMPOTENCY_SERVER_SERVICE_SESSION_WATCH_H_
 
-#include <thread>
+#include <optional>
 
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
 #include "server/rpc/idempotency_service.h"
-#include "server/service/stop_latch.h"
+#include "server/service/periodic_thread.h"
 
 namespace idempotency::internal {
 
@@ -36,11 +36,10 @@ class SessionWatch {
  private:
   IdempotencyService& service_;
   const absl::Duration interval_;
-  StopLatch stop_;
 
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  std::optional<PeriodicThread> thread_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

@@ -1,7 +1,5 @@
 #include "server/service/store_monitor.h"
 
-#include <pthread.h>
-
 #include <utility>
 
 namespace idempotency::internal {
@@ -10,27 +8,14 @@ StoreMonitor::StoreMonitor(MaintenanceStore& store, const Intervals& intervals,
                            OnInspected on_inspected)
     : store_(store), intervals_(intervals), on_inspected_(std::move(on_inspected)) {}
 
-StoreMonitor::~StoreMonitor() { Stop(); }
-
 void StoreMonitor::Start() {
-  thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), "store-monitor");
-    Run();
-  });
+  thread_.emplace("store-monitor", absl::ZeroDuration(), [this] { return Inspect(); });
 }
 
-void StoreMonitor::Stop() {
-  stop_.Stop();
-  if (thread_.joinable()) thread_.join();
-}
-
-void StoreMonitor::Run() {
-  absl::Duration pause;
-  do {
-    const absl::StatusOr<StoreGauges> gauges = store_.Inspect();
-    on_inspected_(gauges);
-    pause = gauges.ok() ? intervals_.answers : intervals_.fails;
-  } while (stop_.WaitFor(pause));
+absl::Duration StoreMonitor::Inspect() {
+  const absl::StatusOr<StoreGauges> gauges = store_.Inspect();
+  on_inspected_(gauges);
+  return gauges.ok() ? intervals_.answers : intervals_.fails;
 }
 
 }  // namespace idempotency::internal

@@ -2,12 +2,12 @@
 #define IDEMPOTENCY_SERVER_SERVICE_STORE_MONITOR_H_
 
 #include <functional>
-#include <thread>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "server/service/stop_latch.h"
+#include "server/service/periodic_thread.h"
 #include "server/store/maintenance_store.h"
 
 namespace idempotency::internal {
@@ -29,23 +29,23 @@ class StoreMonitor {
 
   // `store` must outlive it.
   StoreMonitor(MaintenanceStore& store, const Intervals& intervals, OnInspected on_inspected);
-  ~StoreMonitor();
+  ~StoreMonitor() = default;
   StoreMonitor(const StoreMonitor&) = delete;
   StoreMonitor& operator=(const StoreMonitor&) = delete;
 
   // Start the thread, at most once, and end it: Stop() returns after at most
   // one more inspection, and may be repeated. Both are for the owner's thread.
   void Start();
-  void Stop();
+  void Stop() { thread_.reset(); }
 
  private:
-  void Run();
+  // Returns the pause before the next one.
+  absl::Duration Inspect();
 
   MaintenanceStore& store_;
   const Intervals intervals_;
   const OnInspected on_inspected_;
-  StopLatch stop_;
-  std::thread thread_;
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace idempotency::internal

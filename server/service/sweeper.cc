@@ -1,7 +1,5 @@
 #include "server/service/sweeper.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <iterator>
 
@@ -19,6 +17,20 @@ bool Changed(const Sweeper::Pass& pass) {
          0;
 }
 
+void LogPass(const absl::StatusOr<Sweeper::Pass>& pass) {
+  if (!pass.ok()) {
+    Log(LogLevel::kWarn, "sweep failed", {{"error", pass.status().message()}});
+  } else if (Changed(*pass)) {
+    Log(LogLevel::kInfo, "swept",
+        {{"removed", pass->removed},
+         {"marked_unknown", pass->marked_unknown},
+         {"entombed", pass->entombed},
+         {"replies_dropped", pass->replies_dropped},
+         {"unknown_ended", pass->unknown_ended},
+         {"visited", pass->visited}});
+  }
+}
+
 }  // namespace
 
 Sweeper::Sweeper(MaintenanceStore& store, Observer& observer, const Options& options)
@@ -28,34 +40,15 @@ Sweeper::~Sweeper() { Stop(); }
 
 void Sweeper::Start() {
   observer_.SweeperStarted(options_.interval);
-  thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), "sweeper");
-    Run();
+  thread_.emplace("sweeper", Jittered(0, 1), [this] {
+    LogPass(RunOnce());
+    return Jittered(0.5, 1.5);
   });
 }
 
 void Sweeper::Stop() {
   stop_.Stop();
-  if (thread_.joinable()) thread_.join();
-}
-
-void Sweeper::Run() {
-  absl::Duration wait = Jittered(0, 1);
-  while (stop_.WaitFor(wait)) {
-    const absl::StatusOr<Pass> pass = RunOnce();
-    if (!pass.ok()) {
-      Log(LogLevel::kWarn, "sweep failed", {{"error", pass.status().message()}});
-    } else if (Changed(*pass)) {
-      Log(LogLevel::kInfo, "swept",
-          {{"removed", pass->removed},
-           {"marked_unknown", pass->marked_unknown},
-           {"entombed", pass->entombed},
-           {"replies_dropped", pass->replies_dropped},
-           {"unknown_ended", pass->unknown_ended},
-           {"visited", pass->visited}});
-    }
-    wait = Jittered(0.5, 1.5);
-  }
+  thread_.reset();
 }
 
 absl::Status Sweeper::EndUnknown(Pass& pass) {

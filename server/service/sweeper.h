@@ -9,12 +9,12 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 #include "server/observability/observer.h"
+#include "server/service/periodic_thread.h"
 #include "server/service/stop_latch.h"
 #include "server/store/maintenance_store.h"
 
@@ -103,7 +103,6 @@ class Sweeper {
     std::int64_t records = 0;
   };
 
-  void Run();
   // Before a pass over all records: UNKNOWN ones have an index of their own. The first error, of
   // which a namespace does not keep the others from being read.
   absl::Status EndUnknown(Pass& pass);
@@ -123,8 +122,9 @@ class Sweeper {
   // By the id that they begin after; the nil id for the lowest. They do not
   // overlap.
   std::map<RecordId, Stretch> stretches_;
+  // Ends a pause within a pass.
   StopLatch stop_;
-  std::thread thread_;
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace idempotency::internal

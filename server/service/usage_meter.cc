@@ -1,7 +1,5 @@
 #include "server/service/usage_meter.h"
 
-#include <pthread.h>
-
 #include <chrono>
 
 #include "absl/status/statusor.h"
@@ -16,28 +14,24 @@ UsageMeter::UsageMeter(MaintenanceStore& store, Tenants& tenants, const Options&
 UsageMeter::~UsageMeter() { Stop(); }
 
 void UsageMeter::Start() {
-  thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), "usage-meter");
-    Run();
+  thread_.emplace("usage-meter", absl::ZeroDuration(), [this] {
+    Report(RunOnce());
+    return options_.interval;
   });
 }
 
 void UsageMeter::Stop() {
   stop_.Stop();
-  if (thread_.joinable()) thread_.join();
+  thread_.reset();
 }
 
-void UsageMeter::Run() {
-  bool failing = false;
-  do {
-    const absl::Status measured = RunOnce();
-    // Once for an outage.
-    if (!measured.ok() && !failing) {
-      Log(LogLevel::kWarn, "usage cannot be measured, the last measurement applies",
-          {{"error", measured.message()}});
-    }
-    failing = !measured.ok();
-  } while (stop_.WaitFor(options_.interval));
+void UsageMeter::Report(const absl::Status& measured) {
+  // Once for an outage.
+  if (!measured.ok() && !failing_) {
+    Log(LogLevel::kWarn, "usage cannot be measured, the last measurement applies",
+        {{"error", measured.message()}});
+  }
+  failing_ = !measured.ok();
 }
 
 absl::Status UsageMeter::RunOnce() {

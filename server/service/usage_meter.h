@@ -2,11 +2,12 @@
 #define IDEMPOTENCY_SERVER_SERVICE_USAGE_METER_H_
 
 #include <cstdint>
-#include <thread>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "server/service/periodic_thread.h"
 #include "server/service/stop_latch.h"
 #include "server/store/maintenance_store.h"
 #include "server/tenants/tenants.h"
@@ -45,15 +46,18 @@ class UsageMeter {
   absl::Status RunOnce();
 
  private:
-  void Run();
+  void Report(const absl::Status& measured);
   // A namespace is counted until it exceeds its quota.
   absl::Status Measure(const Tenants::Quota& quota);
 
   MaintenanceStore& store_;
   Tenants& tenants_;
   const Options options_;
+  // The thread's own: the last pass failed.
+  bool failing_ = false;
+  // Ends a pause within a pass.
   StopLatch stop_;
-  std::thread thread_;
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace idempotency::internal

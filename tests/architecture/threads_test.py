@@ -26,8 +26,8 @@ def given_names(file):
     name_of_class = "".join(word.title() for word in pathlib.Path(file).stem.split("_"))
     texts = [text_of(source) for source in sources()]
     members = {member for text in texts
-               for member in re.findall(rf"\b{name_of_class} (\w+);", text)}
-    patterns = [rf'\b{member}\("([^"]+)"' for member in members]
+               for member in re.findall(rf"\b{name_of_class}>? (\w+)(?: ABSL_\w+\(\w+\))?;", text)}
+    patterns = [rf'\b{member}(?:\.emplace)?\("([^"]+)"' for member in members]
     patterns.append(rf'\bmake_(?:shared|unique)<{name_of_class}>\([^;]*?"([^"]+)"')
     names = {name for text in texts for pattern in patterns for name in re.findall(pattern, text)}
     if not names:
