@@ -1,136 +1,17 @@
 #include "server/store/postgres/batched/reserve.h"
 
 #include <algorithm>
-#include <initializer_list>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <variant>
 
-#include "grpc_idempotency/fingerprint.h"
-#include "grpc_idempotency/record_key.h"
 #include "server/store/batch_weight.h"
-#include "server/store/postgres/records/operation_parameters.h"
+#include "server/store/postgres/batched/columns.h"
+#include "server/store/postgres/batched/insert_parameters.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
-namespace {
-
-void AppendOptional(const std::optional<Uuid>& value, PostgresArray& array) {
-  if (value) {
-    array.AppendUuid(*value);
-  } else {
-    array.AppendNull();
-  }
-}
-
-// The columns of `insert` that describe the record and its grant; the tokens
-// are the store's.
-PostgresParameters ManyParameters(const std::vector<const ReserveOp*>& ops, PostgresArray tokens) {
-  PostgresArray ids(PostgresType::kUuid, ops.size());
-  PostgresArray namespaces(PostgresType::kText, ops.size());
-  PostgresArray scopes(PostgresType::kText, ops.size());
-  PostgresArray operations(PostgresType::kText, ops.size());
-  PostgresArray keys(PostgresType::kText, ops.size());
-  PostgresArray made_at(PostgresType::kTimestamptz, ops.size());
-  PostgresArray windows(PostgresType::kInterval, ops.size());
-  PostgresArray fingerprints(PostgresType::kBytea, ops.size());
-  PostgresArray require_recovery(PostgresType::kBool, ops.size());
-  PostgresArray request_tokens(PostgresType::kUuid, ops.size());
-  PostgresArray leases(PostgresType::kInterval, ops.size());
-  PostgresArray retentions(PostgresType::kInterval, ops.size());
-  std::vector<PostgresArray> parent(4, PostgresArray(PostgresType::kText, ops.size()));
-  PostgresArray labels(PostgresType::kText, ops.size());
-  PostgresArray reply_retentions(PostgresType::kInterval, ops.size());
-  PostgresArray tombstones(PostgresType::kInterval, ops.size());
-  for (const ReserveOp* const op : ops) {
-    ids.AppendUuid(op->id);
-    namespaces.AppendBytes(op->key.name_space);
-    scopes.AppendBytes(op->key.scope);
-    operations.AppendBytes(op->key.operation);
-    keys.AppendBytes(op->key.key);
-    if (const auto time = KeyTime(op->key)) {
-      made_at.AppendTime(*time);
-    } else {
-      made_at.AppendNull();
-    }
-    windows.AppendInterval(op->window);
-    fingerprints.AppendBytes(EncodeFingerprints(op->fingerprints));
-    require_recovery.AppendBool(op->on_lease_expiry == LeaseExpiry::kRequireRecovery);
-    AppendOptional(op->request_token, request_tokens);
-    leases.AppendInterval(op->lease);
-    retentions.AppendInterval(op->retention);
-    if (op->parent) {
-      parent[0].AppendBytes(op->parent->name_space);
-      parent[1].AppendBytes(op->parent->scope);
-      parent[2].AppendBytes(op->parent->operation);
-      parent[3].AppendBytes(op->parent->key);
-    } else {
-      for (PostgresArray& part : parent) part.AppendNull();
-    }
-    if (op->reply_retention) {
-      reply_retentions.AppendInterval(*op->reply_retention);
-    } else {
-      reply_retentions.AppendNull();
-    }
-    if (op->tombstone > absl::ZeroDuration()) {
-      tombstones.AppendInterval(op->tombstone);
-    } else {
-      tombstones.AppendNull();
-    }
-    if (op->labels.empty()) {
-      labels.AppendNull();
-    } else {
-      labels.AppendBytes(LabelsToJson(op->labels));
-    }
-  }
-  PostgresParameters parameters;
-  for (PostgresArray* const column : std::initializer_list<PostgresArray*>{&ids,
-                                                                           &namespaces,
-                                                                           &scopes,
-                                                                           &operations,
-                                                                           &keys,
-                                                                           &made_at,
-                                                                           &windows,
-                                                                           &fingerprints,
-                                                                           &require_recovery,
-                                                                           &tokens,
-                                                                           &request_tokens,
-                                                                           &leases,
-                                                                           &retentions,
-                                                                           &parent[0],
-                                                                           &parent[1],
-                                                                           &parent[2],
-                                                                           &parent[3],
-                                                                           &labels,
-                                                                           &reply_retentions,
-                                                                           &tombstones}) {
-    parameters.Add(std::move(*column));
-  }
-  return parameters;
-}
-
-// The same columns, each without an array.
-PostgresParameters OneParameters(const ReserveOp& op, const Uuid& token) {
-  PostgresParameters parameters;
-  parameters.Add(op.id);
-  AddKey(op.key, parameters);
-  AddOptional(KeyTime(op.key), parameters);
-  parameters.AddInterval(op.window);
-  parameters.AddBytes(EncodeFingerprints(op.fingerprints));
-  parameters.AddBool(op.on_lease_expiry == LeaseExpiry::kRequireRecovery);
-  parameters.Add(token);
-  AddOptional(op.request_token, parameters);
-  parameters.AddInterval(op.lease);
-  parameters.AddInterval(op.retention);
-  AddParent(op.parent, parameters);
-  AddLabels(op.labels, parameters);
-  AddOptional(op.reply_retention, parameters);
-  AddOptional(op.tombstone > absl::ZeroDuration() ? std::make_optional(op.tombstone) : std::nullopt,
-              parameters);
-  return parameters;
-}
-
-}  // namespace
 
 PostgresReserve::PostgresReserve(PostgresConnection& connection,
                                  const PostgresStatements& statements, ReserveBatch& batch,
@@ -275,7 +156,7 @@ PostgresParameters PostgresReserve::InsertParameters(const Indices& sorted) {
   if (sorted.size() > 1) return BeginInsert(sorted);
   const std::size_t index = sorted.front();
   progress_[index].token = Uuid::Random();
-  return OneParameters(batch_.op(index), progress_[index].token);
+  return InsertOneParameters(batch_.op(index), progress_[index].token);
 }
 
 PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
@@ -287,7 +168,7 @@ PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
     progress_[index].token = Uuid::Random();
     tokens.AppendUuid(progress_[index].token);
   }
-  return ManyParameters(ops, std::move(tokens));
+  return InsertManyParameters(ops, std::move(tokens));
 }
 
 void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int column,
@@ -315,52 +196,42 @@ void PostgresReserve::EndInsert(const Indices& indices) {
 absl::Status PostgresReserve::StartAfresh(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   Indices indices;
-  PostgresArray tokens(PostgresType::kUuid);
-  PostgresArray attempts(PostgresType::kInt4);
   for (const Step& step : steps) {
     progress_[step.index].was_forgotten = true;
     indices.push_back(step.index);
-    tokens.AppendUuid(step.decision.guard.token);
-    attempts.AppendInt4(static_cast<std::int32_t>(step.decision.guard.attempt));
   }
   PostgresParameters parameters = BeginInsert(indices);
-  parameters.Add(tokens);
-  parameters.Add(attempts);
+  AddHeld(steps, parameters);
   const auto result = connection_.Execute(statements_.start_afresh, parameters);
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0);
   return absl::OkStatus();
 }
 
+PostgresParameters PostgresReserve::GrantParameters(const std::vector<Step>& steps) {
+  PostgresParameters parameters = GuardsOf(steps);
+  const auto add = [&](PostgresType type, const auto& value_of) {
+    parameters.Add(Column(type, steps, value_of));
+  };
+  for (const Step& step : steps) progress_[step.index].token = Uuid::Random();
+  add(PostgresType::kInt2,
+      [](const Step& step) { return static_cast<std::int16_t>(ToProto(step.state)); });
+  add(PostgresType::kTimestamptz, [](const Step& step) { return step.lease_until; });
+  add(PostgresType::kUuid, [this](const Step& step) { return progress_[step.index].token; });
+  add(PostgresType::kUuid,
+      [this](const Step& step) { return batch_.op(step.index).request_token; });
+  add(PostgresType::kInterval, [this](const Step& step) { return batch_.op(step.index).lease; });
+  add(PostgresType::kInterval, [this](const Step& step) {
+    const bool recovery = step.decision.action == ReserveAction::kGrantRecovery;
+    return recovery ? std::make_optional(batch_.op(step.index).retention) : std::nullopt;
+  });
+  return parameters;
+}
+
 // Returns: id, lease_until, expires_at, now.
 absl::Status PostgresReserve::GrantNext(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
-  PostgresArray states(PostgresType::kInt2);
-  PostgresArray leases_until(PostgresType::kTimestamptz);
-  PostgresArray tokens(PostgresType::kUuid);
-  PostgresArray request_tokens(PostgresType::kUuid);
-  PostgresArray leases(PostgresType::kInterval);
-  PostgresArray retentions(PostgresType::kInterval);
-  for (const Step& step : steps) {
-    const ReserveOp& op = batch_.op(step.index);
-    progress_[step.index].token = Uuid::Random();
-    states.AppendInt2(ToProto(step.state));
-    leases_until.AppendTime(step.lease_until);
-    tokens.AppendUuid(progress_[step.index].token);
-    AppendOptional(op.request_token, request_tokens);
-    leases.AppendInterval(op.lease);
-    if (step.decision.action == ReserveAction::kGrantRecovery) {
-      retentions.AppendInterval(op.retention);
-    } else {
-      retentions.AppendNull();
-    }
-  }
-  PostgresParameters parameters = GuardsOf(steps);
-  for (const PostgresArray* const column :
-       {&states, &leases_until, &tokens, &request_tokens, &leases, &retentions}) {
-    parameters.Add(*column);
-  }
-  const auto result = connection_.Execute(statements_.grant, parameters);
+  const auto result = connection_.Execute(statements_.grant, GrantParameters(steps));
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) {
     const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
@@ -378,10 +249,9 @@ absl::Status PostgresReserve::GrantNext(const std::vector<Step>& steps) {
 // Returns: id, lease_until, expires_at, now.
 absl::Status PostgresReserve::RenewLeases(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
-  PostgresArray leases(PostgresType::kInterval);
-  for (const Step& step : steps) leases.AppendInterval(batch_.op(step.index).lease);
   PostgresParameters parameters = GuardsOf(steps);
-  parameters.Add(leases);
+  parameters.Add(Column(PostgresType::kInterval, steps,
+                        [this](const Step& step) { return batch_.op(step.index).lease; }));
   const auto result = connection_.Execute(statements_.renew_lease, parameters);
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) {
@@ -412,20 +282,20 @@ absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
   return absl::OkStatus();
 }
 
+void PostgresReserve::AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters) {
+  parameters.Add(Column(PostgresType::kUuid, steps,
+                        [](const Step& step) { return step.decision.guard.token; }));
+  parameters.Add(Column(PostgresType::kInt4, steps, [](const Step& step) {
+    return static_cast<std::int32_t>(step.decision.guard.attempt);
+  }));
+}
+
 // $1 ids, $2 tokens, $3 attempts: the values that the rows must still have.
 PostgresParameters PostgresReserve::GuardsOf(const std::vector<Step>& steps) const {
-  PostgresArray ids(PostgresType::kUuid);
-  PostgresArray tokens(PostgresType::kUuid);
-  PostgresArray attempts(PostgresType::kInt4);
-  for (const Step& step : steps) {
-    ids.AppendUuid(batch_.op(step.index).id);
-    tokens.AppendUuid(step.decision.guard.token);
-    attempts.AppendInt4(static_cast<std::int32_t>(step.decision.guard.attempt));
-  }
   PostgresParameters parameters;
-  parameters.Add(ids);
-  parameters.Add(tokens);
-  parameters.Add(attempts);
+  parameters.Add(Column(PostgresType::kUuid, steps,
+                        [this](const Step& step) { return batch_.op(step.index).id; }));
+  AddHeld(steps, parameters);
   return parameters;
 }
 

@@ -88,11 +88,14 @@ class PostgresReserve {
   // Of InsertStatement().
   PostgresParameters InsertParameters(const Indices& sorted);
   absl::Status StartAfresh(const std::vector<Step>& steps);
+  PostgresParameters GrantParameters(const std::vector<Step>& steps);
   absl::Status GrantNext(const std::vector<Step>& steps);
   absl::Status RenewLeases(const std::vector<Step>& steps);
   absl::Status MarkUnknown(const std::vector<Step>& steps);
 
   PostgresParameters GuardsOf(const std::vector<Step>& steps) const;
+  // The tokens and attempts among them.
+  static void AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
