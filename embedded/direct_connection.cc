@@ -17,6 +17,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
+#include "server/operation/operation_of.h"
 #include "server/operation/pending_operation.h"
 #include "server/queue/in_flight_waiters.h"
 
@@ -27,35 +28,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 // Deadlines are kept to this.
 constexpr SteadyClock::duration kDeadlineGrain = std::chrono::milliseconds(1);
-
-// The kind of an operation, and how it is begun.
-template <typename Request>
-struct OperationOf;
-template <>
-struct OperationOf<v1::ReserveRequest> {
-  static constexpr OperationKind kKind = OperationKind::kReserve;
-  static constexpr auto kBegin = &Operations::Reserve;
-};
-template <>
-struct OperationOf<v1::CompleteRequest> {
-  static constexpr OperationKind kKind = OperationKind::kComplete;
-  static constexpr auto kBegin = &Operations::Complete;
-};
-template <>
-struct OperationOf<v1::ReleaseRequest> {
-  static constexpr OperationKind kKind = OperationKind::kRelease;
-  static constexpr auto kBegin = &Operations::Release;
-};
-template <>
-struct OperationOf<v1::ExtendRequest> {
-  static constexpr OperationKind kKind = OperationKind::kExtend;
-  static constexpr auto kBegin = &Operations::Extend;
-};
-template <>
-struct OperationOf<v1::GetRequest> {
-  static constexpr OperationKind kKind = OperationKind::kGet;
-  static constexpr auto kBegin = &Operations::Get;
-};
 
 // The service refuses a larger one that arrives as a message.
 absl::Status CheckSize(const google::protobuf::Message& request) {

@@ -1,68 +1,58 @@
 #include "server/rpc/unanswered_operation.h"
 
 #include "grpc_idempotency/errors.h"
-#include "server/observability/observer.h"
+#include "server/operation/operation_of.h"
 #include "server/operation/pending_operation.h"
 
 namespace idempotency::internal {
 namespace {
 
-// The kinds of operation: the field of the request in a v1::SessionOperation, the operation, and
-// the field of its response in a v1::SessionAnswer.
+// The kinds of operation: the request, its field in a v1::SessionOperation, and the field of its
+// response in a v1::SessionAnswer.
 
 struct ReserveKind {
-  using Response = v1::ReserveResponse;
+  using Request = v1::ReserveRequest;
   static constexpr auto kField = v1::SessionOperation::kReserve;
-  static constexpr OperationKind kKind = OperationKind::kReserve;
   static constexpr auto kRequest = &v1::SessionOperation::reserve;
-  static constexpr auto kBegin = &Operations::Reserve;
   static constexpr auto kResponse = &v1::SessionAnswer::mutable_reserve;
 };
-
 struct CompleteKind {
-  using Response = v1::CompleteResponse;
+  using Request = v1::CompleteRequest;
   static constexpr auto kField = v1::SessionOperation::kComplete;
-  static constexpr OperationKind kKind = OperationKind::kComplete;
   static constexpr auto kRequest = &v1::SessionOperation::complete;
-  static constexpr auto kBegin = &Operations::Complete;
   static constexpr auto kResponse = &v1::SessionAnswer::mutable_complete;
 };
-
 struct ReleaseKind {
-  using Response = v1::ReleaseResponse;
+  using Request = v1::ReleaseRequest;
   static constexpr auto kField = v1::SessionOperation::kRelease;
-  static constexpr OperationKind kKind = OperationKind::kRelease;
   static constexpr auto kRequest = &v1::SessionOperation::release;
-  static constexpr auto kBegin = &Operations::Release;
   static constexpr auto kResponse = &v1::SessionAnswer::mutable_release;
 };
-
 struct ExtendKind {
-  using Response = v1::ExtendResponse;
+  using Request = v1::ExtendRequest;
   static constexpr auto kField = v1::SessionOperation::kExtend;
-  static constexpr OperationKind kKind = OperationKind::kExtend;
   static constexpr auto kRequest = &v1::SessionOperation::extend;
-  static constexpr auto kBegin = &Operations::Extend;
   static constexpr auto kResponse = &v1::SessionAnswer::mutable_extend;
 };
-
 struct GetKind {
-  using Response = v1::GetResponse;
+  using Request = v1::GetRequest;
   static constexpr auto kField = v1::SessionOperation::kGet;
-  static constexpr OperationKind kKind = OperationKind::kGet;
   static constexpr auto kRequest = &v1::SessionOperation::get;
-  static constexpr auto kBegin = &Operations::Get;
   static constexpr auto kResponse = &v1::SessionAnswer::mutable_get;
 };
 
 template <typename Kind>
-class Known final : public UnansweredOperation, private PendingResponse<typename Kind::Response> {
-  using Pending = PendingResponse<typename Kind::Response>;
+class Known final
+    : public UnansweredOperation,
+      private PendingResponse<typename OperationOf<typename Kind::Request>::Response> {
+  using Operation = OperationOf<typename Kind::Request>;
+  using Response = typename Operation::Response;
+  using Pending = PendingResponse<Response>;
 
  public:
   Known(std::uint64_t id, const Origin& origin, SteadyTime deadline)
-      : UnansweredOperation(id, origin.bytes, /*is_limited=*/BringsWork(Kind::kKind)),
-        Pending(Kind::kKind, origin.arrived, deadline),
+      : UnansweredOperation(id, origin.bytes, /*is_limited=*/BringsWork(Operation::kKind)),
+        Pending(Operation::kKind, origin.arrived, deadline),
         stream_(origin.stream) {
     this->SetCaller(origin.caller);
   }
@@ -70,14 +60,14 @@ class Known final : public UnansweredOperation, private PendingResponse<typename
   InFlightWaiters::WaiterPtr waiting() const override { return Pending::waiting(); }
   void Begin(Operations& operations, const v1::SessionOperation& operation,
              Batcher::Group& group) override {
-    (operations.*Kind::kBegin)((operation.*Kind::kRequest)(), *this, &group);
+    (operations.*Operation::kBegin)((operation.*Kind::kRequest)(), *this, &group);
   }
   void Refuse(Operations& operations, const absl::Status& why) override {
     operations.Refuse(*this, why);
   }
 
  private:
-  typename Kind::Response& response() override {
+  Response& response() override {
     return *(GatheredAnswers::In(stream_).answer().*Kind::kResponse)();
   }
   void Finish(const absl::Status& status) override {
