@@ -143,10 +143,9 @@ TEST_F(SessionConnectionTest, AnOperationOverAFrameHasOneOfItsOwn) {
 TEST_F(SessionConnectionTest, AnOperationOverAnyMessageIsRefused) {
   Open();
   Reserve(std::string(limits::kMaxMessageBytes, 'k'));
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kRequestInvalid);
-  EXPECT_THAT(answers[0].status().message(),
+  const Reserved answer = OnlyAnswer();
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+  EXPECT_THAT(answer.status().message(),
               AllOf(HasSubstr("session.operation: "),
                     HasSubstr(absl::StrCat(" ", limits::kMaxMessageBytes, " bytes"))));
 }
@@ -287,8 +286,7 @@ TEST_F(SessionConnectionTest, AnUnreadableFrameWithoutANumberIsTheFirstUnanswere
       ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no SessionRequest", details));
   Open();
   Reserve("bad");
-  stream().Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream();
   Reserve("good");
   Settle();
   stream().End(invalid);
@@ -369,8 +367,7 @@ TEST_F(SessionConnectionTest, AServerWithoutALimitOfOperationsInAFrameGetsAThous
     EXPECT_EQ(frames[before + 2].operations_size(), 1024);
   };
   complete_many();
-  stream().Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream();
   complete_many();
 }
 
@@ -433,8 +430,7 @@ TEST_F(SessionConnectionTest, OperationsFromCallbacksOfOneFrameAreSentInOneFrame
     session_->Reserve(RequestWithKey("k"), In(seconds(60)),
                       [&](const Reserved&) { Reserve("again"); });
   }
-  stream().Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream();
   const std::size_t before = stream().frames().size();
   AnswerAll(stream());
   ASSERT_EQ(stream().frames().size(), before + 1);

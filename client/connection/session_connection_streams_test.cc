@@ -32,12 +32,12 @@ using testing::Limits;
 using testing::RequestWithKey;
 using testing::Reserved;
 using testing::SessionConnectionTest;
+using testing::WithStreams;
 
 TEST_F(SessionConnectionTest, WhatABrokenStreamLeavesOpenIsSentAgainWithTheSameToken) {
   Open();
   Reserve("1");
-  stream().Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream();
   Complete();
   Settle();
   stream().End(kBroken);
@@ -198,8 +198,7 @@ TEST_F(SessionConnectionTest, ACallersOwnTokenIsKept) {
 TEST_F(SessionConnectionTest, OnlyTheUnansweredIsSentAgain) {
   Open();
   Reserve("1");
-  stream().Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream();
   Reserve("2");
   AnswerId(stream(), 1);
   stream().End(kBroken);
@@ -217,9 +216,8 @@ TEST_F(SessionConnectionTest, AnUnreachableDaemonIsReportedAtOnceAndTriedAgainBy
     stream(i).End(kBroken);
     Settle();
   }
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  ExpectStoreUnavailable(answers[0]);
+  const Reserved answer = OnlyAnswer();
+  ExpectStoreUnavailable(answer);
   const std::size_t tried = streams_.count();
   EXPECT_EQ(tried, 3u);
   // Still unreachable: one try each.
@@ -248,8 +246,7 @@ TEST_F(SessionConnectionTest, AStreamThatOpenedMakesGoodTheOnesThatDidNot) {
     stream(i).End(kBroken);
     Settle();
   }
-  stream(2).Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream(2);
   for (std::size_t i = 2; i < 5; ++i) {
     ASSERT_EQ(streams_.count(), i + 1);
     EXPECT_EQ(answers_.count(), 0u);
@@ -292,10 +289,9 @@ TEST_F(SessionConnectionTest, WhatHadNoConnectionOnAnyStreamWasNeverSent) {
     stream(i).End(kBroken);
     Settle();
   }
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  ExpectStoreUnavailable(answers[0]);
-  EXPECT_TRUE(IsNotConnected(answers[0].status())) << answers[0].status();
+  const Reserved answer = OnlyAnswer();
+  ExpectStoreUnavailable(answer);
+  EXPECT_TRUE(IsNotConnected(answer.status())) << answer.status();
 }
 
 TEST_F(SessionConnectionTest, WhatOneStreamHadAConnectionForMayHaveBeenSent) {
@@ -306,20 +302,18 @@ TEST_F(SessionConnectionTest, WhatOneStreamHadAConnectionForMayHaveBeenSent) {
     stream(i).End(kBroken);
     Settle();
   }
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  ExpectStoreUnavailable(answers[0]);
-  EXPECT_FALSE(IsNotConnected(answers[0].status()));
+  const Reserved answer = OnlyAnswer();
+  ExpectStoreUnavailable(answer);
+  EXPECT_FALSE(IsNotConnected(answer.status()));
 }
 
 TEST_F(SessionConnectionTest, ARefusalIsNotRetried) {
   Open();
   Reserve("1");
   stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host"));
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  ExpectStoreUnavailable(answers[0]);
-  EXPECT_THAT(answers[0].status().message(), HasSubstr("status code 7"));
+  const Reserved answer = OnlyAnswer();
+  ExpectStoreUnavailable(answer);
+  EXPECT_THAT(answer.status().message(), HasSubstr("status code 7"));
   Settle();
   EXPECT_EQ(streams_.count(), 1u);
 }
@@ -343,8 +337,7 @@ TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsAbandoned) {
   Open();
   Reserve("poison");
   for (std::size_t i = 0; i < streams_.count(); ++i) {
-    stream(i).Say(Limits(100, 1 << 20));
-    Settle();
+    OpenStream(i);
     stream(i).End(kBroken);
     Settle();
   }
@@ -481,16 +474,13 @@ TEST_F(SessionConnectionTest, AnAbandonedStreamTakesNoOperationBeforeItsEnd) {
 }
 
 TEST_F(SessionConnectionTest, OfTwoStreamsTheSilentOneIsAbandoned) {
-  SessionConnectionOptions options;
-  options.streams = 2;
+  SessionConnectionOptions options = WithStreams(2);
   options.silence_allowed = milliseconds(50);
   Open(options);
   Reserve("1");
   ASSERT_EQ(streams_.count(), 2u);
-  stream(0).Say(Limits(100, 1 << 20));
-  Settle();
-  stream(1).Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream(0);
+  OpenStream(1);
   // By the stream that has fewer unanswered operations.
   Reserve("2", In(milliseconds(20)));
   ASSERT_EQ(answers_.Wait(1).size(), 1u);
@@ -517,13 +507,10 @@ TEST_F(SessionConnectionTest, AServerThatSendsOtherAnswersIsAlive) {
 }
 
 TEST_F(SessionConnectionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
-  SessionConnectionOptions options;
-  options.streams = 2;
-  Open(options);
+  Open(WithStreams(2));
   Reserve("1");
   ASSERT_EQ(streams_.count(), 2u);
-  for (std::size_t i = 0; i < 2; ++i) stream(i).Say(Limits(100, 1 << 20));
-  Settle();
+  for (std::size_t i = 0; i < 2; ++i) OpenStream(i);
   for (const char* key : {"2", "3", "4", "5", "6"}) {
     Reserve(key);
     Settle();
@@ -537,15 +524,13 @@ TEST_F(SessionConnectionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
 }
 
 TEST_F(SessionConnectionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
-  SessionConnectionOptions options;
-  options.streams = 2;
+  SessionConnectionOptions options = WithStreams(2);
   options.retry_session_after = milliseconds(1000);
   Open(options);
   Reserve("1");
   stream(0).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
   ASSERT_EQ(answers_.Wait(1).size(), 1u);
-  stream(1).Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream(1);
   // Abandoned after the time at which sessions would have been tried again.
   Reserve("2", In(milliseconds(1300)));
   ASSERT_EQ(answers_.Wait(2).size(), 2u);
@@ -554,22 +539,17 @@ TEST_F(SessionConnectionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
 }
 
 TEST_F(SessionConnectionTest, ABrokenStreamIsReplacedWhileAnotherOneIsStillOpening) {
-  SessionConnectionOptions options;
-  options.streams = 2;
-  Open(options);
+  Open(WithStreams(2));
   Reserve("1");
   ASSERT_EQ(streams_.count(), 2u);
-  stream(0).Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream(0);
   stream(0).End(kBroken);
   Settle();
   EXPECT_EQ(streams_.count(), 3u);
 }
 
 TEST_F(SessionConnectionTest, ThereIsAlwaysOneStream) {
-  SessionConnectionOptions options;
-  options.streams = 0;
-  Open(options);
+  Open(WithStreams(0));
   Reserve("1");
   ASSERT_EQ(streams_.count(), 1u);
   EXPECT_EQ(stream().frames().size(), 1u);
@@ -578,13 +558,10 @@ TEST_F(SessionConnectionTest, ThereIsAlwaysOneStream) {
 // For example to a port without a listener: each try may take its time.
 TEST_F(SessionConnectionTest,
        AStreamThatDoesNotOpenBesideOneThatWorksIsNotTriedWithEveryOperation) {
-  SessionConnectionOptions options;
-  options.streams = 2;
-  Open(options);
+  Open(WithStreams(2));
   Reserve("1");
   ASSERT_EQ(streams_.count(), 2u);
-  stream(0).Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream(0);
   stream(1).End(kBroken);
   Settle();
   for (int i = 0; i < 10; ++i) {

@@ -42,6 +42,7 @@ using testing::Limits;
 using testing::RequestWithKey;
 using testing::Reserved;
 using testing::SessionConnectionTest;
+using testing::WithStreams;
 
 TEST_F(SessionConnectionTest, ALoneOperationIsWrittenBeforeTheCallReturns) {
   Open();
@@ -57,8 +58,7 @@ TEST_F(SessionConnectionTest, AnswersComeInAnyOrder) {
   Open();
   Reserve("a");
   Reserve("b");
-  stream().Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream();
   AnswerId(stream(), 2);
   AnswerId(stream(), 1);
   const auto answers = answers_.Wait(2);
@@ -234,8 +234,7 @@ TEST_F(SessionConnectionTest, SessionsAreTriedAgainAndTaken) {
   // No operation is sent on it before it has proved to work.
   Reserve("2");
   EXPECT_EQ(unary_calls_, 2);
-  stream(2).Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream(2);
   Reserve("3");
   Settle();
   EXPECT_EQ(unary_calls_, 2);
@@ -246,13 +245,10 @@ TEST_F(SessionConnectionTest, SessionsAreTriedAgainAndTaken) {
 
 // Daemons of two versions behind one address.
 TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsNotUsed) {
-  SessionConnectionOptions options;
-  options.streams = 2;
-  Open(options);
+  Open(WithStreams(2));
   Reserve("1");
   ASSERT_EQ(streams_.count(), 2u);
-  stream(0).Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream(0);
   stream(1).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
   Settle();
   Reserve("2");
@@ -302,8 +298,7 @@ TEST_F(SessionConnectionTest, AnAnswerThatComesDuringDestructionIsTooLate) {
     go_on.get_future().wait();
   });
   Reserve("2");
-  stream().Say(Limits(100, 1 << 20));
-  Settle();
+  OpenStream();
   for (const std::uint64_t id : {1, 2}) {
     v1::SessionOperation operation;
     operation.set_id(id);
@@ -360,8 +355,7 @@ TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
     stream.Say(response);
     if (number % 61 == 0) stream.End(grpc::Status::OK);
   });
-  SessionConnectionOptions options;
-  options.streams = 2;
+  const SessionConnectionOptions options = WithStreams(2);
   streams.SetFirstFrame(Limits(16, 4096));
   auto session =
       std::make_unique<SessionConnection>(streams.Factory(), FakeUnary(unary_calls), options);

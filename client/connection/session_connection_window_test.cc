@@ -29,10 +29,9 @@ using testing::SessionConnectionTest;
 TEST_F(SessionConnectionTest, AnOperationWhoseDeadlineHasPassedIsNotSent) {
   Open();
   Reserve("late", In(-seconds(1)));
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  ExpectStoreUnavailable(answers[0]);
-  EXPECT_THAT(answers[0].status().message(), HasSubstr("deadline"));
+  const Reserved answer = OnlyAnswer();
+  ExpectStoreUnavailable(answer);
+  EXPECT_THAT(answer.status().message(), HasSubstr("deadline"));
   EXPECT_EQ(streams_.count(), 0u);
 }
 
@@ -89,10 +88,9 @@ TEST_F(SessionConnectionTest, OneTooManyWaitingIsOverloaded) {
   stream().Say(Limits(1, 1 << 20));
   Settle();
   for (const char* key : {"2", "3", "4"}) Reserve(key);
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kOverloaded);
-  EXPECT_EQ(DetailsOf(answers[0].status()).retry_delay, retry_delays::kClientOverloaded);
+  const Reserved answer = OnlyAnswer();
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kOverloaded);
+  EXPECT_EQ(DetailsOf(answer.status()).retry_delay, retry_delays::kClientOverloaded);
 }
 
 TEST_F(SessionConnectionTest, TheTimeThatIsLeftTravels) {
@@ -114,10 +112,9 @@ TEST_F(SessionConnectionTest, APassedDeadlineAbandonsAReservation) {
   Reserve("1", In(milliseconds(30)));
   stream().Say(Limits(1, 1 << 20));
   Settle();
-  const auto answers = answers_.Wait(1);
-  ASSERT_EQ(answers.size(), 1u);
-  ExpectStoreUnavailable(answers[0]);
-  EXPECT_THAT(answers[0].status().message(), HasSubstr("deadline"));
+  const Reserved answer = OnlyAnswer();
+  ExpectStoreUnavailable(answer);
+  EXPECT_THAT(answer.status().message(), HasSubstr("deadline"));
   // The timer writes the cancel before it answers the caller.
   Settle();
   ASSERT_EQ(stream().frames().size(), 2u);

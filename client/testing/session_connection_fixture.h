@@ -32,6 +32,12 @@ inline Connection::Deadline In(std::chrono::steady_clock::duration wait) {
 
 inline const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "the stream broke");
 
+inline SessionConnectionOptions WithStreams(int streams) {
+  SessionConnectionOptions options;
+  options.streams = streams;
+  return options;
+}
+
 inline v1::ReserveRequest RequestWithKey(const std::string& key) {
   v1::ReserveRequest request;
   request.mutable_record_key()->set_key(key);
@@ -141,6 +147,12 @@ class SessionConnectionTest : public ::testing::Test {
   void Settle() { streams_.network().Settle(); }
   FakeSessionStream& stream(std::size_t index = 0) { return streams_.at(index); }
 
+  // The server sends its limits: the stream is open.
+  void OpenStream(std::size_t index = 0) {
+    stream(index).Say(Limits(100, 1 << 20));
+    Settle();
+  }
+
   void Reserve(const std::string& key,
                Connection::Deadline deadline = In(std::chrono::seconds(60))) {
     session_->Reserve(RequestWithKey(key), deadline, answers_.Expect());
@@ -152,10 +164,15 @@ class SessionConnectionTest : public ::testing::Test {
   // An operation that keeps the first stream writing, so that those after it gather.
   void OccupyWriter() {
     Reserve("first");
-    stream().Say(Limits(100, 1 << 20));
-    Settle();
+    OpenStream();
     stream().HoldWrites();
     Reserve("second");
+  }
+  // The answer to the only operation.
+  Reserved OnlyAnswer() {
+    std::vector<Reserved> answers = answers_.Wait(1);
+    EXPECT_EQ(answers.size(), 1u);
+    return answers.empty() ? absl::UnknownError("no answer") : std::move(answers[0]);
   }
   void AnswerAll(FakeSessionStream& on) {
     v1::SessionResponse answers;
