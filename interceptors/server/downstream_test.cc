@@ -5,17 +5,14 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "client/downstream/parent_table.h"
-#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/execution.h"
-#include "grpc_idempotency/server_guard/server_guard.h"
+#include "interceptors/server/testing/guarded_till.h"
 #include "testdata/till.grpc.pb.h"
 #include "tests/support/context_peers.h"
 
@@ -40,29 +37,10 @@ class Cashier final : public Till::Service {
       [](grpc::ServerContext&, Execution&) { return grpc::Status::OK; };
 };
 
-class DownstreamTest : public testing::Test {
+class DownstreamTest : public GuardedTill {
  protected:
-  DownstreamTest() {
-    options_.name_space = "payments";
-    options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
-    options_.scope = SharedScope("everybody");
-  }
-  ~DownstreamTest() override {
-    guard_->Close();
-    server_->Shutdown();
-    server_ = nullptr;
-  }
-
-  void Start() {
-    auto connection = std::make_unique<FakeConnection>();
-    store_ = connection.get();
-    guard_ = ServerGuard::Create(std::move(connection), options_).value();
-    grpc::ServerBuilder builder;
-    ASSERT_TRUE(guard_->Protect<Till>(builder, &cashier_).ok());
-    ASSERT_TRUE(guard_->Install(builder).ok());
-    server_ = builder.BuildAndStart();
-    stub_ = Till::NewStub(server_->InProcessChannel({}));
-  }
+  DownstreamTest() { options_.name_space = "payments"; }
+  void Start() { Serve(cashier_); }
 
   grpc::Status Charge(const std::multimap<std::string, std::string>& metadata = {}) {
     grpc::ClientContext context;
@@ -86,12 +64,7 @@ class DownstreamTest : public testing::Test {
     return parent;
   }
 
-  GuardOptions options_;
   Cashier cashier_;
-  FakeConnection* store_ = nullptr;
-  std::unique_ptr<ServerGuard> guard_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Till::Stub> stub_;
 };
 
 TEST_F(DownstreamTest, EveryAttemptFindsTheSameKey) {

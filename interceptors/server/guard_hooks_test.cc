@@ -19,6 +19,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
+#include "interceptors/server/testing/guarded_till.h"
 #include "testdata/till.grpc.pb.h"
 
 namespace idempotency::internal {
@@ -101,31 +102,14 @@ class KeptSpans final : public GuardTracer {
   std::vector<GuardSpan> spans_ ABSL_GUARDED_BY(mutex_);
 };
 
-class GuardHooksTest : public testing::Test {
+class GuardHooksTest : public GuardedTill {
  protected:
   GuardHooksTest() {
     options_.name_space = "tills";
-    options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
-    options_.scope = SharedScope("everybody");
     options_.verdict_timeout = absl::Milliseconds(300);
     options_.hooks = diary_.Hooks();
   }
-  ~GuardHooksTest() override {
-    guard_->Close();
-    server_->Shutdown();
-    server_ = nullptr;
-  }
-
-  void Start() {
-    auto connection = std::make_unique<FakeConnection>();
-    store_ = connection.get();
-    guard_ = ServerGuard::Create(std::move(connection), options_).value();
-    grpc::ServerBuilder builder;
-    ASSERT_TRUE(guard_->Protect<Till>(builder, &cashier_).ok());
-    ASSERT_TRUE(guard_->Install(builder).ok());
-    server_ = builder.BuildAndStart();
-    stub_ = Till::NewStub(server_->InProcessChannel({}));
-  }
+  void Start() { Serve(cashier_); }
 
   // The value of `idempotency-traceparent`, and the status.
   std::string Charge(const std::string& traceparent, int amount_cents = 100) {
@@ -143,12 +127,7 @@ class GuardHooksTest : public testing::Test {
   }
 
   Diary diary_;
-  GuardOptions options_;
   Cashier cashier_;
-  FakeConnection* store_ = nullptr;
-  std::unique_ptr<ServerGuard> guard_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Till::Stub> stub_;
   grpc::Status status_;
 };
 
