@@ -7,9 +7,7 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <pqxx/pqxx>
 #include <string>
@@ -20,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/errors.h"
+#include "interceptors/server/ledger/testing/sample_ledger_row.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -27,24 +26,6 @@ namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string Migration(const std::string& name) {
-  std::ifstream file(absl::StrCat(IDEMPOTENCY_LEDGER_MIGRATIONS, "/postgres/", name));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-LedgerRow RowFor(const std::string& key, absl::Duration life = absl::Hours(48)) {
-  LedgerRow row;
-  row.record_key = {"shop", "über alice", "/shop.v1.Shop/Buy", key};
-  row.record_id = RecordIdFor(row.record_key);
-  row.fingerprints = EncodeFingerprints({{1, std::string(32, '\0')}, {2, std::string(16, '\\')}});
-  row.attempt = 4'000'000'000U;
-  v1::Reply reply;
-  reply.set_body(std::string("\0'\\x\xff", 5));
-  row.reply = EncodeReply(reply);
-  row.life = life;
-  return row;
-}
 
 class PostgresLedgerTest : public ::testing::Test {
  protected:
@@ -56,7 +37,7 @@ class PostgresLedgerTest : public ::testing::Test {
     schema_ = *std::move(schema);
     Run(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
     application_ = std::make_unique<pqxx::connection>(Conninfo());
-    Run(Migration("001_completions.up.sql"));
+    Run(LedgerMigration("postgres/001_completions.up.sql"));
     Run("CREATE TABLE charges (key text)");
   }
 
@@ -105,7 +86,7 @@ TEST_F(PostgresLedgerTest, CommitsWithARow) {
   {
     pqxx::work work(*application_);
     work.exec("INSERT INTO charges VALUES ('x')");
-    ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+    ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
     // A trusted commit is durable, and the failure of a standby is reported.
     EXPECT_EQ(work.exec1("SHOW synchronous_commit")[0].as<std::string>(), "on");
     EXPECT_EQ(work.exec1("SHOW client_min_messages")[0].as<std::string>(), "warning");
@@ -121,7 +102,7 @@ TEST_F(PostgresLedgerTest, CommitsWithARow) {
 TEST_F(PostgresLedgerTest, WithoutAPermitNothingIsCommitted) {
   pqxx::work work(*application_);
   work.exec("INSERT INTO charges VALUES ('x')");
-  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
   LedgerCommitPermit late;
   late.why_not = MakeError(Reason::kReservationLost, "late");
   const LedgerCommit commit = CommitLedgerTransaction(work, late);
@@ -137,7 +118,7 @@ TEST_F(PostgresLedgerTest, ARefusedCommitIsNotACommit) {
   pqxx::work work(*application_);
   work.exec("INSERT INTO charges VALUES ('x')");
   work.exec("INSERT INTO orders VALUES (1, 7)");
-  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
   const LedgerCommit commit = CommitLedgerTransaction(work, {});
   EXPECT_EQ(ReasonOf(commit.status()), Reason::kStoreUnavailable);
   EXPECT_FALSE(commit.known_committed());
@@ -149,7 +130,7 @@ TEST_F(PostgresLedgerTest, ACommitAfterAFailedStatementIsNotACommit) {
   for (const bool with_parameters : {false, true}) {
     pqxx::work work(*application_);
     work.exec("INSERT INTO charges VALUES ('x')");
-    ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+    ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
     if (with_parameters) {
       EXPECT_THROW(work.exec_params("SELECT $1::integer", "x"), pqxx::sql_error);
     } else {
@@ -164,11 +145,11 @@ TEST_F(PostgresLedgerTest, ACommitAfterAFailedStatementIsNotACommit) {
 
 // The application ignores that the row of another attempt stands.
 TEST_F(PostgresLedgerTest, ACommitAfterARowThatExistsIsNotACommit) {
-  ASSERT_TRUE(Charge(RowFor("order-1")).ok());
+  ASSERT_TRUE(Charge(SampleLedgerRow("order-1")).ok());
   const std::string charges = Charges();
   pqxx::work work(*application_);
   work.exec("INSERT INTO charges VALUES ('x')");
-  EXPECT_EQ(ReasonOf(InsertLedgerRow(work, RowFor("order-1"))), Reason::kReservationLost);
+  EXPECT_EQ(ReasonOf(InsertLedgerRow(work, SampleLedgerRow("order-1"))), Reason::kReservationLost);
   EXPECT_THROW(work.commit(), std::exception);
   EXPECT_EQ(Charges(), charges);
 }
@@ -176,7 +157,7 @@ TEST_F(PostgresLedgerTest, ACommitAfterARowThatExistsIsNotACommit) {
 TEST_F(PostgresLedgerTest, ACommitWithoutAnAnswerIsInDoubt) {
   pqxx::work work(*application_);
   work.exec("INSERT INTO charges VALUES ('x')");
-  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
   const std::string pid = work.exec1("SELECT pg_backend_pid()")[0].as<std::string>();
   // Waits until the session has ended: the commit has no session.
   Run(absl::StrCat("SELECT pg_terminate_backend(", pid, ", 20000)"));
@@ -188,7 +169,7 @@ TEST_F(PostgresLedgerTest, ACommitWithoutAnAnswerIsInDoubt) {
 TEST_F(PostgresLedgerTest, FindsWhatIsCommitted) {
   const auto ledger = Open();
   ASSERT_TRUE(ledger.ok()) << ledger.status();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   EXPECT_FALSE((*ledger)->Find(row.record_id).value().has_value());
   ASSERT_TRUE(Charge(row).ok());
   const auto entry = (*ledger)->Find(row.record_id);
@@ -202,7 +183,7 @@ TEST_F(PostgresLedgerTest, FindsWhatIsCommitted) {
 
 TEST_F(PostgresLedgerTest, DoesNotSeeAnOpenTransaction) {
   const auto ledger = Open().value();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   pqxx::work work(*application_);
   ASSERT_TRUE(InsertLedgerRow(work, row).ok());
   EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
@@ -211,8 +192,8 @@ TEST_F(PostgresLedgerTest, DoesNotSeeAnOpenTransaction) {
 }
 
 TEST_F(PostgresLedgerTest, ASecondCommitFailsWithItsEffects) {
-  ASSERT_TRUE(Charge(RowFor("order-1")).ok());
-  const absl::Status again = Charge(RowFor("order-1"));
+  ASSERT_TRUE(Charge(SampleLedgerRow("order-1")).ok());
+  const absl::Status again = Charge(SampleLedgerRow("order-1"));
   EXPECT_EQ(ReasonOf(again), Reason::kReservationLost);
   EXPECT_EQ(again.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(Charges(), "1");
@@ -220,7 +201,7 @@ TEST_F(PostgresLedgerTest, ASecondCommitFailsWithItsEffects) {
 
 TEST_F(PostgresLedgerTest, WaitsForAnOpenTransactionOfTheSameRow) {
   for (const bool commits : {true, false}) {
-    const LedgerRow row = RowFor(commits ? "commits" : "aborts");
+    const LedgerRow row = SampleLedgerRow(commits ? "commits" : "aborts");
     pqxx::connection other(Conninfo());
     pqxx::work first(other);
     ASSERT_TRUE(InsertLedgerRow(first, row).ok());
@@ -250,7 +231,7 @@ TEST_F(PostgresLedgerTest, ARefusedRowMakesItsTransactionFail) {
 }
 
 TEST_F(PostgresLedgerTest, RefusesWhatIsNotUndoneAsAWhole) {
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   {
     pqxx::nontransaction alone(*application_);
     EXPECT_EQ(InsertLedgerRow(alone, row).code(), absl::StatusCode::kFailedPrecondition);
@@ -264,7 +245,7 @@ TEST_F(PostgresLedgerTest, RefusesWhatIsNotUndoneAsAWhole) {
 }
 
 TEST_F(PostgresLedgerTest, RefusesADatabaseWithoutTheTable) {
-  Run(Migration("001_completions.down.sql"));
+  Run(LedgerMigration("postgres/001_completions.down.sql"));
   const absl::Status refused = Open().status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("migrations/postgres"));
@@ -284,17 +265,17 @@ TEST_F(PostgresLedgerTest, RefusesAKeyThatWouldStopNothing) {
 
 TEST_F(PostgresLedgerTest, AReplicaIsNoAnswer) {
   const auto ledger = Open(",pg_catalog").value();
-  EXPECT_TRUE(ledger->Find(RowFor("order-1").record_id).ok());
+  EXPECT_TRUE(ledger->Find(SampleLedgerRow("order-1").record_id).ok());
   // It precedes the server's own function in the search path.
   Run("CREATE FUNCTION pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'");
   const auto replica = Open(",pg_catalog").value();
-  EXPECT_EQ(ReasonOf(replica->Find(RowFor("order-1").record_id).status()),
+  EXPECT_EQ(ReasonOf(replica->Find(SampleLedgerRow("order-1").record_id).status()),
             Reason::kStoreUnavailable);
 }
 
 TEST_F(PostgresLedgerTest, ALostSessionIsReplaced) {
   const auto ledger = Open().value();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   ASSERT_TRUE(Charge(row).ok());
   application_.reset();
   Run(
@@ -308,15 +289,15 @@ TEST_F(PostgresLedgerTest, AQuestionEndsInTime) {
   const auto ledger = Open().value();
   pqxx::work work(*application_);
   work.exec("LOCK TABLE idempotency_completions IN ACCESS EXCLUSIVE MODE");
-  EXPECT_EQ(ReasonOf(ledger->Find(RowFor("order-1").record_id).status()),
+  EXPECT_EQ(ReasonOf(ledger->Find(SampleLedgerRow("order-1").record_id).status()),
             Reason::kStoreUnavailable);
   work.abort();
-  EXPECT_TRUE(ledger->Find(RowFor("order-1").record_id).ok());
+  EXPECT_TRUE(ledger->Find(SampleLedgerRow("order-1").record_id).ok());
 }
 
 TEST_F(PostgresLedgerTest, ADamagedRowIsNoAnswer) {
   const auto ledger = Open().value();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   ASSERT_TRUE(Charge(row).ok());
   Run("UPDATE idempotency_completions SET reply = 'x'");
   EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged);
@@ -325,13 +306,13 @@ TEST_F(PostgresLedgerTest, ADamagedRowIsNoAnswer) {
 TEST_F(PostgresLedgerTest, SweepsOnlyUnneededRows) {
   const auto ledger = Open().value();
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(Charge(RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
+    ASSERT_TRUE(Charge(SampleLedgerRow(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
   }
-  ASSERT_TRUE(Charge(RowFor("new")).ok());
+  ASSERT_TRUE(Charge(SampleLedgerRow("new")).ok());
   EXPECT_EQ(ledger->Sweep(3).value(), 3);
   EXPECT_EQ(ledger->Sweep(3).value(), 2);
   EXPECT_EQ(ledger->Sweep(3).value(), 0);
-  EXPECT_TRUE(ledger->Find(RowFor("new").record_id).value().has_value());
+  EXPECT_TRUE(ledger->Find(SampleLedgerRow("new").record_id).value().has_value());
 }
 
 TEST_F(PostgresLedgerTest, TheDefaultsAreThoseThatAreDocumented) {
@@ -375,7 +356,7 @@ TEST_F(PostgresLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
     Run("DROP INDEX loose");
   }
   // An index that could not be completed, since there are two rows already.
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Charge(RowFor("twice")).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Charge(SampleLedgerRow("twice")).ok());
   EXPECT_FALSE(schema_
                    ->Execute("CREATE UNIQUE INDEX CONCURRENTLY loose ON idempotency_completions"
                              " (record_id)")
@@ -395,7 +376,7 @@ TEST_F(PostgresLedgerTest, TheConninfosSettingsApplyExceptThoseTheLedgerRequires
                                         schema_->options().schema, "''s\\'")),
             "1");
   // The scope contains a character that is two bytes in UTF-8, and one in that encoding.
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   ASSERT_TRUE(Charge(row).ok());
   EXPECT_EQ((*ledger)->Find(row.record_id).value().value().record_key, row.record_key);
 }
@@ -426,7 +407,7 @@ TEST_F(PostgresLedgerTest, ASessionIsKeptUntilAQuestionFails) {
                      " WHERE application_name = '",
                      schema_->options().schema, "' AND pid <> ", application_->backendpid()));
   };
-  const RecordId id = RowFor("order-1").record_id;
+  const RecordId id = SampleLedgerRow("order-1").record_id;
   ASSERT_TRUE(ledger->Find(id).ok());
   const std::string first = sessions();
   ASSERT_NE(first, "");
@@ -455,7 +436,7 @@ TEST_F(PostgresLedgerTest, ARowWithDamagedColumnsIsNoAnswer) {
   for (const char* const damage :
        {"fingerprints = 'x'", "reply_digest = 'x'",
         "reply_digest = decode(repeat('00', 65536), 'hex')", "reply = ''"}) {
-    const LedgerRow row = RowFor(damage);
+    const LedgerRow row = SampleLedgerRow(damage);
     ASSERT_TRUE(Charge(row).ok());
     Run(absl::StrCat("UPDATE idempotency_completions SET ", damage));
     EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged) << damage;
@@ -491,7 +472,7 @@ TEST_F(PostgresLedgerTest, AWarningDuringTheCommitReachesTheApplicationToo) {
   Listener listener(*application_);
   pqxx::work work(*application_);
   work.exec("INSERT INTO charges VALUES ('x')");
-  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
   const LedgerCommit commit = CommitLedgerTransaction(work, {});
   EXPECT_TRUE(commit.status().ok());
   EXPECT_FALSE(commit.known_committed());
@@ -548,13 +529,13 @@ class PostgresLedgerStandbyTest : public PostgresLedgerTest {
 TEST_F(PostgresLedgerStandbyTest, ARowThatTheStandbyDidNotConfirmIsNoAnswer) {
   SetStandbys("nobody");
   const auto ledger = Open().value();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   Cancelled([&] { EXPECT_TRUE(Charge(row).ok()) << "a warning is all that the handler gets"; });
   absl::StatusOr<std::optional<LedgerEntry>> found = std::nullopt;
   Cancelled([&] { found = ledger->Find(row.record_id); });
   EXPECT_EQ(ReasonOf(found.status()), Reason::kStoreUnavailable);
   // No row was read, so there is nothing to confirm.
-  EXPECT_FALSE(ledger->Find(RowFor("order-2").record_id).value().has_value());
+  EXPECT_FALSE(ledger->Find(SampleLedgerRow("order-2").record_id).value().has_value());
 
   SetStandbys("");
   EXPECT_TRUE(Open().value()->Find(row.record_id).value().has_value());
@@ -570,7 +551,7 @@ TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsUnknown) {
   LedgerCommit commit = LedgerCommit::Committed();
   Cancelled([&] {
     pqxx::work work(*application_);
-    ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+    ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
     commit = CommitLedgerTransaction(work, {});
   });
   EXPECT_TRUE(commit.status().ok());
@@ -580,7 +561,7 @@ TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsUnknown) {
 
 TEST_F(PostgresLedgerStandbyTest, ADatabaseThatGoesAwayGivesNoAnswer) {
   const auto ledger = Open().value();
-  const RecordId id = RowFor("order-1").record_id;
+  const RecordId id = SampleLedgerRow("order-1").record_id;
   ASSERT_TRUE(ledger->Find(id).ok());
   ASSERT_TRUE(cluster_->StopImmediate().ok());
   for (int i = 0; i < 3; ++i) {

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/errors.h"
+#include "interceptors/server/ledger/testing/sample_ledger_row.h"
 #include "tests/support/blocking_call.h"
 
 namespace idempotency::internal {
@@ -23,24 +23,6 @@ namespace {
 using testing::BlockingCall;
 using ::testing::HasSubstr;
 
-std::string Migration(const std::string& name) {
-  std::ifstream file(absl::StrCat(IDEMPOTENCY_LEDGER_MIGRATIONS, "/sqlite/", name));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-LedgerRow RowFor(const std::string& key, absl::Duration life = absl::Hours(48)) {
-  LedgerRow row;
-  row.record_key = {"shop", "über alice", "/shop.v1.Shop/Buy", key};
-  row.record_id = RecordIdFor(row.record_key);
-  row.fingerprints = EncodeFingerprints({{1, std::string(32, '\0')}});
-  row.attempt = 4'000'000'000U;
-  v1::Reply reply;
-  reply.set_body(std::string("\0'\\x\xff", 5));
-  row.reply = EncodeReply(reply);
-  row.life = life;
-  return row;
-}
-
 class SqliteLedgerTest : public ::testing::Test {
  protected:
   SqliteLedgerTest() : folder_(::testing::TempDir() + "/ledger-XXXXXX") {
@@ -48,7 +30,7 @@ class SqliteLedgerTest : public ::testing::Test {
     path_ = folder_ + "/shop.db";
     EXPECT_EQ(sqlite3_open(path_.c_str(), &application_), SQLITE_OK);
     Run("PRAGMA journal_mode = WAL");
-    Run(Migration("001_completions.up.sql"));
+    Run(LedgerMigration("sqlite/001_completions.up.sql"));
     Run("CREATE TABLE charges (key TEXT)");
   }
   ~SqliteLedgerTest() override {
@@ -87,7 +69,7 @@ class SqliteLedgerTest : public ::testing::Test {
 
 TEST_F(SqliteLedgerTest, FindsWhatIsCommitted) {
   const auto ledger = SqliteLedger::Open(path_).value();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
   ASSERT_TRUE(Charge(row).ok());
   const auto entry = ledger->Find(row.record_id);
@@ -101,7 +83,7 @@ TEST_F(SqliteLedgerTest, FindsWhatIsCommitted) {
 
 TEST_F(SqliteLedgerTest, CommitsWithARow) {
   Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
-  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(application_, SampleLedgerRow("order-1")).ok());
   const LedgerCommit commit = CommitLedgerTransaction(application_, {});
   EXPECT_TRUE(commit.status().ok());
   EXPECT_TRUE(commit.known_committed());
@@ -110,7 +92,7 @@ TEST_F(SqliteLedgerTest, CommitsWithARow) {
 
 TEST_F(SqliteLedgerTest, WithoutAPermitNothingIsCommitted) {
   Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
-  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(application_, SampleLedgerRow("order-1")).ok());
   LedgerCommitPermit late;
   late.why_not = MakeError(Reason::kReservationLost, "late");
   const LedgerCommit commit = CommitLedgerTransaction(application_, late);
@@ -125,7 +107,7 @@ TEST_F(SqliteLedgerTest, ACommitThatFailsIsRolledBack) {
   Run("CREATE TABLE orders (id INTEGER PRIMARY KEY,"
       " parent INTEGER REFERENCES orders DEFERRABLE INITIALLY DEFERRED)");
   Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x'); INSERT INTO orders VALUES (1, 7)");
-  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(application_, SampleLedgerRow("order-1")).ok());
   const LedgerCommit commit = CommitLedgerTransaction(application_, {});
   EXPECT_EQ(ReasonOf(commit.status()), Reason::kStoreUnavailable);
   EXPECT_FALSE(commit.known_committed());
@@ -135,7 +117,7 @@ TEST_F(SqliteLedgerTest, ACommitThatFailsIsRolledBack) {
 
 TEST_F(SqliteLedgerTest, DoesNotSeeAnOpenTransaction) {
   const auto ledger = SqliteLedger::Open(path_).value();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   Run("BEGIN");
   ASSERT_TRUE(InsertLedgerRow(application_, row).ok());
   EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
@@ -144,8 +126,8 @@ TEST_F(SqliteLedgerTest, DoesNotSeeAnOpenTransaction) {
 }
 
 TEST_F(SqliteLedgerTest, ASecondCommitFailsWithItsEffects) {
-  ASSERT_TRUE(Charge(RowFor("order-1")).ok());
-  const absl::Status again = Charge(RowFor("order-1"));
+  ASSERT_TRUE(Charge(SampleLedgerRow("order-1")).ok());
+  const absl::Status again = Charge(SampleLedgerRow("order-1"));
   EXPECT_EQ(ReasonOf(again), Reason::kReservationLost);
   EXPECT_EQ(again.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(Charges(), 1);
@@ -161,17 +143,18 @@ TEST_F(SqliteLedgerTest, ARefusedRowRollsItsTransactionBack) {
 
 TEST_F(SqliteLedgerTest, ARowThatCannotBeWrittenRollsItsTransactionBack) {
   Run("BEGIN; INSERT INTO charges VALUES ('x'); DROP TABLE idempotency_completions");
-  EXPECT_EQ(ReasonOf(InsertLedgerRow(application_, RowFor("order-1"))), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(InsertLedgerRow(application_, SampleLedgerRow("order-1"))),
+            Reason::kStoreUnavailable);
   EXPECT_EQ(Charges(), 0);
 }
 
 TEST_F(SqliteLedgerTest, NeedsAnOpenTransaction) {
-  EXPECT_EQ(InsertLedgerRow(application_, RowFor("order-1")).code(),
+  EXPECT_EQ(InsertLedgerRow(application_, SampleLedgerRow("order-1")).code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(SqliteLedgerTest, RefusesAFileWithoutTheTable) {
-  Run(Migration("001_completions.down.sql"));
+  Run(LedgerMigration("sqlite/001_completions.down.sql"));
   const absl::Status refused = SqliteLedger::Open(path_).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("migrations/sqlite"));
@@ -218,7 +201,7 @@ TEST_F(SqliteLedgerTest, TheDefaultsAreThoseThatAreDocumented) {
 
 TEST_F(SqliteLedgerTest, AQuestionWaitsForAWriterAsLongAsItMay) {
   Run("PRAGMA journal_mode = DELETE");
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   ASSERT_TRUE(Charge(row).ok());
   SqliteLedgerOptions options;
   options.busy_timeout = absl::Seconds(20);
@@ -238,7 +221,7 @@ TEST_F(SqliteLedgerTest, AQuestionWaitsForAWriterAsLongAsItMay) {
 // outcome.
 TEST_F(SqliteLedgerTest, ACommitOfWhatIsNotOpenAnyMoreIsInDoubt) {
   Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
-  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  ASSERT_TRUE(InsertLedgerRow(application_, SampleLedgerRow("order-1")).ok());
   Run("COMMIT");
   const LedgerCommit commit = CommitLedgerTransaction(application_, {});
   EXPECT_EQ(ReasonOf(commit.status()), Reason::kOutcomeNotRecorded);
@@ -250,7 +233,7 @@ TEST_F(SqliteLedgerTest, ARowWithDamagedColumnsIsNoAnswer) {
   Run("PRAGMA ignore_check_constraints = ON");
   for (const char* const damage : {"fingerprints = x'ff'", "reply_digest = x'00'",
                                    "reply_digest = zeroblob(65536)", "reply = x''"}) {
-    const LedgerRow row = RowFor(damage);
+    const LedgerRow row = SampleLedgerRow(damage);
     ASSERT_TRUE(Charge(row).ok());
     Run(absl::StrCat("UPDATE idempotency_completions SET ", damage));
     EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged) << damage;
@@ -262,8 +245,9 @@ TEST_F(SqliteLedgerTest, ASweepTakesAThousandRowsByDefault) {
   const auto ledger = SqliteLedger::Open(path_).value();
   Run("BEGIN");
   for (int i = 0; i < 1001; ++i) {
-    ASSERT_TRUE(
-        InsertLedgerRow(application_, RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
+    ASSERT_TRUE(InsertLedgerRow(application_,
+                                SampleLedgerRow(absl::StrCat("old-", i), absl::Microseconds(1)))
+                    .ok());
   }
   Run("COMMIT");
   EXPECT_EQ(ledger->Sweep().value(), 1000);
@@ -272,7 +256,7 @@ TEST_F(SqliteLedgerTest, ASweepTakesAThousandRowsByDefault) {
 
 TEST_F(SqliteLedgerTest, ADamagedRowIsNoAnswer) {
   const auto ledger = SqliteLedger::Open(path_).value();
-  const LedgerRow row = RowFor("order-1");
+  const LedgerRow row = SampleLedgerRow("order-1");
   ASSERT_TRUE(Charge(row).ok());
   Run("UPDATE idempotency_completions SET reply = x'00'");
   EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged);
@@ -281,13 +265,13 @@ TEST_F(SqliteLedgerTest, ADamagedRowIsNoAnswer) {
 TEST_F(SqliteLedgerTest, SweepsOnlyUnneededRows) {
   const auto ledger = SqliteLedger::Open(path_).value();
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(Charge(RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
+    ASSERT_TRUE(Charge(SampleLedgerRow(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
   }
-  ASSERT_TRUE(Charge(RowFor("new")).ok());
+  ASSERT_TRUE(Charge(SampleLedgerRow("new")).ok());
   EXPECT_EQ(ledger->Sweep(3).value(), 3);
   EXPECT_EQ(ledger->Sweep(3).value(), 2);
   EXPECT_EQ(ledger->Sweep(3).value(), 0);
-  EXPECT_TRUE(ledger->Find(RowFor("new").record_id).value().has_value());
+  EXPECT_TRUE(ledger->Find(SampleLedgerRow("new").record_id).value().has_value());
 }
 
 }  // namespace
