@@ -117,6 +117,13 @@ class GuardLedgerTest : public testing::Test {
     FakeTransaction transaction{*ledger_, {}};
     return execution.RecordInTransaction(transaction, Message(text)).ok() && transaction.Commit();
   }
+  // An execution that cannot commit in this transaction, with this line in the guard's log.
+  void ExpectRefused(FakeTransaction& transaction, const char* line) {
+    const auto execution = Run();
+    EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+    EXPECT_THAT(Lines(), testing::ElementsAre(line));
+    Settle(execution, Failure(grpc::StatusCode::INTERNAL));
+  }
   // An execution that ended without an answer: its reservation has ended, with or without a
   // commit.
   void DieAfter(bool commit) {
@@ -504,20 +511,14 @@ TEST_F(GuardLedgerTest, ACommitWhoseAnswerWasLostIsFoundInTheLedger) {
 }
 
 TEST_F(GuardLedgerTest, ARowThatCannotBeWrittenIsLoggedWhereTheGuardLogs) {
-  const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   transaction.refuses_row = true;
-  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
-  EXPECT_THAT(Lines(), testing::ElementsAre("ledger: no row"));
-  Settle(execution, Failure(grpc::StatusCode::INTERNAL));
+  ExpectRefused(transaction, "ledger: no row");
 }
 
 TEST_F(GuardLedgerTest, ACommitThatFailsIsLoggedWhereTheGuardLogs) {
-  const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kRefused};
-  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
-  EXPECT_THAT(Lines(), testing::ElementsAre("ledger: no commit"));
-  Settle(execution, Failure(grpc::StatusCode::INTERNAL));
+  ExpectRefused(transaction, "ledger: no commit");
 }
 
 // The attempt that holds the reservation now queries the ledger itself.

@@ -86,6 +86,10 @@ class ReservationTest : public testing::Test {
     grant_.lease_deadline = scheduler_.Now() + absl::ToChronoNanoseconds(lease);
     Start(max_lease);
   }
+  void ExpectRecorded(bool with_content) {
+    EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+    EXPECT_EQ(IsComplete(store_.record().reply), with_content);
+  }
   // True if all work is done and no task is scheduled.
   bool Ended() {
     return recordings_->WaitUntilIdle(std::chrono::steady_clock::now()) &&
@@ -293,8 +297,7 @@ TEST_P(RejectedContentTest, IsDroppedAfterSomeTries) {
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED) << "a busy proxy may recover";
   scheduler_.Advance(absl::Seconds(15));
-  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_FALSE(IsComplete(store_.record().reply));
+  ExpectRecorded(/*with_content=*/false);
   EXPECT_TRUE(Ended());
 }
 
@@ -315,8 +318,7 @@ TEST_F(ReservationTest, AProxyThatRefusesLargeRepliesForAWhileCostsNoContent) {
   store_.Fail(Operation::kComplete, Replaced(absl::StatusCode::kResourceExhausted), 29);
   Complete(kLargeBody);
   scheduler_.Advance(absl::Seconds(20));
-  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_TRUE(IsComplete(store_.record().reply));
+  ExpectRecorded(/*with_content=*/true);
 }
 
 // It refuses small requests too: the size of the reply is not the reason.
@@ -325,8 +327,7 @@ TEST_P(RejectedContentTest, IsKeptHoweverLongEveryRequestIsRefused) {
   store_.Fail(Operation::kComplete, GetParam(), 100);
   Complete(kLargeBody);
   scheduler_.Advance(absl::Minutes(2));
-  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_TRUE(IsComplete(store_.record().reply));
+  ExpectRecorded(/*with_content=*/true);
 }
 
 // Only refusals in a row show that it is the reply.
@@ -336,8 +337,7 @@ TEST_P(RejectedContentTest, AnotherAnswerBeginsTheCountAgain) {
   store_.Fail(Operation::kComplete, GetParam(), 20);
   Complete(kLargeBody);
   scheduler_.Advance(absl::Minutes(2));
-  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_TRUE(IsComplete(store_.record().reply));
+  ExpectRecorded(/*with_content=*/true);
 }
 
 // Its size is not the reason.
@@ -345,8 +345,7 @@ TEST_F(ReservationTest, ASmallReplyKeepsItsContentHoweverLongAProxyIsBusy) {
   store_.Fail(Operation::kComplete, Replaced(absl::StatusCode::kResourceExhausted), 100);
   Complete();
   scheduler_.Advance(absl::Minutes(2));
-  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_TRUE(IsComplete(store_.record().reply));
+  ExpectRecorded(/*with_content=*/true);
 }
 
 // 8 MiB in 2 s would need 32 Mbit/s.
@@ -375,8 +374,7 @@ TEST_F(ReservationTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
   store_.Fail(Operation::kComplete, absl::PermissionDeniedError("the certificate is too old"), 5);
   Complete();
   scheduler_.Advance(absl::Seconds(5));
-  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_TRUE(IsComplete(store_.record().reply));
+  ExpectRecorded(/*with_content=*/true);
   EXPECT_TRUE(Ended());
 }
 
@@ -409,8 +407,7 @@ TEST_P(RefusedGuardTest, RepeatsAnOutcomeAndExtendsItsLease) {
   EXPECT_TRUE(IsLogged("Complete"));
   store_.Recover();
   scheduler_.Advance(absl::Seconds(1));
-  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_TRUE(IsComplete(store_.record().reply));
+  ExpectRecorded(/*with_content=*/true);
   EXPECT_TRUE(Ended());
 }
 
