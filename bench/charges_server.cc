@@ -18,6 +18,7 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "bench/charges_service.h"
+#include "bench/stop_signals.h"
 
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/embedded/embedded_service.h"
@@ -119,12 +120,7 @@ void Serve(const sigset_t& stop_signals) {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("the Charges service, bare and guarded, for measurements.");
   absl::ParseCommandLine(argc, argv);
-  // Blocked before gRPC makes its threads, so that only sigwait receives them.
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGINT);
-  sigaddset(&stop_signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  const sigset_t stop_signals = idempotency::internal::bench::BlockStopSignals();
   idempotency::internal::bench::Serve(stop_signals);
   return 0;
 }

@@ -22,6 +22,7 @@
 #include "absl/flags/usage.h"
 #include "bench/minimal/operation.h"
 #include "bench/minimal/record_store.h"
+#include "bench/stop_signals.h"
 
 ABSL_FLAG(std::string, store, "", "Location of the records, postgresql://...");
 ABSL_FLAG(int, connections, 1, "Connections to Postgres, besides the one of lone operations.");
@@ -242,12 +243,7 @@ void Session::OnWritten(bool ok) {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("the least that a daemon can do for guarded calls.");
   absl::ParseCommandLine(argc, argv);
-  // Blocked before gRPC makes its threads, so that only sigwait receives them.
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGINT);
-  sigaddset(&stop_signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  const sigset_t stop_signals = idempotency::internal::bench::BlockStopSignals();
   const idempotency::internal::bench::Daemon daemon;
   std::cout << "minimal_daemon: serving on 127.0.0.1:" << daemon.port() << std::endl;
   int signal = 0;

@@ -26,6 +26,7 @@
 #include "bench/minimal/daemon_session.h"
 #include "bench/minimal/operation.h"
 #include "bench/minimal/record_store.h"
+#include "bench/stop_signals.h"
 
 #include "core/sha256.h"
 #include "grpc_idempotency/idempotency_key.h"
@@ -270,12 +271,7 @@ void Serve(const sigset_t& stop_signals) {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("the Charges service with the least that a guard can do.");
   absl::ParseCommandLine(argc, argv);
-  // Blocked before gRPC makes its threads, so that only sigwait receives them.
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGINT);
-  sigaddset(&stop_signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  const sigset_t stop_signals = idempotency::internal::bench::BlockStopSignals();
   idempotency::internal::bench::Serve(stop_signals);
   return 0;
 }
