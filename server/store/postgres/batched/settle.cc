@@ -1,9 +1,12 @@
 #include "server/store/postgres/batched/settle.h"
 
 #include <algorithm>
-#include <utility>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 
 #include "core/sha256.h"
+#include "server/store/postgres/batched/columns.h"
 #include "server/store/postgres/batched/rows.h"
 #include "server/store/postgres/records/operation_parameters.h"
 #include "server/store/postgres/records/reply_slices.h"
@@ -21,25 +24,12 @@ constexpr std::size_t kMaxStatementBytes = 4 * 1024 * 1024;
 template <typename Op, typename Answer>
 PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
                            const std::vector<std::size_t>& indices) {
-  PostgresArray ids(PostgresType::kUuid, indices.size());
-  PostgresArray tokens(PostgresType::kUuid, indices.size());
-  PostgresArray namespaces(PostgresType::kText, indices.size());
-  PostgresArray scopes(PostgresType::kText, indices.size());
-  PostgresArray operations(PostgresType::kText, indices.size());
-  PostgresArray keys(PostgresType::kText, indices.size());
-  for (const std::size_t index : indices) {
-    const Op& op = batch.op(index);
-    ids.AppendUuid(op.id);
-    tokens.AppendUuid(op.token);
-    namespaces.AppendBytes(op.key.name_space);
-    scopes.AppendBytes(op.key.scope);
-    operations.AppendBytes(op.key.operation);
-    keys.AppendBytes(op.key.key);
-  }
+  const auto op = [&batch](std::size_t index) -> const Op& { return batch.op(index); };
   PostgresParameters parameters;
-  for (PostgresArray* const column : {&ids, &tokens, &namespaces, &scopes, &operations, &keys}) {
-    parameters.Add(std::move(*column));
-  }
+  parameters.Add(Column(PostgresType::kUuid, indices, [&](std::size_t i) { return op(i).id; }));
+  parameters.Add(Column(PostgresType::kUuid, indices, [&](std::size_t i) { return op(i).token; }));
+  AddKeyColumns(
+      indices, [&](std::size_t i) { return &op(i).key; }, parameters);
   return parameters;
 }
 
@@ -70,15 +60,14 @@ absl::Status WriteExtensions(PostgresConnection& connection, const PostgresState
                              ExtendBatch& batch, const ExtendBatch::Indices& indices,
                              bool with_checkpoints) {
   if (indices.empty()) return absl::OkStatus();
-  PostgresArray leases(PostgresType::kInterval);
-  PostgresArray checkpoints(PostgresType::kBytea);
-  for (const std::size_t index : indices) {
-    leases.AppendInterval(batch.op(index).lease);
-    checkpoints.AppendBytes(batch.op(index).checkpoint.value_or(""));
-  }
   PostgresParameters parameters = Holders(batch, indices);
-  parameters.Add(leases);
-  if (with_checkpoints) parameters.Add(checkpoints);
+  parameters.Add(Column(PostgresType::kInterval, indices,
+                        [&](std::size_t index) { return batch.op(index).lease; }));
+  if (with_checkpoints) {
+    parameters.Add(Column(PostgresType::kBytea, indices, [&](std::size_t index) {
+      return batch.op(index).checkpoint.value_or("");
+    }));
+  }
   const auto result = connection.Execute(
       with_checkpoints ? statements.extend_with_checkpoint : statements.extend, parameters);
   if (!result.ok()) return result.status();
@@ -95,16 +84,12 @@ absl::Status WriteExtensions(PostgresConnection& connection, const PostgresState
 
 PostgresParameters CompleteParameters(const CompleteBatch& batch,
                                       const CompleteBatch::Indices& indices) {
-  PostgresArray replies(PostgresType::kBytea, indices.size());
-  PostgresArray digests(PostgresType::kBytea, indices.size());
-  for (const std::size_t index : indices) {
-    const EncodedReply& reply = batch.op(index).reply;
-    replies.AppendBytes(reply.bytes);
-    digests.AppendBytes(AsBytes(reply.digest));
-  }
   PostgresParameters parameters = Holders(batch, indices);
-  parameters.Add(std::move(replies));
-  parameters.Add(std::move(digests));
+  parameters.Add(Column(PostgresType::kBytea, indices, [&](std::size_t index) -> std::string_view {
+    return batch.op(index).reply.bytes;
+  }));
+  parameters.Add(Column(PostgresType::kBytea, indices,
+                        [&](std::size_t index) { return AsBytes(batch.op(index).reply.digest); }));
   return parameters;
 }
 
@@ -136,19 +121,18 @@ bool SendComplete(PostgresConnection& connection, const PostgresStatements& stat
 
 absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,
                           ReleaseBatch& batch, const ReleaseBatch::Indices& pending) {
-  PostgresArray states(PostgresType::kInt2);
-  PostgresArray reasons(PostgresType::kText);
-  PostgresArray pauses(PostgresType::kInterval);
-  for (const std::size_t index : pending) {
-    const ReleaseOp& op = batch.op(index);
-    states.AppendInt2(ToProto(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
-    reasons.AppendBytes(StoredReason(op));
-    pauses.AppendInterval(op.outcome_unknown ? absl::ZeroDuration() : op.pause);
-  }
   PostgresParameters parameters = Holders(batch, pending);
-  parameters.Add(states);
-  parameters.Add(reasons);
-  parameters.Add(pauses);
+  const auto add = [&](PostgresType type, const auto& value_of) {
+    parameters.Add(
+        Column(type, pending, [&](std::size_t index) { return value_of(batch.op(index)); }));
+  };
+  add(PostgresType::kInt2, [](const ReleaseOp& op) {
+    return static_cast<std::int16_t>(
+        ToProto(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
+  });
+  add(PostgresType::kText, [](const ReleaseOp& op) { return StoredReason(op); });
+  add(PostgresType::kInterval,
+      [](const ReleaseOp& op) { return op.outcome_unknown ? absl::ZeroDuration() : op.pause; });
   const auto result = connection.Execute(statements.release, parameters);
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) {
