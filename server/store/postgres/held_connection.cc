@@ -13,7 +13,7 @@ bool PostgresHeldConnection::BeginReserve(absl::Span<const ReserveOp> ops) {
   if (!store_.connections_.schema().ok()) return false;
   reserving_.emplace(store_, *lease_, ops);
   store_.locked_rows_.SetAside(reserving_->batch);
-  const PostgresReserve::Indices pending = reserving_->batch.Unanswered(reserving_->batch.All());
+  const BatchedReserve::Indices pending = reserving_->batch.Unanswered(reserving_->batch.All());
   if (!pending.empty() && reserving_->reserve.SendFirst(pending)) return true;
   reserving_.reset();
   return false;

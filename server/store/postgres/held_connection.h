@@ -35,7 +35,7 @@ class PostgresHeldConnection final : public HeldConnection {
               absl::Span<const ReserveOp> ops);
 
     ReserveBatch batch;
-    PostgresReserve reserve;
+    BatchedReserve reserve;
   };
 
   PostgresStore& store_;

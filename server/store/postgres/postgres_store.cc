@@ -197,14 +197,14 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
     batch.FailAll(batch.All(), connection.status());
     return std::move(batch).Take();
   }
-  PostgresReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
+  BatchedReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
   locked_rows_.SetAside(batch);
   return Finish(**connection, batch, reserve);
 }
 
 std::vector<absl::StatusOr<Verdict>> PostgresStore::Finish(PostgresConnection& connection,
                                                            ReserveBatch& batch,
-                                                           PostgresReserve& reserve) {
+                                                           BatchedReserve& reserve) {
   RunRoundsOn(connection, statements_, batch, reserve);
   locked_rows_.Add(batch.locked());
   NoteKnown(reserve.known(), batch.size());
@@ -253,7 +253,7 @@ std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const
 
 SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
                                                 absl::Span<const ReserveOp> reservations) {
-  if (in_single_rows() || ReadsFirst() || !PostgresSharedCommit::Pays(completions, reservations)) {
+  if (in_single_rows() || ReadsFirst() || !SharedCommit::Pays(completions, reservations)) {
     return RecordStore::CompleteAndReserve(completions, reservations);
   }
   CompleteBatch completing(completions);
@@ -264,11 +264,11 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
     reserving.FailAll(reserving.All(), connection.status());
     return {std::move(completing).Take(), std::move(reserving).Take()};
   }
-  PostgresReserve reserve(**connection, statements_, reserving, reservations.size(),
-                          /*read_first=*/false);
+  BatchedReserve reserve(**connection, statements_, reserving, reservations.size(),
+                         /*read_first=*/false);
   locked_rows_.SetAside(completing);
   locked_rows_.SetAside(reserving);
-  PostgresSharedCommit(**connection, statements_).Run(completing, reserving, reserve);
+  SharedCommit(**connection, statements_).Run(completing, reserving, reserve);
   locked_rows_.Add(completing.locked());
   locked_rows_.Add(reserving.locked());
   NoteKnown(reserve.known(), reservations.size());
@@ -297,28 +297,28 @@ absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return connection.status();
   if (in_single_rows()) return SingleRowSweep(RecordsOf(**connection)).Step(op);
-  return PostgresSweep(**connection, statements_).Step(op);
+  return BatchedSweep(**connection, statements_).Step(op);
 }
 
 absl::StatusOr<RecordPage> PostgresStore::List(const ListOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).List(op);
-  return PostgresAdmin(**connection, statements_).List(op);
+  return BatchedAdmin(**connection, statements_).List(op);
 }
 
 absl::StatusOr<Resolution> PostgresStore::Resolve(const ResolveOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Resolve(op);
-  return PostgresAdmin(**connection, statements_).Resolve(op);
+  return BatchedAdmin(**connection, statements_).Resolve(op);
 }
 
 absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Purge(op);
-  return PostgresAdmin(**connection, statements_).Purge(op);
+  return BatchedAdmin(**connection, statements_).Purge(op);
 }
 
 absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
@@ -326,13 +326,13 @@ absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Reseal(op);
-  return PostgresReseal(**connection, statements_).Step(op);
+  return BatchedReseal(**connection, statements_).Step(op);
 }
 
 absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
-  return PostgresAdmin(**connection, statements_).ReadAudit(op);
+  return BatchedAdmin(**connection, statements_).ReadAudit(op);
 }
 
 // Columns: how many were read, the last one's scope and id, live ones, bytes.

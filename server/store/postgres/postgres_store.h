@@ -93,7 +93,7 @@ class PostgresStore final : public Store {
 
   // Runs the rounds of what has no answer yet, and takes the answers.
   std::vector<absl::StatusOr<Verdict>> Finish(PostgresConnection& connection, ReserveBatch& batch,
-                                              PostgresReserve& reserve);
+                                              BatchedReserve& reserve);
   std::vector<absl::StatusOr<Completion>> Finish(PostgresConnection& connection,
                                                  CompleteBatch& batch);
 

@@ -62,7 +62,7 @@ PurgeStep StepFrom(const PostgresResult& result, int limit) {
 
 }  // namespace
 
-absl::StatusOr<PostgresResult> PostgresAdmin::Walk(const ListOp& op) {
+absl::StatusOr<PostgresResult> BatchedAdmin::Walk(const ListOp& op) {
   const RecordPlace after = FirstPlace(op).value_or(RecordPlace());
   PostgresParameters parameters;
   const ListWalk walk = WalkOf(op);
@@ -84,7 +84,7 @@ absl::StatusOr<PostgresResult> PostgresAdmin::Walk(const ListOp& op) {
   return connection_.Execute(statements_.list_children, parameters);
 }
 
-absl::StatusOr<RecordPage> PostgresAdmin::List(const ListOp& op) {
+absl::StatusOr<RecordPage> BatchedAdmin::List(const ListOp& op) {
   const auto rows = Walk(op);
   if (!rows.ok()) return ToCallerStatus(rows.status());
   RecordPage page;
@@ -101,7 +101,7 @@ absl::StatusOr<RecordPage> PostgresAdmin::List(const ListOp& op) {
   return page;
 }
 
-absl::StatusOr<std::optional<PostgresRecord>> PostgresAdmin::Read(const RecordId& id) {
+absl::StatusOr<std::optional<PostgresRecord>> BatchedAdmin::Read(const RecordId& id) {
   PostgresArray ids(PostgresType::kUuid);
   ids.AppendUuid(id);
   auto rows = ReadRows(connection_, statements_.read_to_settle, ids);
@@ -112,7 +112,7 @@ absl::StatusOr<std::optional<PostgresRecord>> PostgresAdmin::Read(const RecordId
   return std::optional<PostgresRecord>(*std::move(row->second));
 }
 
-absl::StatusOr<Resolution> PostgresAdmin::Resolve(const ResolveOp& op) {
+absl::StatusOr<Resolution> BatchedAdmin::Resolve(const ResolveOp& op) {
   const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
   if (!audit_key.ok()) return audit_key.status();
   for (int round = 0; round < kMaxPostgresRounds; ++round) {
@@ -142,11 +142,11 @@ absl::StatusOr<Resolution> PostgresAdmin::Resolve(const ResolveOp& op) {
   return KeepsChanging();
 }
 
-absl::StatusOr<PurgeStep> PostgresAdmin::Purge(const PurgeOp& op) {
+absl::StatusOr<PurgeStep> BatchedAdmin::Purge(const PurgeOp& op) {
   return op.key ? PurgeOne(op) : PurgeWalk(op);
 }
 
-absl::StatusOr<PurgeStep> PostgresAdmin::PurgeOne(const PurgeOp& op) {
+absl::StatusOr<PurgeStep> BatchedAdmin::PurgeOne(const PurgeOp& op) {
   const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
   if (!audit_key.ok()) return audit_key.status();
   const RecordId id = RecordIdFor(*op.key);
@@ -180,7 +180,7 @@ absl::StatusOr<PurgeStep> PostgresAdmin::PurgeOne(const PurgeOp& op) {
   return KeepsChanging();
 }
 
-absl::StatusOr<PurgeStep> PostgresAdmin::PurgeWalk(const PurgeOp& op) {
+absl::StatusOr<PurgeStep> BatchedAdmin::PurgeWalk(const PurgeOp& op) {
   PostgresParameters parameters;
   if (op.validate_only) {
     parameters.AddBool(op.force);
@@ -204,7 +204,7 @@ absl::StatusOr<PurgeStep> PostgresAdmin::PurgeWalk(const PurgeOp& op) {
   return StepFrom(*done, op.limit);
 }
 
-absl::StatusOr<AuditPage> PostgresAdmin::ReadAudit(const AuditOp& op) {
+absl::StatusOr<AuditPage> BatchedAdmin::ReadAudit(const AuditOp& op) {
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
   parameters.AddInt8(op.after);

@@ -17,10 +17,10 @@ namespace idempotency::internal {
 
 // The administrator's operations on one connection, as in Store. What changes records is one
 // statement with its entries of the audit log. Thread-compatible.
-class PostgresAdmin {
+class BatchedAdmin {
  public:
   // Both outlive it.
-  PostgresAdmin(PostgresConnection& connection, const PostgresStatements& statements)
+  BatchedAdmin(PostgresConnection& connection, const PostgresStatements& statements)
       : connection_(connection), statements_(statements) {}
 
   absl::StatusOr<RecordPage> List(const ListOp& op);

@@ -126,7 +126,7 @@ bool Has(const std::vector<RecordId>& ids, const RecordId& id) {
 
 }  // namespace
 
-absl::StatusOr<ResealStep> PostgresReseal::Step(const ResealOp& op) {
+absl::StatusOr<ResealStep> BatchedReseal::Step(const ResealOp& op) {
   ResealStep step;
   absl::StatusOr<std::vector<StoredContent>> contents = Read(op, step);
   if (!contents.ok()) return contents.status();
@@ -141,8 +141,8 @@ absl::StatusOr<ResealStep> PostgresReseal::Step(const ResealOp& op) {
   return step;
 }
 
-absl::StatusOr<std::vector<StoredContent>> PostgresReseal::Read(const ResealOp& op,
-                                                                ResealStep& step) {
+absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& op,
+                                                               ResealStep& step) {
   const RecordPlace after = op.after.value_or(RecordPlace());
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
@@ -168,9 +168,9 @@ absl::StatusOr<std::vector<StoredContent>> PostgresReseal::Read(const ResealOp& 
   return contents;
 }
 
-absl::Status PostgresReseal::Replace(const ResealOp& op,
-                                     std::vector<ContentReplacement> replacements,
-                                     ResealStep& step) {
+absl::Status BatchedReseal::Replace(const ResealOp& op,
+                                    std::vector<ContentReplacement> replacements,
+                                    ResealStep& step) {
   std::sort(replacements.begin(), replacements.end(),
             [](const auto& a, const auto& b) { return a.before.id < b.before.id; });
   const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);

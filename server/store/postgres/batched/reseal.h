@@ -15,10 +15,10 @@ namespace idempotency::internal {
 
 // AdminStore::Reseal on one connection: one statement reads, another one replaces and notes.
 // Thread-compatible.
-class PostgresReseal {
+class BatchedReseal {
  public:
   // Both outlive it.
-  PostgresReseal(PostgresConnection& connection, const PostgresStatements& statements)
+  BatchedReseal(PostgresConnection& connection, const PostgresStatements& statements)
       : connection_(connection), statements_(statements) {}
 
   absl::StatusOr<ResealStep> Step(const ResealOp& op);

@@ -13,16 +13,15 @@
 
 namespace idempotency::internal {
 
-PostgresReserve::PostgresReserve(PostgresConnection& connection,
-                                 const PostgresStatements& statements, ReserveBatch& batch,
-                                 std::size_t size, bool read_first)
+BatchedReserve::BatchedReserve(PostgresConnection& connection, const PostgresStatements& statements,
+                               ReserveBatch& batch, std::size_t size, bool read_first)
     : connection_(connection),
       statements_(statements),
       batch_(batch),
       progress_(size),
       read_next_(read_first) {}
 
-absl::Status PostgresReserve::operator()(const Indices& pending) {
+absl::Status BatchedReserve::operator()(const Indices& pending) {
   if (!std::exchange(read_next_, true)) return Insert(Insertable(pending));
   Plan plan;
   if (absl::Status status = MakePlan(pending, plan); !status.ok()) return status;
@@ -33,7 +32,7 @@ absl::Status PostgresReserve::operator()(const Indices& pending) {
   return MarkUnknown(plan.mark_unknown);
 }
 
-bool PostgresReserve::SendFirst(const Indices& pending) {
+bool BatchedReserve::SendFirst(const Indices& pending) {
   if (read_next_) return SendRead(connection_, statements_.read_to_reserve, IdsOf(batch_, pending));
   const Indices insertable = Sorted(Insertable(pending));
   if (insertable.empty()) return false;
@@ -41,7 +40,7 @@ bool PostgresReserve::SendFirst(const Indices& pending) {
   return connection_.Send(InsertStatement(insertable.size(), AreRelaxed(insertable)), *sent_);
 }
 
-PostgresReserve::Indices PostgresReserve::Insertable(const Indices& pending) const {
+BatchedReserve::Indices BatchedReserve::Insertable(const Indices& pending) const {
   Indices insertable;
   insertable.reserve(pending.size());
   for (const std::size_t index : pending) {
@@ -50,7 +49,7 @@ PostgresReserve::Indices PostgresReserve::Insertable(const Indices& pending) con
   return insertable;
 }
 
-absl::Status PostgresReserve::MakePlan(const Indices& pending, Plan& plan) {
+absl::Status BatchedReserve::MakePlan(const Indices& pending, Plan& plan) {
   PostgresArray ids = IdsOf(batch_, pending);
   auto rows = ReadRows(connection_, statements_.read_to_reserve, ids);
   if (!rows.ok()) return rows.status();
@@ -82,7 +81,7 @@ absl::Status PostgresReserve::MakePlan(const Indices& pending, Plan& plan) {
 
 // The insert did not take them, and nothing is there: outside the window, or
 // swept in between; or they may not be inserted.
-absl::Status PostgresReserve::PlanMissing(const Indices& missing, Plan& plan) {
+absl::Status BatchedReserve::PlanMissing(const Indices& missing, Plan& plan) {
   if (missing.empty()) return absl::OkStatus();
   const auto clock = connection_.Execute(statements_.read_clock, {});
   if (!clock.ok()) return clock.status();
@@ -95,7 +94,7 @@ absl::Status PostgresReserve::PlanMissing(const Indices& missing, Plan& plan) {
   return absl::OkStatus();
 }
 
-void PostgresReserve::Add(Step step, Plan& plan) {
+void BatchedReserve::Add(Step step, Plan& plan) {
   switch (step.decision.action) {
     case ReserveAction::kAnswer:
       batch_.Settle(step.index, std::move(step.decision.answer));
@@ -120,7 +119,7 @@ void PostgresReserve::Add(Step step, Plan& plan) {
 }
 
 // Returns: id, created_at, lease_until, expires_at, now.
-absl::Status PostgresReserve::Insert(const Indices& indices) {
+absl::Status BatchedReserve::Insert(const Indices& indices) {
   if (indices.empty()) return absl::OkStatus();
   // A plan may have put keys that were missing behind others.
   const Indices sorted = Sorted(indices);
@@ -134,32 +133,32 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
   return absl::OkStatus();
 }
 
-PostgresReserve::Indices PostgresReserve::Sorted(Indices indices) const {
+BatchedReserve::Indices BatchedReserve::Sorted(Indices indices) const {
   std::sort(indices.begin(), indices.end(),
             [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
   return indices;
 }
 
-bool PostgresReserve::AreRelaxed(const Indices& indices) const {
+bool BatchedReserve::AreRelaxed(const Indices& indices) const {
   return std::all_of(indices.begin(), indices.end(),
                      [this](std::size_t index) { return batch_.op(index).relaxed; });
 }
 
-const PostgresStatement& PostgresReserve::InsertStatement(std::size_t size, bool relaxed) const {
+const PostgresStatement& BatchedReserve::InsertStatement(std::size_t size, bool relaxed) const {
   if (size == 1) return relaxed ? statements_.insert_one_relaxed : statements_.insert_one;
   const bool few = size <= PostgresStatements::kMaxFew;
   if (relaxed) return few ? statements_.insert_few_relaxed : statements_.insert_relaxed;
   return few ? statements_.insert_few : statements_.insert;
 }
 
-PostgresParameters PostgresReserve::InsertParameters(const Indices& sorted) {
+PostgresParameters BatchedReserve::InsertParameters(const Indices& sorted) {
   if (sorted.size() > 1) return BeginInsert(sorted);
   const std::size_t index = sorted.front();
   progress_[index].token = Uuid::Random();
   return InsertOneParameters(batch_.op(index), progress_[index].token);
 }
 
-PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
+PostgresParameters BatchedReserve::BeginInsert(const Indices& indices) {
   std::vector<const ReserveOp*> ops;
   PostgresArray tokens(PostgresType::kUuid, indices.size());
   ops.reserve(indices.size());
@@ -171,8 +170,8 @@ PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
   return InsertManyParameters(ops, std::move(tokens));
 }
 
-void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int column,
-                                     bool relaxed) {
+void BatchedReserve::SettleInserted(const PostgresResult& result, int row, int column,
+                                    bool relaxed) {
   const std::size_t index = batch_.IndexOf(result.GetUuid(row, column));
   Grant grant;
   grant.attempt = 1;
@@ -187,13 +186,13 @@ void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int 
   batch_.Settle(index, Verdict(std::move(reserved)));
 }
 
-void PostgresReserve::EndInsert(const Indices& indices) {
+void BatchedReserve::EndInsert(const Indices& indices) {
   for (const std::size_t index : indices) progress_[index].insert_tried = true;
   read_next_ = true;
 }
 
 // Returns what an insert returns. The window is checked by the clock of its own moment.
-absl::Status PostgresReserve::StartAfresh(const std::vector<Step>& steps) {
+absl::Status BatchedReserve::StartAfresh(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   Indices indices;
   for (const Step& step : steps) {
@@ -208,7 +207,7 @@ absl::Status PostgresReserve::StartAfresh(const std::vector<Step>& steps) {
   return absl::OkStatus();
 }
 
-PostgresParameters PostgresReserve::GrantParameters(const std::vector<Step>& steps) {
+PostgresParameters BatchedReserve::GrantParameters(const std::vector<Step>& steps) {
   PostgresParameters parameters = GuardsOf(steps);
   const auto add = [&](PostgresType type, const auto& value_of) {
     parameters.Add(Column(type, steps, value_of));
@@ -229,7 +228,7 @@ PostgresParameters PostgresReserve::GrantParameters(const std::vector<Step>& ste
 }
 
 // Returns: id, lease_until, expires_at, now.
-absl::Status PostgresReserve::GrantNext(const std::vector<Step>& steps) {
+absl::Status BatchedReserve::GrantNext(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   const auto result = connection_.Execute(statements_.grant, GrantParameters(steps));
   if (!result.ok()) return result.status();
@@ -247,7 +246,7 @@ absl::Status PostgresReserve::GrantNext(const std::vector<Step>& steps) {
 }
 
 // Returns: id, lease_until, expires_at, now.
-absl::Status PostgresReserve::RenewLeases(const std::vector<Step>& steps) {
+absl::Status BatchedReserve::RenewLeases(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   PostgresParameters parameters = GuardsOf(steps);
   parameters.Add(Column(PostgresType::kInterval, steps,
@@ -267,7 +266,7 @@ absl::Status PostgresReserve::RenewLeases(const std::vector<Step>& steps) {
 }
 
 // Returns: id, lease_until.
-absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
+absl::Status BatchedReserve::MarkUnknown(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   const auto result = connection_.Execute(statements_.mark_unknown, GuardsOf(steps));
   if (!result.ok()) return result.status();
@@ -282,7 +281,7 @@ absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
   return absl::OkStatus();
 }
 
-void PostgresReserve::AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters) {
+void BatchedReserve::AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters) {
   parameters.Add(Column(PostgresType::kUuid, steps,
                         [](const Step& step) { return step.decision.guard.token; }));
   parameters.Add(Column(PostgresType::kInt4, steps, [](const Step& step) {
@@ -291,7 +290,7 @@ void PostgresReserve::AddHeld(const std::vector<Step>& steps, PostgresParameters
 }
 
 // $1 ids, $2 tokens, $3 attempts: the values that the rows must still have.
-PostgresParameters PostgresReserve::GuardsOf(const std::vector<Step>& steps) const {
+PostgresParameters BatchedReserve::GuardsOf(const std::vector<Step>& steps) const {
   PostgresParameters parameters;
   parameters.Add(Column(PostgresType::kUuid, steps,
                         [this](const Step& step) { return batch_.op(step.index).id; }));

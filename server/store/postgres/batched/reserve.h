@@ -22,14 +22,14 @@ namespace idempotency::internal {
 // One batch of Reserve on one connection. A round reads the records, decides,
 // and writes each kind of decision with one statement; operations that a
 // statement does not hit are left to the next round. Thread-compatible.
-class PostgresReserve {
+class BatchedReserve {
  public:
   using Indices = ReserveBatch::Indices;
 
   // `read_first`: the first round reads too. Otherwise it only inserts, which
   // saves a statement where most keys are new.
-  PostgresReserve(PostgresConnection& connection, const PostgresStatements& statements,
-                  ReserveBatch& batch, std::size_t size, bool read_first);
+  BatchedReserve(PostgresConnection& connection, const PostgresStatements& statements,
+                 ReserveBatch& batch, std::size_t size, bool read_first);
 
   absl::Status operator()(const Indices& pending);
 

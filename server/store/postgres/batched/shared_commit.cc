@@ -17,18 +17,18 @@ constexpr int kInserted = 4;
 
 }  // namespace
 
-bool PostgresSharedCommit::Pays(absl::Span<const CompleteOp> completions,
-                                absl::Span<const ReserveOp> reservations) {
+bool SharedCommit::Pays(absl::Span<const CompleteOp> completions,
+                        absl::Span<const ReserveOp> reservations) {
   if (completions.empty() || reservations.empty()) return false;
   std::size_t bytes = 0;
   for (const CompleteOp& op : completions) bytes += op.reply.bytes.size();
   return bytes <= kMaxReplyBytes;
 }
 
-void PostgresSharedCommit::Run(CompleteBatch& completing, ReserveBatch& reserving,
-                               PostgresReserve& reserve) {
+void SharedCommit::Run(CompleteBatch& completing, ReserveBatch& reserving,
+                       BatchedReserve& reserve) {
   const CompleteBatch::Indices completions = completing.Unanswered(completing.All());
-  const PostgresReserve::Indices insertable =
+  const BatchedReserve::Indices insertable =
       reserve.Insertable(reserving.Unanswered(reserving.All()));
   const absl::Status together = completions.empty() || insertable.empty()
                                     ? absl::OkStatus()
@@ -58,10 +58,10 @@ void PostgresSharedCommit::Run(CompleteBatch& completing, ReserveBatch& reservin
   RunRoundsOn(connection_, statements_, reserving, reserve);
 }
 
-absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,
-                                               const CompleteBatch::Indices& completions,
-                                               PostgresReserve& reserve,
-                                               const PostgresReserve::Indices& insertable) {
+absl::Status SharedCommit::RunTogether(CompleteBatch& completing,
+                                       const CompleteBatch::Indices& completions,
+                                       BatchedReserve& reserve,
+                                       const BatchedReserve::Indices& insertable) {
   PostgresParameters parameters = CompleteParameters(completing, completions);
   parameters.Append(reserve.BeginInsert(insertable));
   const bool few = insertable.size() <= PostgresStatements::kMaxFew;

@@ -17,23 +17,23 @@ namespace idempotency::internal {
 // commit. Operations that the statement does not hit (a lost reservation, a
 // known key) are handled as if alone; so are all if the statement fails.
 // Thread-compatible.
-class PostgresSharedCommit {
+class SharedCommit {
  public:
   // False where one would only delay the other: nothing to share, or replies
   // that take longer to write than a commit.
   static bool Pays(absl::Span<const CompleteOp> completions,
                    absl::Span<const ReserveOp> reservations);
 
-  PostgresSharedCommit(PostgresConnection& connection, const PostgresStatements& statements)
+  SharedCommit(PostgresConnection& connection, const PostgresStatements& statements)
       : connection_(connection), statements_(statements) {}
 
   // Answers all operations of both batches that have no answer yet. `reserve` is of `reserving`.
-  void Run(CompleteBatch& completing, ReserveBatch& reserving, PostgresReserve& reserve);
+  void Run(CompleteBatch& completing, ReserveBatch& reserving, BatchedReserve& reserve);
 
  private:
   // Of those operations.
   absl::Status RunTogether(CompleteBatch& completing, const CompleteBatch::Indices& completions,
-                           PostgresReserve& reserve, const PostgresReserve::Indices& insertable);
+                           BatchedReserve& reserve, const BatchedReserve::Indices& insertable);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;

@@ -14,17 +14,17 @@ bool Pays(const std::vector<std::size_t>& replies, std::size_t reservations) {
     completions.emplace_back();
     completions.back().reply.bytes = std::string(bytes, 'r');
   }
-  return PostgresSharedCommit::Pays(completions, std::vector<ReserveOp>(reservations));
+  return SharedCommit::Pays(completions, std::vector<ReserveOp>(reservations));
 }
 
-TEST(PostgresSharedCommitTest, PaysWhereThereIsSomethingToShare) {
+TEST(SharedCommitTest, PaysWhereThereIsSomethingToShare) {
   EXPECT_TRUE(Pays({1}, 1));
   EXPECT_FALSE(Pays({}, 1));
   EXPECT_FALSE(Pays({1}, 0));
 }
 
 // Longer than a commit takes to write.
-TEST(PostgresSharedCommitTest, NotWhereRepliesWeighMoreThanAMegabyte) {
+TEST(SharedCommitTest, NotWhereRepliesWeighMoreThanAMegabyte) {
   constexpr std::size_t kMegabyte = 1024 * 1024;
   EXPECT_TRUE(Pays({kMegabyte}, 1));
   EXPECT_FALSE(Pays({kMegabyte + 1}, 1));

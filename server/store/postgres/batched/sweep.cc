@@ -32,7 +32,7 @@ enum : int {
 
 }  // namespace
 
-absl::StatusOr<SweepProgress> PostgresSweep::Step(const SweepOp& op) {
+absl::StatusOr<SweepProgress> BatchedSweep::Step(const SweepOp& op) {
   SweepProgress progress;
   progress.quiet = absl::InfiniteDuration();
   if (absl::Status status = Walk(op, progress); !status.ok()) return ToCallerStatus(status);
@@ -46,7 +46,7 @@ absl::StatusOr<SweepProgress> PostgresSweep::Step(const SweepOp& op) {
   return progress;
 }
 
-absl::Status PostgresSweep::Walk(const SweepOp& op, SweepProgress& progress) {
+absl::Status BatchedSweep::Walk(const SweepOp& op, SweepProgress& progress) {
   const auto visit = [&](const PostgresStatement& statement, const PostgresParameters& parameters) {
     return Visit(statement, parameters, progress);
   };
@@ -56,9 +56,9 @@ absl::Status PostgresSweep::Walk(const SweepOp& op, SweepProgress& progress) {
       [&](const PostgresParameters& range) { return visit(statements_.sweep_hashed, range); });
 }
 
-absl::StatusOr<SweepVisit> PostgresSweep::Visit(const PostgresStatement& statement,
-                                                const PostgresParameters& parameters,
-                                                SweepProgress& progress) {
+absl::StatusOr<SweepVisit> BatchedSweep::Visit(const PostgresStatement& statement,
+                                               const PostgresParameters& parameters,
+                                               SweepProgress& progress) {
   const auto answer = connection_.Execute(statement, parameters);
   if (!answer.ok()) return answer.status();
   SweepVisit visit;
@@ -69,7 +69,7 @@ absl::StatusOr<SweepVisit> PostgresSweep::Visit(const PostgresStatement& stateme
   return visit;
 }
 
-int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
+int BatchedSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
   if (!answer.Bool(0, kAlone)) progress.elsewhere = true;
   for (const std::string& id : answer.TextArray(0, kRepliesOver)) {
     replies_over_.push_back(Uuid::Parse(id).value_or(Uuid()));
@@ -90,8 +90,8 @@ int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
 }
 
 // The server fails the statement of all for one reply that it cannot read.
-absl::Status PostgresSweep::DropRepliesByHalves(const std::vector<Uuid>& ids,
-                                                SweepProgress& progress) {
+absl::Status BatchedSweep::DropRepliesByHalves(const std::vector<Uuid>& ids,
+                                               SweepProgress& progress) {
   if (ids.size() == 1) return absl::OkStatus();
   const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
   const absl::Status first = DropReplies(std::vector<Uuid>(ids.begin(), middle), progress);
@@ -101,7 +101,7 @@ absl::Status PostgresSweep::DropRepliesByHalves(const std::vector<Uuid>& ids,
 
 // A few at a time: replies of one step may have gigabytes. A damaged one stays
 // unchanged; a read of that record reports it.
-absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& progress) {
+absl::Status BatchedSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& progress) {
   while (!ids.empty()) {
     std::sort(ids.begin(), ids.end());
     const std::vector<Uuid> read_now = std::exchange(ids, {});

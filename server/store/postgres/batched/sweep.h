@@ -17,9 +17,9 @@ namespace idempotency::internal {
 // One step of a sweep (records/sweep_walk.h). Each statement is a transaction of its own, so that
 // no lock outlives it, even if this process ends (statements/batched/sweep_sql.cc). Of one step
 // each; thread-compatible.
-class PostgresSweep {
+class BatchedSweep {
  public:
-  PostgresSweep(PostgresConnection& connection, const PostgresStatements& statements)
+  BatchedSweep(PostgresConnection& connection, const PostgresStatements& statements)
       : connection_(connection), statements_(statements) {}
 
   absl::StatusOr<SweepProgress> Step(const SweepOp& op);

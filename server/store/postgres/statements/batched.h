@@ -53,7 +53,7 @@ struct PostgresStatements {
   PostgresStatement release;
   PostgresStatement extend;
   PostgresStatement extend_with_checkpoint;
-  // complete and insert in one, for PostgresSharedCommit; as above the other for
+  // complete and insert in one, for SharedCommit; as above the other for
   // few.
   PostgresStatement complete_and_insert;
   PostgresStatement complete_and_insert_few;
