@@ -197,7 +197,7 @@ def port_faults(root, bin_folder, compose):
             if port != PORTS.get(flag.lower(), port):
                 yield f"{name}: {flag} is on {port}, elsewhere on {PORTS[flag.lower()]}"
     known = flags_of("idempotencyd", "serve", bin_folder)
-    for flag in ("listen", "metrics", "console"):
+    for flag in PORTS:
         if not re.search(rf"--{flag}=ADDRESS[^-]*:{PORTS[flag]}\b", known):
             yield f"idempotencyd serve --help: --{flag} does not name {PORTS[flag]}"
     for program in ("payments_server", "payments_client"):

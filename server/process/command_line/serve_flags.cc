@@ -120,9 +120,9 @@ void ServeFlags::AddAddressFlags() {
               "Listen address of the console, HOST:PORT, for example localhost:7412; with\n"
               "--tls_cert it is HTTPS. Empty: none. See docs/console.md.");
   set.AddText("ext_proc", "ADDRESS", &ext_proc,
-              "Listen address of the external processor that Envoy calls, HOST:PORT, with the\n"
-              "TLS files of --listen; --config states its routes. Empty: none. See\n"
-              "docs/external_processor.md.");
+              "Listen address of the external processor that Envoy calls, HOST:PORT, for example\n"
+              "localhost:7413, with the TLS files of --listen; --config states its routes. Empty:\n"
+              "none. See docs/external_processor.md.");
 }
 
 void ServeFlags::AddServiceFlags(ServiceOptions* options) {
