@@ -6,8 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "google/protobuf/repeated_field.h"
 
 #include "idempotency/v1/record.pb.h"
 

@@ -15,8 +15,9 @@
 namespace idempotency {
 
 struct SqliteKeyStoreOptions {
-  // How long an operation waits for another process that is writing. Each process locks the
-  // file for one commit, some milliseconds.
+  // How long an operation waits for another process that is writing: 0 (not at all) to 24 days.
+  // Then it fails with STORE_UNAVAILABLE. 5 s: each process locks the file for one commit, some
+  // milliseconds.
   absl::Duration busy_timeout = absl::Seconds(5);
 };
 

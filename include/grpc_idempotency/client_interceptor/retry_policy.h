@@ -4,6 +4,7 @@
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/status_code_enum.h>
 
+#include <cstddef>
 #include <set>
 #include <string>
 

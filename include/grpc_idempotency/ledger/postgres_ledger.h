@@ -65,9 +65,9 @@ class PostgresLedger final : public CompletionLedger {
 
   absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override;
 
-  // Deletes up to `batch_rows` expired rows and returns their number, as
+  // Deletes up to `batch_rows` (1 or more) expired rows and returns their number, as
   // idempotency_sweep_completions() does in SQL. Call it from a timer until it returns less
-  // than a batch.
+  // than a batch. UNAVAILABLE if the database cannot be reached; the cause is logged. Blocks.
   absl::StatusOr<std::int64_t> Sweep(int batch_rows = 1000);
 
  private:

@@ -30,8 +30,8 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
 LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit);
 
 struct SqliteLedgerOptions {
-  // The maximum wait of a lookup for a writer; in WAL mode lookups do not wait. 2 s:
-  // within GuardOptions::verdict_timeout, for which a call waits anyway.
+  // The maximum wait of a lookup for a writer: 0 (none) to 24 days; in WAL mode lookups do not
+  // wait. 2 s: within GuardOptions::verdict_timeout, for which a call waits anyway.
   absl::Duration busy_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;
@@ -50,8 +50,9 @@ class SqliteLedger final : public CompletionLedger {
 
   absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override;
 
-  // Deletes up to `batch_rows` expired rows and returns their number. Call it from a timer
-  // until it returns less than a batch.
+  // Deletes up to `batch_rows` (1 or more) expired rows and returns their number. Call it from a
+  // timer until it returns less than a batch. UNAVAILABLE if the file cannot be written; the cause
+  // is logged. Blocks.
   absl::StatusOr<std::int64_t> Sweep(int batch_rows = 1000);
 
  private:
