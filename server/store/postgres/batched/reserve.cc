@@ -127,7 +127,7 @@ absl::Status BatchedReserve::Insert(const Indices& indices) {
   const PostgresParameters parameters = sent_ ? *std::move(sent_) : InsertParameters(sorted);
   sent_.reset();
   const auto result = connection_.Execute(InsertStatement(sorted.size(), relaxed), parameters);
-  if (!result.ok()) return result.status();
+  if (!result.ok()) return FailedWrite(sorted, result.status());
   for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0, relaxed);
   EndInsert(sorted);
   return absl::OkStatus();
@@ -202,7 +202,7 @@ absl::Status BatchedReserve::StartAfresh(const std::vector<Step>& steps) {
   PostgresParameters parameters = BeginInsert(indices);
   AddHeld(steps, parameters);
   const auto result = connection_.Execute(statements_.start_afresh, parameters);
-  if (!result.ok()) return result.status();
+  if (!result.ok()) return FailedWrite(indices, result.status());
   for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0);
   return absl::OkStatus();
 }
@@ -231,7 +231,7 @@ PostgresParameters BatchedReserve::GrantParameters(const std::vector<Step>& step
 absl::Status BatchedReserve::GrantNext(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   const auto result = connection_.Execute(statements_.grant, GrantParameters(steps));
-  if (!result.ok()) return result.status();
+  if (!result.ok()) return FailedWrite(IndicesOf(steps), result.status());
   for (int row = 0; row < result->rows(); ++row) {
     const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
     const auto step = std::find_if(steps.begin(), steps.end(),
@@ -252,7 +252,7 @@ absl::Status BatchedReserve::RenewLeases(const std::vector<Step>& steps) {
   parameters.Add(Column(PostgresType::kInterval, steps,
                         [this](const Step& step) { return batch_.op(step.index).lease; }));
   const auto result = connection_.Execute(statements_.renew_lease, parameters);
-  if (!result.ok()) return result.status();
+  if (!result.ok()) return FailedWrite(IndicesOf(steps), result.status());
   for (int row = 0; row < result->rows(); ++row) {
     const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
     const auto step = std::find_if(steps.begin(), steps.end(),
@@ -269,7 +269,7 @@ absl::Status BatchedReserve::RenewLeases(const std::vector<Step>& steps) {
 absl::Status BatchedReserve::MarkUnknown(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   const auto result = connection_.Execute(statements_.mark_unknown, GuardsOf(steps));
-  if (!result.ok()) return result.status();
+  if (!result.ok()) return FailedWrite(IndicesOf(steps), result.status());
   for (int row = 0; row < result->rows(); ++row) {
     const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
     const auto step = std::find_if(steps.begin(), steps.end(),
@@ -279,6 +279,17 @@ absl::Status BatchedReserve::MarkUnknown(const std::vector<Step>& steps) {
     batch_.Settle(index, Verdict(std::move(unknown)));
   }
   return absl::OkStatus();
+}
+
+BatchedReserve::Indices BatchedReserve::IndicesOf(const std::vector<Step>& steps) {
+  Indices indices;
+  indices.reserve(steps.size());
+  for (const Step& step : steps) indices.push_back(step.index);
+  return indices;
+}
+
+absl::Status BatchedReserve::FailedWrite(const Indices& indices, const absl::Status& failure) {
+  return SettleFailedWrite(connection_, statements_, batch_, indices, failure);
 }
 
 void BatchedReserve::AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters) {

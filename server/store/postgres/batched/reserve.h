@@ -93,6 +93,10 @@ class BatchedReserve {
   absl::Status RenewLeases(const std::vector<Step>& steps);
   absl::Status MarkUnknown(const std::vector<Step>& steps);
 
+  static Indices IndicesOf(const std::vector<Step>& steps);
+  // SettleFailedWrite() of these.
+  absl::Status FailedWrite(const Indices& indices, const absl::Status& failure);
+
   PostgresParameters GuardsOf(const std::vector<Step>& steps) const;
   // The tokens and attempts among them.
   static void AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters);

@@ -96,6 +96,23 @@ absl::Status SettleByReading(PostgresConnection& connection, const PostgresState
   return absl::OkStatus();
 }
 
+// After a statement that writes the rows of `indices` failed. Of one row alone that the server
+// cannot write, as on a damaged page of an index, the row decides: only one that it cannot read is
+// a damaged record. Returns what still fails the statement of all.
+template <typename Op, typename Answer>
+absl::Status SettleFailedWrite(PostgresConnection& connection, const PostgresStatements& statements,
+                               PostgresBatch<Op, Answer>& batch,
+                               const std::vector<std::size_t>& indices,
+                               const absl::Status& failure) {
+  if (!absl::IsDataLoss(failure) || indices.size() != 1) return failure;
+  const auto rows = ReadRows(connection, statements.read_to_settle, IdsOf(batch, indices));
+  if (!rows.ok() && !absl::IsDataLoss(rows.status())) return rows.status();
+  const absl::Status answer =
+      ToCallerStatus(rows.ok() ? absl::UnavailableError("not written") : rows.status());
+  batch.Settle(indices.front(), Answer(answer));
+  return absl::OkStatus();
+}
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_ROWS_H_

@@ -51,7 +51,9 @@ absl::Status WriteReplies(PostgresConnection& connection, const PostgresStatemen
                           CompleteBatch& batch, const CompleteBatch::Indices& indices) {
   const auto result = connection.Execute(CompleteStatement(statements, indices.size()),
                                          ParametersOf(batch, indices));
-  if (!result.ok()) return result.status();
+  if (!result.ok()) {
+    return SettleFailedWrite(connection, statements, batch, indices, result.status());
+  }
   for (int row = 0; row < result->rows(); ++row) SettleCompleted(*result, row, 0, batch);
   return absl::OkStatus();
 }
@@ -70,7 +72,9 @@ absl::Status WriteExtensions(PostgresConnection& connection, const PostgresState
   }
   const auto result = connection.Execute(
       with_checkpoints ? statements.extend_with_checkpoint : statements.extend, parameters);
-  if (!result.ok()) return result.status();
+  if (!result.ok()) {
+    return SettleFailedWrite(connection, statements, batch, indices, result.status());
+  }
   // Columns: id, lease_until, now.
   for (int row = 0; row < result->rows(); ++row) {
     const absl::Duration left = result->Time(row, 1) - result->Time(row, 2);
@@ -134,7 +138,9 @@ absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatemen
   add(PostgresType::kInterval,
       [](const ReleaseOp& op) { return op.outcome_unknown ? absl::ZeroDuration() : op.pause; });
   const auto result = connection.Execute(statements.release, parameters);
-  if (!result.ok()) return result.status();
+  if (!result.ok()) {
+    return SettleFailedWrite(connection, statements, batch, pending, result.status());
+  }
   for (int row = 0; row < result->rows(); ++row) {
     batch.Settle(batch.IndexOf(result->GetUuid(row, 0)), absl::OkStatus());
   }

@@ -75,7 +75,8 @@ PostgresParameters GuardParameters(const StoredRecord& stored);
 // Those of `remove`.
 PostgresParameters RemoveParameters(const StoredRecord& stored);
 
-// Settles an operation whose own statement failed; others are not affected.
+// Settles an operation whose own statement failed; others are not affected. A read of a damaged
+// record has its answer already (SingleRowRecords::Row).
 template <typename Op, typename Answer>
 void FailRow(PostgresBatch<Op, Answer>& batch, std::size_t index, const absl::Status& failure) {
   if (IsLocked(failure)) {
@@ -83,6 +84,17 @@ void FailRow(PostgresBatch<Op, Answer>& batch, std::size_t index, const absl::St
   } else {
     batch.Settle(index, Answer(ToCallerStatus(failure)));
   }
+}
+
+// The same where it was a write. Of a row that the server cannot write, as on a damaged page of an
+// index, the row decides: only one that it cannot read is a damaged record.
+template <typename Op, typename Answer>
+void FailWrite(SingleRowRecords& records, PostgresBatch<Op, Answer>& batch, std::size_t index,
+               const absl::Status& failure) {
+  if (!absl::IsDataLoss(failure)) return FailRow(batch, index, failure);
+  const SingleRowRecords::Row row = records.Read({&batch.op(index).id, 1}, {}).front();
+  if (absl::IsDataLoss(row.status())) return batch.Settle(index, Answer(row.status()));
+  FailRow(batch, index, row.ok() ? absl::UnavailableError("not written") : row.status());
 }
 
 template <typename Op, typename Answer>

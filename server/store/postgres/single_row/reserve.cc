@@ -171,7 +171,7 @@ void SingleRowReserve::Write(const PostgresStatement& statement, std::vector<Ste
   const auto written = records_.connection().ExecuteEach(statement, executions);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!written[i].ok()) {
-      FailRow(batch_, steps[i].index, written[i].status());
+      FailWrite(records_, batch_, steps[i].index, written[i].status());
     } else if (written[i]->rows() > 0) {
       batch_.Settle(steps[i].index, answer(steps[i]));
     }

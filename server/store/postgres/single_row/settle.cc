@@ -60,7 +60,7 @@ void WriteReplies(SingleRowRecords& records, const SingleRowTime& time, Complete
   const auto written = records.connection().ExecuteEach(records.statements().complete, executions);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (!written[i].ok()) {
-      FailRow(batch, indices[i], written[i].status());
+      FailWrite(records, batch, indices[i], written[i].status());
     } else if (written[i]->rows() > 0) {
       // Columns: expires_at, lease_until.
       Completion completion;
@@ -143,7 +143,7 @@ absl::Status ReleaseEachRound(SingleRowRecords& records, ReleaseBatch& batch,
   const auto written = records.connection().ExecuteEach(records.statements().release, executions);
   for (std::size_t i = 0; i < pending.size(); ++i) {
     if (!written[i].ok()) {
-      FailRow(batch, pending[i], written[i].status());
+      FailWrite(records, batch, pending[i], written[i].status());
     } else if (written[i]->rows() > 0) {
       batch.Settle(pending[i], absl::OkStatus());
     }
@@ -166,7 +166,7 @@ absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
   const auto written = records.connection().ExecuteEach(records.statements().extend, executions);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     if (!written[i].ok()) {
-      FailRow(batch, plain[i], written[i].status());
+      FailWrite(records, batch, plain[i], written[i].status());
     } else if (written[i]->rows() > 0) {
       batch.Settle(plain[i], ExtensionFrom(*written[i], *time));
     }
@@ -175,7 +175,7 @@ absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
     if (!batch.op(index).checkpoint) continue;
     auto extension = ExtendWithCheckpoint(records, *time, batch.op(index));
     if (!extension.ok()) {
-      FailRow(batch, index, extension.status());
+      FailWrite(records, batch, index, extension.status());
     } else if (*extension) {
       batch.Settle(index, **extension);
     }
