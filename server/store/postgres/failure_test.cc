@@ -24,11 +24,13 @@ namespace {
 
 // Reading the clock fails within the statement whose text is in `failing`.
 constexpr char kFailingClock[] = R"sql(
-CREATE TABLE failing (statement text);
+CREATE TABLE failing (statement text, error text DEFAULT '57014');
 CREATE FUNCTION failing_now() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+DECLARE failure text := (SELECT f.error FROM {schema}.failing f
+                         WHERE f.statement = current_query());
 BEGIN
-  IF EXISTS (SELECT FROM {schema}.failing f WHERE f.statement = current_query()) THEN
-    RAISE EXCEPTION 'no' USING ERRCODE = '57014';
+  IF failure IS NOT NULL THEN
+    RAISE EXCEPTION 'no' USING ERRCODE = failure;
   END IF;
   RETURN clock_timestamp();
 END $$
@@ -208,6 +210,20 @@ TEST_F(PostgresFailureTest, OfReads) {
   });
   ExpectNoAnswer(statements_->probe_commit, [&] { return store_->Inspect().status(); });
   ExpectNoAnswer(statements_->inspect, [&] { return store_->Inspect().status(); });
+}
+
+// Commits are proved by then, and a row that the gauges cannot read stays unreadable.
+TEST_F(PostgresFailureTest, GaugesThatMeetADamagedPageAreThoseOfBefore) {
+  ReserveOp unknown = OpFor("unknown");
+  const ReleaseOp release{unknown.key, unknown.id, MustReserve(unknown), "why", true};
+  ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  ASSERT_EQ(store_->Inspect()->unknown_records, 1);
+  Run(absl::StrCat("INSERT INTO failing VALUES ($sql$", statements_->inspect.sql,
+                   "$sql$, 'XX001')"));
+  const auto inspected = store_->Inspect();
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_EQ(inspected->unknown_records, 1);
+  ExpectNoAnswer(statements_->probe_commit, [&] { return store_->Inspect().status(); });
 }
 
 TEST_F(PostgresFailureTest, OfTheSweep) {

@@ -397,6 +397,10 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   }
   if (in_single_rows()) return InspectEach(**connection);
   const auto result = (*connection)->Execute(statements_.inspect, {});
+  if (absl::IsDataLoss(result.status())) {
+    MutexLock lock(gauges_mutex_);
+    return gauges_;
+  }
   if (!result.ok()) return ToCallerStatus(result.status());
   // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.
   StoreGauges gauges;
@@ -405,6 +409,8 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
         std::max(result->Time(0, 0) - result->Time(0, 1), absl::ZeroDuration());
   }
   gauges.unknown_records = result->Integer(0, 2);
+  MutexLock lock(gauges_mutex_);
+  gauges_ = gauges;
   return gauges;
 }
 

@@ -150,7 +150,8 @@ class PostgresStore final : public Store {
   std::optional<Maintenance> maintenance_;
   // By the monotonic clock, in nanoseconds.
   std::atomic<std::int64_t> committed_at_{std::numeric_limits<std::int64_t>::min() / 2};
-  // Of the last inspection that could read them, in PostgresStatementMode::kSingleRow.
+  // Of the last inspection that could read them: the answer while one cannot, because of a damaged
+  // page, or in PostgresStatementMode::kSingleRow for any reason. Commits are proved by then.
   Mutex gauges_mutex_;
   StoreGauges gauges_ ABSL_GUARDED_BY(gauges_mutex_);
   // How many of the recent Reserve operations were on records that already
