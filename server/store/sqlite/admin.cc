@@ -1,5 +1,6 @@
 // The administrator's part of the SQLite store: each operation is one transaction.
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -63,40 +64,58 @@ absl::StatusOr<Resolution> SqliteStore::ResolveHere(const ResolveOp& op) {
 
 absl::StatusOr<PurgeStep> SqliteStore::Purge(const PurgeOp& op) {
   MutexLock lock(writer_mutex_);
-  SqliteTransaction transaction(writer_.connection);
-  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
-  absl::StatusOr<PurgeStep> step = PurgeHere(op);
-  if (!step.ok()) return step;
-  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
+  // Outside of the transaction: a damaged page would refuse its writes.
+  const auto rows = WalkToPurge(op);
+  if (!rows.ok()) return rows.status();
+  std::set<RecordId> damaged;
+  absl::StatusOr<PurgeStep> step = PurgeStep();
+  const absl::Status purged = Transact(
+      [&](absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_) {
+        step = op.key ? PurgeOne(op, now) : PurgeRows(op, *rows, now, damaged);
+        return step.status();
+      },
+      [&] { return damaged.size(); });
+  if (!purged.ok()) return purged;
   return step;
 }
 
 absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknown(const EndUnknownOp& op) {
   MutexLock lock(writer_mutex_);
-  SqliteTransaction transaction(writer_.connection);
-  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
-  absl::StatusOr<EndUnknownStep> step = EndUnknownHere(op);
-  if (!step.ok()) return step;
-  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
+  std::optional<RecordPlace> after;
+  if (op.after) after = RecordPlace{"", *op.after};
+  // Outside of the transaction: a damaged page would refuse its writes.
+  const auto rows = writer_.records->Walk(ListWalk::kUnknown, op.name_space, after, op.limit);
+  if (!rows.ok()) return rows.status();
+  std::set<RecordId> damaged;
+  absl::StatusOr<EndUnknownStep> step = EndUnknownStep();
+  const absl::Status ended = Transact(
+      [&](absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_) {
+        step = EndUnknownRows(op, *rows, now, damaged);
+        return step.status();
+      },
+      [&] { return damaged.size(); });
+  if (!ended.ok()) return ended;
   return step;
 }
 
-absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownHere(const EndUnknownOp& op) {
-  const absl::Time now = Now();
-  std::optional<RecordPlace> after;
-  if (op.after) after = RecordPlace{"", *op.after};
-  const auto rows = writer_.records->Walk(ListWalk::kUnknown, op.name_space, after, op.limit);
-  if (!rows.ok()) return rows.status();
+absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownRows(
+    const EndUnknownOp& op, const std::vector<SqliteRecords::WalkRow>& rows, absl::Time now,
+    std::set<RecordId>& damaged) {
   EndUnknownStep step;
-  for (const SqliteRecords::WalkRow& row : *rows) {
+  for (const SqliteRecords::WalkRow& row : rows) {
     step.visited += 1;
     step.next = row.place.id;
     // A damaged one stays; a read of that record reports it.
+    if (damaged.count(row.place.id) > 0) continue;
     if (!row.stored || now < row.stored->record.lease_expires_at + op.life) continue;
     const Record& record = row.stored->record;
     const absl::Status ended =
         writer_.records->LeaveTombstone(record.id, Guard{row.stored->token, record.attempt},
                                         TombstoneOf(record, RefusedAfterUnknown(record, now), now));
+    if (absl::IsDataLoss(ended)) {
+      damaged.insert(record.id);
+      return step;
+    }
     if (!ended.ok()) return ended;
     step.ended += 1;
   }
@@ -104,17 +123,20 @@ absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownHere(const EndUnknownOp& o
   return step;
 }
 
-absl::StatusOr<PurgeStep> SqliteStore::PurgeHere(const PurgeOp& op) {
-  const absl::Time now = Now();
-  if (op.key) return PurgeOne(op, now);
+absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteStore::WalkToPurge(const PurgeOp& op) {
+  if (op.key) return std::vector<SqliteRecords::WalkRow>();
   const ListWalk walk = op.scope ? ListWalk::kScope : ListWalk::kNamespace;
   std::optional<RecordPlace> after = op.after;
   if (op.scope) after = RecordPlace{*op.scope, op.after.value_or(RecordPlace()).id};
-  auto rows = writer_.records->Walk(walk, op.name_space, after, op.limit);
-  if (!rows.ok()) return rows.status();
+  return writer_.records->Walk(walk, op.name_space, after, op.limit);
+}
+
+absl::StatusOr<PurgeStep> SqliteStore::PurgeRows(const PurgeOp& op,
+                                                 const std::vector<SqliteRecords::WalkRow>& rows,
+                                                 absl::Time now, std::set<RecordId>& damaged) {
   PurgeStep step;
-  for (const SqliteRecords::WalkRow& row : *rows) {
-    if (!row.stored) {
+  for (const SqliteRecords::WalkRow& row : rows) {
+    if (!row.stored || damaged.count(row.place.id) > 0) {
       step.busy += 1;
     } else if (!IsTarget(op, row.stored->record)) {
       continue;
@@ -123,10 +145,15 @@ absl::StatusOr<PurgeStep> SqliteStore::PurgeHere(const PurgeOp& op) {
     } else {
       step.purged.push_back(row.place.id);
       if (op.validate_only) continue;
-      if (const absl::Status done = Forget(op, *row.stored, now); !done.ok()) return done;
+      const absl::Status done = Forget(op, *row.stored, now);
+      if (absl::IsDataLoss(done)) {
+        damaged.insert(row.place.id);
+        return step;
+      }
+      if (!done.ok()) return done;
     }
   }
-  if (rows->size() == static_cast<std::size_t>(op.limit)) step.next = rows->back().place;
+  if (rows.size() == static_cast<std::size_t>(op.limit)) step.next = rows.back().place;
   return step;
 }
 
@@ -174,10 +201,10 @@ absl::StatusOr<ResealStep> SqliteStore::Reseal(const ResealOp& op) {
   }
   if (!page.ok()) return page.status();
   ResealStep step;
+  step.next = page->next;
   std::vector<StoredContent> contents;
   for (SqliteRecords::WalkRow& row : page->rows) {
     step.examined += 1;
-    if (!page->at_end) step.next = row.place;
     if (!row.stored) {
       step.damaged.push_back(row.place.id);
       continue;
@@ -194,19 +221,31 @@ absl::StatusOr<ResealStep> SqliteStore::Reseal(const ResealOp& op) {
   }
   if (replacements.empty()) return step;
   MutexLock lock(writer_mutex_);
-  SqliteTransaction transaction(writer_.connection);
-  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
-  if (absl::Status done = ReplaceHere(op, replacements, step); !done.ok()) return done;
-  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
-  return step;
+  std::set<RecordId> damaged;
+  ResealStep replaced;
+  const absl::Status done = Transact(
+      [&](absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_) {
+        replaced = step;
+        return ReplaceHere(op, replacements, now, damaged, replaced);
+      },
+      [&] { return damaged.size(); });
+  if (!done.ok()) return done;
+  replaced.damaged.insert(replaced.damaged.end(), damaged.begin(), damaged.end());
+  return replaced;
 }
 
 absl::Status SqliteStore::ReplaceHere(const ResealOp& op,
                                       const std::vector<ContentReplacement>& replacements,
+                                      absl::Time now, std::set<RecordId>& damaged,
                                       ResealStep& step) {
   std::optional<StoredRecord> last;
   for (const ContentReplacement& replacement : replacements) {
+    if (damaged.count(replacement.before.id) > 0) continue;
     auto replaced = ReplaceContent(replacement);
+    if (absl::IsDataLoss(replaced.status())) {
+      damaged.insert(replacement.before.id);
+      return absl::OkStatus();
+    }
     if (!replaced.ok()) return replaced.status();
     if (!*replaced) {
       step.busy += 1;
@@ -216,8 +255,7 @@ absl::Status SqliteStore::ReplaceHere(const ResealOp& op,
     if (!last || last->record.id < replacement.before.id) last = *std::move(replaced);
   }
   if (!last) return absl::OkStatus();
-  AuditEntry entry =
-      EntryFor(last->record, op.note, AuditAction::kResealed, /*forced=*/false, Now());
+  AuditEntry entry = EntryFor(last->record, op.note, AuditAction::kResealed, /*forced=*/false, now);
   const auto hmac = writer_.audit->HmacOf(last->record.key);
   if (!hmac.ok()) return hmac.status();
   entry.key_hmac = *hmac;
@@ -230,8 +268,6 @@ absl::StatusOr<std::optional<StoredRecord>> SqliteStore::ReplaceContent(
   const auto& [before, after] = replacement;
   SqliteRecords& records = *writer_.records;
   auto stored = records.Find(before.id, SqliteRecords::Detail::kWhole);
-  // Damaged since it was read.
-  if (absl::IsDataLoss(stored.status())) return std::optional<StoredRecord>();
   if (!stored.ok() || !*stored) return stored;
   if ((*stored)->token != before.token ||
       (after.reply && !((*stored)->record.reply == before.reply)) ||

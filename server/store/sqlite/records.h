@@ -70,13 +70,15 @@ class SqliteRecords {
   };
   absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after,
                                           const std::optional<RecordId>& until, int limit);
+  // These three, and the other maintenance below, are DATA_LOSS / RECORD_DAMAGED where a page of
+  // the record is damaged: its transaction writes no more, and is rolled back.
   absl::Status Remove(const RecordId& id, const Guard& guard);
   // Keeps the columns that identify the key, and the times.
   absl::Status LeaveTombstone(const RecordId& id, const Guard& guard);
   // Puts `rest` in the reply's place.
   absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
 
-  // A row of an administrator's walk; no record if it is damaged.
+  // A row of an administrator's walk; no record if it is damaged, or was removed meanwhile.
   struct WalkRow {
     RecordPlace place;
     std::optional<StoredRecord> stored;
@@ -86,10 +88,10 @@ class SqliteRecords {
   absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
                                             const std::optional<RecordPlace>& after, int limit);
   // The same by scope and id, with what may be sealed. Fewer rows once their replies reach
-  // limits::kMaxResealStepBytes; `at_end`: there are none behind them.
+  // limits::kMaxResealStepBytes; `next` is the last of them, nullopt if there are none behind it.
   struct ContentPage {
     std::vector<WalkRow> rows;
-    bool at_end = false;
+    std::optional<RecordPlace> next;
   };
   absl::StatusOr<ContentPage> ReadContents(std::string_view name_space,
                                            const std::optional<RecordPlace>& after, int limit);
@@ -130,6 +132,12 @@ class SqliteRecords {
   absl::Status PrepareGauges(SqliteConnection& connection);
 
   SqliteStatement& StatementOf(ListWalk walk);
+  // Where the rows of a walk are. A damaged page of a reply is not read for it.
+  absl::StatusOr<std::vector<RecordPlace>> Places(ListWalk walk, std::string_view first_part,
+                                                  const std::optional<RecordPlace>& after,
+                                                  int limit);
+  // As Remove(), and STORE_UNAVAILABLE for a damaged page too: a failure of its whole transaction.
+  absl::Status RemoveToStartAfresh(const RecordId& id, const Guard& guard);
 
   SqliteStatement find_whole_;
   SqliteStatement find_slim_;
@@ -150,7 +158,6 @@ class SqliteRecords {
   SqliteStatement walk_scope_;
   SqliteStatement walk_unknown_;
   SqliteStatement walk_children_;
-  SqliteStatement read_contents_;
   SqliteStatement replace_reply_;
   SqliteStatement replace_checkpoint_;
   SqliteStatement measure_usage_;

@@ -392,12 +392,13 @@ absl::StatusOr<SweepProgress> SqliteStore::SweepRows(
   for (const SqliteRecords::SweepRow& row : rows) {
     if (damaged.count(row.id) > 0) continue;
     const absl::Status done = SweepOne(row, now, progress);
-    // A damaged one stays unchanged; a read of that record reports it.
+    // A damaged one stays unchanged; a read of that record reports it. The others are for the
+    // repetition: this transaction writes no more.
     if (IsOfRecord(done)) {
       damaged.insert(row.id);
-    } else if (!done.ok()) {
-      return done;
+      return progress;
     }
+    if (!done.ok()) return done;
   }
   return progress;
 }

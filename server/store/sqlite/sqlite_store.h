@@ -109,18 +109,29 @@ class SqliteStore final : public Store {
   absl::Status SweepOne(const SqliteRecords::SweepRow& row, absl::Time now, SweepProgress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
+  // None for a purge of one record.
+  absl::StatusOr<std::vector<SqliteRecords::WalkRow>> WalkToPurge(const PurgeOp& op)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+
   // Inside a transaction, which the caller commits.
   absl::StatusOr<Resolution> ResolveHere(const ResolveOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
-  absl::StatusOr<PurgeStep> PurgeHere(const PurgeOp& op)
+  // These three as SweepRows().
+  absl::StatusOr<PurgeStep> PurgeRows(const PurgeOp& op,
+                                      const std::vector<SqliteRecords::WalkRow>& rows,
+                                      absl::Time now, std::set<RecordId>& damaged)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
-  absl::StatusOr<EndUnknownStep> EndUnknownHere(const EndUnknownOp& op)
+  absl::StatusOr<EndUnknownStep> EndUnknownRows(const EndUnknownOp& op,
+                                                const std::vector<SqliteRecords::WalkRow>& rows,
+                                                absl::Time now, std::set<RecordId>& damaged)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // DATA_LOSS if the record is damaged.
   absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // Replaces what is still as it was read, and notes it.
   absl::Status ReplaceHere(const ResealOp& op, const std::vector<ContentReplacement>& replacements,
-                           ResealStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+                           absl::Time now, std::set<RecordId>& damaged, ResealStep& step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // The record as it was, or nullopt if a part of it is not as it was read: nothing is changed.
   absl::StatusOr<std::optional<StoredRecord>> ReplaceContent(const ContentReplacement& replacement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);

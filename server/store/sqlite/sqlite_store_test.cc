@@ -414,6 +414,76 @@ TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweep) {
   EXPECT_TRUE(store->Reserve({&op, 1})[0].ok());
 }
 
+// Such a row is neither removed nor emptied: SQLite would free the pages of its reply.
+TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweepThatRemovesItsRecord) {
+  RunSql("UPDATE records SET reply_until = NULL");
+  const auto store = OpenDamaged();
+  ASSERT_NE(store, nullptr);
+  clock_.Advance(ops_[0].retention + limits::kClockStepMargin);
+  for (const int removed : {1, 0}) {
+    const auto swept = store->Sweep({});
+    ASSERT_TRUE(swept.ok()) << swept.status();
+    EXPECT_EQ(swept->removed, removed) << "the sound one, once";
+    EXPECT_FALSE(swept->next.has_value());
+  }
+  const ReserveOp op = OpFor("new");
+  EXPECT_TRUE(store->Reserve({&op, 1})[0].ok());
+}
+
+TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweepThatLeavesItsTombstone) {
+  RunSql("UPDATE records SET reply_until = NULL, tombstone_until = expires_at + 3600000000");
+  const auto store = OpenDamaged();
+  ASSERT_NE(store, nullptr);
+  clock_.Advance(ops_[0].retention + limits::kClockStepMargin);
+  const auto swept = store->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->entombed, 1);
+}
+
+TEST_F(SqliteDamagedPageTest, IsBusyForAPurge) {
+  const auto store = OpenDamaged();
+  ASSERT_NE(store, nullptr);
+  PurgeOp op;
+  op.name_space = ops_[0].key.name_space;
+  op.force = true;
+  for (const absl::Duration tombstone : {absl::Hours(1), absl::ZeroDuration()}) {
+    op.tombstone = tombstone;
+    const auto step = store->Purge(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_EQ(step->busy, 1);
+    EXPECT_EQ(step->purged, std::vector<RecordId>({ops_[1].id}));
+  }
+  op.key = ops_[0].key;
+  EXPECT_EQ(ReasonOf(store->Purge(op).status()), Reason::kRecordDamaged);
+}
+
+// Every reply becomes another one.
+class ReplacingSealer final : public ContentSealer {
+ public:
+  ResealedContent Reseal(const StoredContent& stored) override {
+    v1::Reply reply;
+    reply.set_body("sealed anew");
+    ResealedContent after;
+    if (stored.reply) after.reply = EncodeReply(reply);
+    return after;
+  }
+};
+
+TEST_F(SqliteDamagedPageTest, DoesNotStopSealingAnew) {
+  const auto store = OpenDamaged();
+  ASSERT_NE(store, nullptr);
+  ReplacingSealer sealer;
+  ResealOp op;
+  op.name_space = ops_[0].key.name_space;
+  op.sealer = &sealer;
+  const auto step = store->Reseal(op);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(step->examined, 2);
+  EXPECT_EQ(step->damaged, std::vector<RecordId>({ops_[0].id}));
+  EXPECT_EQ(step->resealed, std::vector<RecordId>({ops_[1].id}));
+  EXPECT_FALSE(step->next.has_value());
+}
+
 // The sweep leaves a damaged row unchanged, and continues with the others.
 TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
   ManualClock clock;

@@ -8,6 +8,7 @@
 #include "core/sha256.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/sqlite/records.h"
+#include "server/store/sqlite/records/row.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -50,14 +51,14 @@ absl::Status SqliteRecords::ReplaceReply(const RecordId& id, const Uuid& token,
   run->BindBlob(3, reply.bytes);
   run->Bind(4, std::int64_t{content_dropped});
   run->BindBlob(5, digest);
-  return run->ChangeOne();
+  return ChangeOneToMaintain(*run);
 }
 
 absl::Status SqliteRecords::ReplaceCheckpoint(const RecordId& id, std::string_view checkpoint) {
   SqliteStatement::Run run(replace_checkpoint_);
   run->Bind(1, id);
   run->BindBlob(2, checkpoint);
-  return run->ChangeOne();
+  return ChangeOneToMaintain(*run);
 }
 
 absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& decision,

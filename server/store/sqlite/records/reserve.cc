@@ -69,7 +69,7 @@ absl::Status SqliteRecords::Insert(const ReserveOp& op, const Grant& grant, cons
 
 absl::Status SqliteRecords::StartAfresh(const ReserveOp& op, const Grant& grant, const Uuid& token,
                                         const Guard& guard) {
-  const absl::Status removed = Remove(op.id, guard);
+  const absl::Status removed = RemoveToStartAfresh(op.id, guard);
   return removed.ok() ? Insert(op, grant, token) : removed;
 }
 

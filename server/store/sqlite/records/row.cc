@@ -145,6 +145,12 @@ absl::Status DamagedSqliteRow() {
                    "the stored record is damaged; it is kept as it is and never run again");
 }
 
+absl::Status ChangeOneToMaintain(SqliteStatement& write) {
+  absl::Status changed = write.ChangeOne();
+  // Where SQLite frees the pages of a reply or a checkpoint it reads them.
+  return write.met_damage() ? DamagedSqliteRow() : changed;
+}
+
 absl::StatusOr<std::optional<StoredRecord>> ReadSqliteRow(const SqliteStatement& row,
                                                           const RecordId& id,
                                                           SqliteRecords::Detail detail) {

@@ -33,6 +33,9 @@ absl::StatusOr<std::optional<StoredRecord>> ReadSqliteRow(const SqliteStatement&
                                                           const RecordId& id,
                                                           SqliteRecords::Detail detail);
 absl::Status DamagedSqliteRow();
+// As ChangeOne(), for the maintenance of a record: DATA_LOSS / RECORD_DAMAGED where a page of it is
+// damaged.
+absl::Status ChangeOneToMaintain(SqliteStatement& write);
 
 // Columns of other statements. nullopt, or false, if a column has not the shape that this program
 // writes.

@@ -146,6 +146,14 @@ absl::Status SqliteRecords::Remove(const RecordId& id, const Guard& guard) {
   run->Bind(1, id);
   run->Bind(2, guard.token);
   run->Bind(3, std::int64_t{guard.attempt});
+  return ChangeOneToMaintain(*run);
+}
+
+absl::Status SqliteRecords::RemoveToStartAfresh(const RecordId& id, const Guard& guard) {
+  SqliteStatement::Run run(remove_);
+  run->Bind(1, id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
   return run->ChangeOne();
 }
 
@@ -155,11 +163,12 @@ absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guar
     run->Bind(1, id);
     run->Bind(2, guard.token);
     run->Bind(3, std::int64_t{guard.attempt});
-    if (const absl::Status entombed = run->ChangeOne(); !entombed.ok()) return entombed;
+    if (const absl::Status entombed = ChangeOneToMaintain(*run); !entombed.ok()) return entombed;
   }
   SqliteStatement::Run run(remove_checkpoint_);
   run->Bind(1, id);
-  return run->Step().status();
+  const absl::Status removed = run->Step().status();
+  return run->met_damage() ? DamagedSqliteRow() : removed;
 }
 
 absl::Status SqliteRecords::DropReply(const RecordId& id, const EncodedReply& rest,
@@ -171,7 +180,7 @@ absl::Status SqliteRecords::DropReply(const RecordId& id, const EncodedReply& re
   run->Bind(3, std::int64_t{guard.attempt});
   run->BindBlob(4, rest.bytes);
   run->BindBlob(5, digest);
-  return run->ChangeOne();
+  return ChangeOneToMaintain(*run);
 }
 
 }  // namespace idempotency::internal

@@ -21,8 +21,7 @@ namespace idempotency::internal {
 namespace {
 
 // The walks of an administrator: ?1 namespace or parent's key, ?2 scope, ?3 id, ?4 how many.
-// Behind the columns of a row whether there is a reply, and the id. The index is named, so that
-// none is ever a scan of the table.
+// The index is named, so that none is ever a scan of the table.
 constexpr char kWalkNamespace[] =
     " FROM records AS r INDEXED BY records_by_scope"
     " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
@@ -56,16 +55,11 @@ void BindPlace(SqliteStatement& statement, const RecordPlace& place) {
 }  // namespace
 
 absl::Status SqliteRecords::PrepareWalks(SqliteConnection& connection) {
-  const auto walk = [](const char* from) {
-    return absl::StrCat("SELECT ", kSqliteRowColumns, kSqliteHasReply, ", id", from);
-  };
+  const auto walk = [](const char* from) { return absl::StrCat("SELECT scope, id", from); };
   return PrepareAll(connection, {{walk_namespace_, walk(kWalkNamespace)},
                                  {walk_scope_, walk(kWalkScope)},
                                  {walk_unknown_, walk(kWalkUnknown)},
                                  {walk_children_, walk(kWalkChildren)},
-                                 {read_contents_,
-                                  absl::StrCat("SELECT ", kSqliteRowColumns,
-                                               kSqliteReplyAndCheckpoint, ", id", kWalkNamespace)},
                                  {measure_usage_, kMeasureUsage}});
 }
 
@@ -105,10 +99,10 @@ absl::StatusOr<UsageStep> SqliteRecords::MeasureUsage(const UsageOp& op, absl::T
   return step;
 }
 
-absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
+absl::StatusOr<std::vector<RecordPlace>> SqliteRecords::Places(
     ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
     int limit) {
-  std::vector<WalkRow> rows;
+  std::vector<RecordPlace> places;
   const RecordPlace place = after.value_or(RecordPlace());
   SqliteStatement::Run run(StatementOf(walk));
   run->BindText(1, first_part);
@@ -116,39 +110,45 @@ absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
   run->Bind(4, std::int64_t{limit});
   for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
     if (!row.ok()) return row.status();
-    if (!*row) return rows;
-    const RecordId id = run->UuidBlob(22).value_or(RecordId());
-    WalkRow read{{std::string(run->Text(1).value_or("")), id}, std::nullopt};
-    absl::StatusOr<std::optional<StoredRecord>> stored = ReadSqliteRow(*run, id, Detail::kSlim);
-    if (stored.ok()) read.stored = *std::move(stored);
-    rows.push_back(std::move(read));
+    if (!*row) return places;
+    places.push_back(
+        {std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())});
   }
+}
+
+absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
+    ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
+    int limit) {
+  absl::StatusOr<std::vector<RecordPlace>> places = Places(walk, first_part, after, limit);
+  if (!places.ok()) return places.status();
+  std::vector<WalkRow> rows;
+  for (RecordPlace& place : *places) {
+    auto stored = Find(place.id, Detail::kSlim);
+    if (!stored.ok() && !absl::IsDataLoss(stored.status())) return stored.status();
+    rows.push_back({std::move(place), stored.ok() ? *std::move(stored) : std::nullopt});
+  }
+  return rows;
 }
 
 absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
     std::string_view name_space, const std::optional<RecordPlace>& after, int limit) {
+  const auto places = Places(ListWalk::kNamespace, name_space, after, limit + 1);
+  if (!places.ok()) return places.status();
   ContentPage page;
-  const RecordPlace place = after.value_or(RecordPlace());
-  SqliteStatement::Run run(read_contents_);
-  run->BindText(1, name_space);
-  BindPlace(*run, place);
-  run->Bind(4, std::int64_t{limit} + 1);
   std::size_t bytes = 0;
-  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
-    if (!row.ok()) return row.status();
-    page.at_end = !*row;
-    const bool full = page.rows.size() == static_cast<std::size_t>(limit);
-    if (page.at_end || full || bytes >= limits::kMaxResealStepBytes) return page;
-    const RecordId id = run->UuidBlob(23).value_or(RecordId());
-    WalkRow read{{std::string(run->Text(1).value_or("")), id}, std::nullopt};
-    absl::StatusOr<std::optional<StoredRecord>> stored = ReadSqliteRow(*run, id, Detail::kWhole);
-    if (stored.ok()) {
-      read.stored = *std::move(stored);
-      const std::optional<EncodedReply>& reply = read.stored->record.reply;
-      if (reply) bytes += reply->bytes.size();
-    }
-    page.rows.push_back(std::move(read));
+  std::size_t visited = 0;
+  for (; visited < places->size() && visited < static_cast<std::size_t>(limit); ++visited) {
+    if (bytes >= limits::kMaxResealStepBytes) break;
+    const RecordPlace& place = (*places)[visited];
+    auto stored = Find(place.id, Detail::kWhole);
+    if (!stored.ok() && !absl::IsDataLoss(stored.status())) return stored.status();
+    // Removed meanwhile.
+    if (stored.ok() && !*stored) continue;
+    if (stored.ok() && (*stored)->record.reply) bytes += (*stored)->record.reply->bytes.size();
+    page.rows.push_back({place, stored.ok() ? *std::move(stored) : std::nullopt});
   }
+  if (visited < places->size()) page.next = (*places)[visited - 1];
+  return page;
 }
 
 }  // namespace idempotency::internal
