@@ -111,6 +111,17 @@ PostgresParameters ParametersOf(const std::vector<ContentReplacement>& replaceme
   return parameters;
 }
 
+// Of the statements that read the next rows.
+PostgresParameters NextRows(const ResealOp& op, int limit) {
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  parameters.Add(limit);
+  return parameters;
+}
+
 std::vector<RecordId> IdsIn(const PostgresResult& result, int column) {
   std::vector<RecordId> ids;
   for (const std::string& id : result.TextArray(0, column)) {
@@ -142,14 +153,15 @@ absl::StatusOr<ResealStep> BatchedReseal::Step(const ResealOp& op) {
 }
 
 absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& op,
-                                                               ResealStep& step) {
-  const RecordPlace after = op.after.value_or(RecordPlace());
-  PostgresParameters parameters;
-  parameters.AddBytes(op.name_space);
-  parameters.AddBytes(after.scope);
-  parameters.Add(after.id);
-  parameters.Add(op.limit);
-  const auto rows = connection_.Execute(statements_.read_contents, parameters);
+                                                                ResealStep& step) {
+  int limit = op.limit;
+  auto rows = connection_.Execute(statements_.read_contents, NextRows(op, limit));
+  // The server fails the statement of all for one row, or one reply, that it cannot read.
+  while (absl::IsDataLoss(rows.status()) && limit > 1) {
+    limit /= 2;
+    rows = connection_.Execute(statements_.read_contents, NextRows(op, limit));
+  }
+  if (absl::IsDataLoss(rows.status())) return StepOver(op, step);
   if (!rows.ok()) return ToCallerStatus(rows.status());
   std::vector<StoredContent> contents;
   for (int row = 0; row < rows->rows(); ++row) {
@@ -164,13 +176,25 @@ absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& o
       step.damaged.push_back(step.next->id);
     }
   }
-  if (rows->rows() < op.limit) step.next.reset();
+  if (rows->rows() < limit) step.next.reset();
   return contents;
 }
 
+// From the index, if the row itself cannot be read either.
+absl::StatusOr<std::vector<StoredContent>> BatchedReseal::StepOver(const ResealOp& op,
+                                                                    ResealStep& step) {
+  const auto place = connection_.Execute(statements_.read_content_place, NextRows(op, 1));
+  if (!place.ok()) return ToCallerStatus(place.status());
+  if (place->rows() == 0) return std::vector<StoredContent>();
+  step.examined = 1;
+  step.next = RecordPlace{place->Text(0, 0), place->GetUuid(0, 1)};
+  step.damaged.push_back(step.next->id);
+  return std::vector<StoredContent>();
+}
+
 absl::Status BatchedReseal::Replace(const ResealOp& op,
-                                    std::vector<ContentReplacement> replacements,
-                                    ResealStep& step) {
+                                     std::vector<ContentReplacement> replacements,
+                                     ResealStep& step) {
   std::sort(replacements.begin(), replacements.end(),
             [](const auto& a, const auto& b) { return a.before.id < b.before.id; });
   const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);

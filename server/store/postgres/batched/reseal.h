@@ -25,6 +25,8 @@ class BatchedReseal {
 
  private:
   absl::StatusOr<std::vector<StoredContent>> Read(const ResealOp& op, ResealStep& step);
+  // The next row is damaged. Reads none.
+  absl::StatusOr<std::vector<StoredContent>> StepOver(const ResealOp& op, ResealStep& step);
   absl::Status Replace(const ResealOp& op, std::vector<ContentReplacement> replacements,
                        ResealStep& step);
 

@@ -89,9 +89,9 @@ int BatchedSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
   return seen;
 }
 
-// The server fails the statement of all for one reply that it cannot read.
+// The server fails the statement of all for one reply that it cannot read, or replace.
 absl::Status BatchedSweep::DropRepliesByHalves(const std::vector<Uuid>& ids,
-                                               SweepProgress& progress) {
+                                                SweepProgress& progress) {
   if (ids.size() == 1) return absl::OkStatus();
   const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
   const absl::Status first = DropReplies(std::vector<Uuid>(ids.begin(), middle), progress);
@@ -146,6 +146,7 @@ absl::Status BatchedSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pro
       write.Add(*column);
     }
     const auto dropped = connection_.Execute(statements_.drop_replies, write);
+    if (absl::IsDataLoss(dropped.status())) return DropRepliesByHalves(read_now, progress);
     if (!dropped.ok()) return dropped.status();
     progress.replies_dropped += dropped->rows();
   }

@@ -3,9 +3,20 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/numeric/int128.h"
+
 #include "server/store/postgres/connection/parameters.h"
 
 namespace idempotency::internal {
+namespace {
+
+absl::uint128 NumberOf(const Uuid& place) {
+  absl::uint128 number = 0;
+  for (const std::uint8_t byte : place.bytes()) number = (number << 8) | byte;
+  return number;
+}
+
+}  // namespace
 
 Uuid HashedStart() {
   Uuid::Bytes bytes{};
@@ -40,6 +51,18 @@ std::pair<absl::Time, Uuid> AgeOf(const Uuid& place) {
   last.fill(0xFF);
   std::copy_n(place.bytes().begin() + 8, 8, last.begin());
   return {FromPostgresMicros(static_cast<std::int64_t>(micros)), Uuid(last)};
+}
+
+std::optional<Uuid> PlaceBetween(const Uuid& before, const Uuid& behind) {
+  const absl::uint128 low = NumberOf(before);
+  const absl::uint128 half = (NumberOf(behind) - low) / 2;
+  if (half == 0) return std::nullopt;
+  absl::uint128 number = low + half;
+  Uuid::Bytes bytes{};
+  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte, number >>= 8) {
+    *byte = static_cast<std::uint8_t>(absl::Uint128Low64(number) & 0xFF);
+  }
+  return Uuid(bytes);
 }
 
 }  // namespace idempotency::internal

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_PLACE_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_PLACE_H_
 
+#include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -24,6 +25,9 @@ bool IsHashed(const Uuid& id);
 Uuid PlaceByAge(absl::Time created_at, const Uuid& id);
 // The pair that the place encodes: everything up to it has been visited.
 std::pair<absl::Time, Uuid> AgeOf(const Uuid& place);
+
+// In the middle between two places; nullopt if there is none.
+std::optional<Uuid> PlaceBetween(const Uuid& before, const Uuid& behind);
 
 }  // namespace idempotency::internal
 

@@ -1,5 +1,8 @@
 #include "server/store/postgres/records/sweep_walk.h"
 
+#include <cstdint>
+#include <optional>
+
 #include "server/store/postgres/records/sweep_place.h"
 
 namespace idempotency::internal {
@@ -45,15 +48,60 @@ absl::Status WalkHashed(const SweepOp& op, SweepProgress& progress, VisitStateme
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status WalkSweep(const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
-                       VisitStatement hashed) {
+absl::Status WalkBoth(const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
+                      VisitStatement hashed) {
+  progress.next.reset();
   if (!op.after || !IsHashed(*op.after)) {
     if (absl::Status status = WalkOrdered(op, progress, ordered); !status.ok()) return status;
   }
   if (progress.next || progress.elsewhere) return absl::OkStatus();
-  return WalkHashed(op, progress, hashed);
+  const std::int64_t before = progress.visited;
+  const absl::Status status = WalkHashed(op, progress, hashed);
+  if (!absl::IsDataLoss(status) || before == 0) return status;
+  // The ordered ones are done: the next step meets the damage first.
+  progress.next = HashedStart();
+  return absl::OkStatus();
+}
+
+// The first row behind op.after cannot be read: finds its place by halving the range, one row at
+// most at a time, which takes a statement for each bit of a place. Returns `failure` if the server
+// can read no range at all, as on a damaged page of the index.
+absl::Status StepOver(SweepOp op, SweepProgress& progress, VisitStatement ordered,
+                      VisitStatement hashed, const absl::Status& failure) {
+  const Uuid start = op.after.value_or(RecordId());
+  Uuid sound = start;
+  Uuid damaged = op.until.value_or(HashedEnd());
+  while (const std::optional<Uuid> middle = PlaceBetween(sound, damaged)) {
+    op.until = middle;
+    const absl::Status status = WalkBoth(op, progress, ordered, hashed);
+    if (absl::IsDataLoss(status)) {
+      damaged = *middle;
+    } else if (!status.ok() || progress.elsewhere || progress.visited > 0) {
+      return status;
+    } else {
+      sound = *middle;
+    }
+  }
+  if (sound == start) return failure;
+  progress.visited += 1;
+  progress.next = damaged;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WalkSweep(const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
+                       VisitStatement hashed) {
+  SweepOp part = op;
+  absl::Status status = WalkBoth(part, progress, ordered, hashed);
+  if (!absl::IsDataLoss(status)) return status;
+  while (absl::IsDataLoss(status) && part.limit > 1) {
+    part.limit /= 2;
+    status = WalkBoth(part, progress, ordered, hashed);
+  }
+  if (absl::IsDataLoss(status)) status = StepOver(part, progress, ordered, hashed, status);
+  progress.quiet = absl::ZeroDuration();
+  return status;
 }
 
 }  // namespace idempotency::internal

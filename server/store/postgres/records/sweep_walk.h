@@ -25,6 +25,8 @@ using VisitStatement = absl::FunctionRef<absl::StatusOr<SweepVisit>(const Postgr
 // Visits op.limit records from op.after on, and sets the place that the next step continues from
 // (SweepProgress::next), unless the progress is `elsewhere`. Walks ids of UUIDv7 keys in their
 // order, which is that of time; then hashed ids by age, through an index that only they have.
+// Where the server cannot read a row, the step visits those before it, or steps over it: a read of
+// that record reports it.
 //
 // `ordered` has as $1 the id to continue after, $2 the last id, $3 how many; `hashed` has $1
 // created_at and $2 id to continue after, $3 and $4 the last pair, $5 how many.

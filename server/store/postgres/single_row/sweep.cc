@@ -199,9 +199,12 @@ absl::Status SingleRowSweep::Write(const PostgresStatement& statement,
   std::vector<PostgresParameters> checkpoints;
   absl::Status first;
   for (std::size_t i = 0; i < written.size(); ++i) {
-    // A row that is locked, or whose node is lost, is left to the next pass.
+    // A row that is locked, whose node is lost, or that the server cannot write, is left to the
+    // next pass.
     if (!written[i].ok()) {
-      if (!IsLeftAlone(written[i].status())) first.Update(written[i].status());
+      if (!IsLeftAlone(written[i].status()) && !absl::IsDataLoss(written[i].status())) {
+        first.Update(written[i].status());
+      }
       continue;
     }
     if (written[i]->rows() == 0) continue;
@@ -243,7 +246,9 @@ absl::Status SingleRowSweep::DropReplies(SweepProgress& progress) {
     }
     for (const auto& dropped :
          records_.connection().ExecuteEach(records_.statements().drop_reply, executions)) {
-      if (!dropped.ok() && !IsLeftAlone(dropped.status())) return dropped.status();
+      if (!dropped.ok() && !IsLeftAlone(dropped.status()) && !absl::IsDataLoss(dropped.status())) {
+        return dropped.status();
+      }
       if (dropped.ok()) progress.replies_dropped += dropped->rows();
     }
   }

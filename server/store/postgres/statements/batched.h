@@ -85,6 +85,7 @@ struct PostgresStatements {
   PostgresStatement count_scope;
   PostgresStatement count_namespace;
   PostgresStatement read_contents;
+  PostgresStatement read_content_place;
   PostgresStatement reseal;
   PostgresStatement read_audit;
 
