@@ -90,6 +90,12 @@ class PostgresSingleRowTest : public ::testing::Test {
   void FailNoMore() { Run("DROP TRIGGER failing ON records"); }
 
   absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
+  // For longer than a test holds one.
+  void WaitForLocks() {
+    options_.statement_timeout = absl::Minutes(10);
+    options_.lock_timeout = absl::Minutes(5);
+    Open();
+  }
   // Until another connection waits for a row that the schema's connection has locked.
   void AwaitWaiting() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -210,9 +216,10 @@ TEST_F(PostgresSingleRowTest, ALockedRowFailsAloneAndIsNotWaitedForAgain) {
   EXPECT_FALSE(Reserve(next[7]).ok()) << "not tried for a while";
 }
 
-// Together the waits are longer than the time in which one statement is answered.
+// Together the waits are longer than the time in which one statement is answered, and as long as
+// those of a whole batch at most.
 TEST_F(PostgresSingleRowTest, ManyLockedRowsLeaveNoneOfTheOthersInDoubt) {
-  options_.lock_timeout = absl::Milliseconds(150);
+  options_.lock_timeout = absl::Seconds(1);
   options_.statement_timeout = absl::Seconds(2);
   options_.reply_grace = absl::Milliseconds(100);
   options_.locked_pause = absl::Hours(1);
@@ -224,10 +231,12 @@ TEST_F(PostgresSingleRowTest, ManyLockedRowsLeaveNoneOfTheOthersInDoubt) {
   for (const auto& verdict : store_->Reserve(ops)) ASSERT_TRUE(IsReserved(verdict));
   schema_->Advance(limits::kDefaultLease);
   for (ReserveOp& op : ops) op.request_token = Uuid::Random();
-  constexpr std::size_t kLocked = 20;
+  constexpr std::size_t kLocked = 60;
   Run(absl::StrCat("BEGIN; SELECT FROM (SELECT id FROM records ORDER BY id LIMIT ", kLocked,
                    ") s JOIN records r USING (id) FOR UPDATE OF r"));
+  const absl::Time begin = absl::Now();
   const auto verdicts = store_->Reserve(ops);
+  EXPECT_LT(absl::Now() - begin, 2 * PostgresConnection::kMaxLockWaits * options_.lock_timeout);
   EXPECT_EQ(store_->connections().broken, 0) << "the connection stays";
   for (std::size_t i = 0; i < ops.size(); ++i) {
     EXPECT_EQ(IsReserved(verdicts[i]), i >= kLocked && i < PostgresConnection::kPipelined) << i;
@@ -236,6 +245,102 @@ TEST_F(PostgresSingleRowTest, ManyLockedRowsLeaveNoneOfTheOthersInDoubt) {
   Run("COMMIT");
   const auto behind = Reserve(ops.back());
   EXPECT_TRUE(IsReserved(behind)) << "it was not sent, and is not taken for locked";
+}
+
+// Where each record takes several statements, one after the other.
+class PostgresLockedLoopTest : public PostgresSingleRowTest {
+ protected:
+  static constexpr int kRows = 20;
+
+  void SetUp() override {
+    PostgresSingleRowTest::SetUp();
+    options_.statement_timeout = absl::Seconds(20);
+    options_.lock_timeout = absl::Seconds(10);
+    Open();
+    for (int i = 0; i < kRows; ++i) {
+      ops_.push_back(OpFor(absl::StrCat("key-", i)));
+      const auto granted = Reserve(ops_.back());
+      ASSERT_TRUE(IsReserved(granted));
+      completions_.push_back(CompletionOf(ops_.back(), granted));
+    }
+  }
+  template <typename Call>
+  void ExpectFewWaits(Call call) {
+    Run("BEGIN; SELECT FROM records FOR UPDATE");
+    const absl::Time begin = absl::Now();
+    call();
+    // A few waits of 625 ms, and not one for each row.
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(8));
+    Run("COMMIT");
+  }
+
+  std::vector<ReserveOp> ops_;
+  std::vector<CompleteOp> completions_;
+};
+
+TEST_F(PostgresLockedLoopTest, HeartbeatsWithCheckpoints) {
+  std::vector<ExtendOp> extensions;
+  for (const CompleteOp& held : completions_) {
+    extensions.push_back({held.key, held.id, held.token, absl::Minutes(1), "half"});
+  }
+  ExpectFewWaits([&] {
+    for (const auto& extended : store_->Extend(extensions)) {
+      EXPECT_EQ(ReasonOf(extended.status()), Reason::kStoreUnavailable);
+    }
+  });
+}
+
+TEST_F(PostgresLockedLoopTest, APurge) {
+  PurgeOp op;
+  op.name_space = ops_[0].key.name_space;
+  op.force = true;
+  op.note = {"alice", "ticket 42"};
+  ExpectFewWaits([&] {
+    const auto step = store_->Purge(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_EQ(step->busy, kRows);
+  });
+}
+
+class ReplyReplacer final : public ContentSealer {
+ public:
+  ResealedContent Reseal(const StoredContent& stored) override {
+    ResealedContent after;
+    if (stored.reply) after.reply = EncodeReply(v1::Reply());
+    return after;
+  }
+};
+
+TEST_F(PostgresLockedLoopTest, SealingAnew) {
+  for (const auto& completed : store_->Complete(completions_)) ASSERT_TRUE(completed.ok());
+  ReplyReplacer sealer;
+  ResealOp op;
+  op.name_space = ops_[0].key.name_space;
+  op.sealer = &sealer;
+  op.note = {"alice", "ticket 42"};
+  ExpectFewWaits([&] {
+    const auto step = store_->Reseal(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_EQ(step->busy, kRows);
+  });
+}
+
+// A distributed server's nodes have no lock timeout: the statement's own ends the wait there.
+TEST_F(PostgresSingleRowTest, StatementsThatTheServerEndsLeaveNoneOfTheOthersInDoubt) {
+  options_.statement_timeout = absl::Milliseconds(400);
+  options_.reply_grace = absl::Milliseconds(200);
+  Open();
+  FailAt("slow' OR NEW.key LIKE 'slow-%", "PERFORM pg_sleep(20)");
+  std::vector<ReserveOp> ops;
+  for (const char* const key : {"slow-1", "1", "slow-2", "2", "slow-3", "3"}) {
+    ops.push_back(OpFor(key));
+  }
+  const auto verdicts = store_->Reserve(ops);
+  EXPECT_EQ(store_->connections().broken, 0) << "the connection stays";
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    EXPECT_EQ(IsReserved(verdicts[i]), i % 2 == 1) << i;
+    if (!verdicts[i].ok()) EXPECT_EQ(ReasonOf(verdicts[i].status()), Reason::kStoreUnavailable);
+  }
 }
 
 // By a clock that is behind, the lease of another node's holder is live for the margin longer.
@@ -417,6 +522,7 @@ TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
 
 // The purge changes none of the other values that a statement for one record compares.
 TEST_F(PostgresSingleRowTest, ATombstoneThatIsPutMeanwhileHolds) {
+  WaitForLocks();
   const ReserveOp op = OpFor("charge");
   ASSERT_TRUE(IsReserved(Reserve(op)));
   Run("UPDATE records SET state = 3");
@@ -435,6 +541,7 @@ TEST_F(PostgresSingleRowTest, ATombstoneThatIsPutMeanwhileHolds) {
 }
 
 TEST_F(PostgresSingleRowTest, TheSweepShortensNoTombstone) {
+  WaitForLocks();
   ReserveOp op = OpFor("charge");
   op.tombstone = absl::Hours(1);
   ASSERT_TRUE(IsReserved(Reserve(op)));

@@ -33,6 +33,7 @@ constexpr std::string_view kReadOnlyTransaction = "25006";
 constexpr std::string_view kUnknownPreparedStatement = "26000";
 constexpr std::string_view kInsufficientPrivilege = "42501";
 constexpr std::string_view kLockNotAvailable = "55P03";
+constexpr std::string_view kQueryCanceled = "57014";
 constexpr std::string_view kInternalError = "XX000";
 // A row, a part of its reply or an index entry that the server cannot read.
 constexpr std::string_view kDataCorrupted = "XX001";
@@ -109,11 +110,19 @@ std::string PrimaryMessage(std::string_view text, std::string_view state) {
   return std::string(text);
 }
 
+// A pipeline of statements for single rows waits as long as a statement for all of them would.
+absl::Duration LockTimeout(const PostgresOptions& options) {
+  const absl::Duration most = std::min(options.lock_timeout, options.statement_timeout / 2);
+  if (options.statements != PostgresStatementMode::kSingleRow) return most;
+  return most * PostgresConnection::kMaxLockWaits /
+         static_cast<std::int64_t>(PostgresConnection::kPipelined);
+}
+
 std::string ConnectionSettings(const PostgresOptions& options) {
   // Statements of this store read few rows by primary key, always. On a table
   // that was analysed while it was small the planner chooses other plans, and
   // throughput falls to a quarter.
-  const absl::Duration lock_timeout = std::min(options.lock_timeout, options.statement_timeout / 2);
+  const absl::Duration lock_timeout = LockTimeout(options);
   return absl::StrCat(
       "SET search_path TO ", options.schema, ";SET statement_timeout TO ",
       absl::ToInt64Milliseconds(options.statement_timeout),
@@ -310,9 +319,11 @@ std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(
   std::vector<absl::StatusOr<PostgresResult>> answers(
       executions.size(), absl::UnavailableError("the session was lost before the statement"));
   for (std::size_t begin = 0; begin < executions.size() && !broken_; begin += kPipelined) {
-    const auto locked =
-        std::count_if(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(begin),
-                      [](const auto& answer) { return absl::IsDeadlineExceeded(answer.status()); });
+    const auto locked = std::count_if(
+        answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(begin),
+        [](const auto& answer) {
+          return absl::IsDeadlineExceeded(answer.status()) || absl::IsCancelled(answer.status());
+        });
     if (locked >= kMaxLockWaits) {
       std::fill(answers.begin() + static_cast<std::ptrdiff_t>(begin), answers.end(),
                 absl::CancelledError("not sent: too many rows before it are locked"));
@@ -355,19 +366,24 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
   LogFailures(outcomes);
   std::vector<std::size_t> again;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    answers[indices[i]] = ToAnswer(outcomes[i]);
+    answers[indices[i]] = outcomes[i].state == kQueryCanceled
+                              ? absl::CancelledError("the server ended the statement")
+                              : ToAnswer(outcomes[i]);
     if (absl::IsAborted(answers[indices[i]].status())) again.push_back(indices[i]);
   }
   return again;
 }
 
 // A server that ends the wait for a lock answers: those behind that statement have the whole time.
+// The nodes of a distributed server have no lock timeout: a few waits end with their statements.
 std::vector<PipelinedOutcome> PostgresConnection::RunPipeline(
     const PostgresStatement& statement, absl::Span<const std::vector<PipelinedValue>> values) {
   const std::unique_ptr<SocketWatchdog::Watch> watch = connection_->Watch(reply_timeout_);
+  int ended = 0;
   std::vector<PipelinedOutcome> outcomes =
       connection_->ExecutePipelined(statement.name, values, [&](const PipelinedOutcome& outcome) {
-        if (outcome.state != kLockNotAvailable) return;
+        const bool few = outcome.state == kQueryCanceled && ++ended < kMaxLockWaits;
+        if (outcome.state != kLockNotAvailable && !few) return;
         watch->Renew(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(reply_timeout_));
       });
   if (watch->expired()) {

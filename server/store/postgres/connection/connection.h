@@ -72,8 +72,9 @@ class PostgresConnection {
   // each in a transaction of its own unless one is open. One answer each: a failure of one does not
   // affect the others, and an UNAVAILABLE one need not mean a lost connection (a distributed server
   // lost the node of that row). Deadlocks and serialization failures are repeated as above.
-  // Where this many have waited for a lock in vain, the next pipeline is not sent: CANCELLED, for
-  // each of its executions.
+  // CANCELLED for one that the server ended, as at its statement timeout: on a distributed server
+  // the row's node may have committed it. Where this many were ended, or have waited for a lock in
+  // vain, the next pipeline is not sent: CANCELLED too, for each of its executions.
   static constexpr std::size_t kPipelined = 64;
   static constexpr int kMaxLockWaits = 4;
   std::vector<absl::StatusOr<PostgresResult>> ExecuteEach(

@@ -111,6 +111,15 @@ absl::StatusOr<bool> SingleRowAdmin::InTransaction(
   return true;
 }
 
+absl::StatusOr<bool> SingleRowAdmin::UnlessLocked(
+    absl::FunctionRef<absl::StatusOr<bool>()> change) {
+  if (lock_waits_ == kMaxPostgresLockWaits) return false;
+  absl::StatusOr<bool> changed = change();
+  if (!IsLeftAlone(changed.status())) return changed;
+  ++lock_waits_;
+  return false;
+}
+
 absl::Status SingleRowAdmin::NoteAudit(const AdminNote& note, AuditAction action, bool forced,
                                        const std::string& audit_key, const Record& record,
                                        std::int64_t records, absl::Time now) {
@@ -286,9 +295,9 @@ absl::Status SingleRowAdmin::PurgeFound(const PurgeOp& op, const std::string& au
     return absl::OkStatus();
   }
   if (!op.validate_only) {
-    const auto forgotten = Forget(op, audit_key, stored, time.now);
-    if (!forgotten.ok() && !IsLocked(forgotten.status())) return forgotten.status();
-    if (!forgotten.ok() || !*forgotten) {
+    const auto forgotten = UnlessLocked([&] { return Forget(op, audit_key, stored, time.now); });
+    if (!forgotten.ok()) return forgotten.status();
+    if (!*forgotten) {
       step.busy += 1;
       return absl::OkStatus();
     }
@@ -380,8 +389,8 @@ absl::StatusOr<bool> SingleRowAdmin::Replace(const ContentReplacement& replaceme
     AddDigests(ReplyDigestsOf(before.completed_digest, *after.reply), parameters);
     const auto replaced =
         records_.connection().ExecuteOne(records_.statements().replace_reply, parameters);
-    if (!replaced.ok() && !IsLocked(replaced.status())) return replaced.status();
-    whole = replaced.ok() && replaced->rows() > 0;
+    if (!replaced.ok()) return replaced.status();
+    whole = replaced->rows() > 0;
   }
   if (after.checkpoint) {
     PostgresParameters parameters;
@@ -390,8 +399,8 @@ absl::StatusOr<bool> SingleRowAdmin::Replace(const ContentReplacement& replaceme
     parameters.AddBytes(*after.checkpoint);
     const auto replaced =
         records_.connection().ExecuteOne(records_.statements().replace_checkpoint, parameters);
-    if (!replaced.ok() && !IsLocked(replaced.status())) return replaced.status();
-    whole = whole && replaced.ok() && replaced->rows() > 0;
+    if (!replaced.ok()) return replaced.status();
+    whole = whole && replaced->rows() > 0;
   }
   return whole;
 }
@@ -413,7 +422,7 @@ absl::StatusOr<ResealStep> SingleRowAdmin::Reseal(const ResealOp& op) {
   std::optional<RecordId> last;
   for (const ContentReplacement& replacement : replacements) {
     if (!op.validate_only) {
-      const absl::StatusOr<bool> replaced = Replace(replacement);
+      const absl::StatusOr<bool> replaced = UnlessLocked([&] { return Replace(replacement); });
       if (!replaced.ok()) return ToCallerStatus(replaced.status());
       if (!*replaced) {
         step.busy += 1;

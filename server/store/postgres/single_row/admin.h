@@ -58,6 +58,9 @@ class SingleRowAdmin {
                                       absl::Time now) const;
   // Runs `write`, which returns whether it changed the record, in a transaction.
   absl::StatusOr<bool> InTransaction(absl::FunctionRef<absl::StatusOr<bool>()> write);
+  // As `change` of one record, and false for one that is locked: it is left to another pass. Once a
+  // few waits were in vain, it runs no further one.
+  absl::StatusOr<bool> UnlessLocked(absl::FunctionRef<absl::StatusOr<bool>()> change);
   absl::Status NoteAudit(const AdminNote& note, AuditAction action, bool forced,
                          const std::string& audit_key, const Record& record, std::int64_t records,
                          absl::Time now);
@@ -67,6 +70,7 @@ class SingleRowAdmin {
                                                      absl::Time now);
 
   SingleRowRecords records_;
+  int lock_waits_ = 0;
 };
 
 }  // namespace idempotency::internal

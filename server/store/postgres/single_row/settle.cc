@@ -171,10 +171,16 @@ absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
       batch.Settle(plain[i], ExtensionFrom(*written[i], *time));
     }
   }
+  int lock_waits = 0;
   for (const std::size_t index : pending) {
     if (!batch.op(index).checkpoint) continue;
+    if (lock_waits == kMaxPostgresLockWaits) {
+      FailRow(batch, index, absl::CancelledError("too many rows before it are locked"));
+      continue;
+    }
     auto extension = ExtendWithCheckpoint(records, *time, batch.op(index));
     if (!extension.ok()) {
+      if (IsLeftAlone(extension.status())) ++lock_waits;
       FailWrite(records, batch, index, extension.status());
     } else if (*extension) {
       batch.Settle(index, **extension);
