@@ -11,6 +11,7 @@
 
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
+#include "server/store/postgres/schema/distribution.h"
 
 namespace idempotency::internal {
 namespace {
@@ -36,7 +37,13 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnections::Open() 
   if (!opened.ok()) return opened.status();
   if (absl::Status status = Begin(**opened); !status.ok()) return status;
   if (absl::Status status = CheckSchema(**opened); !status.ok()) return status;
-  return opened;
+  if (options_.statements != PostgresStatementMode::kSingleRow) return opened;
+  const absl::Status commits = CheckNodesCommit(**opened);
+  if (commits.ok()) return opened;
+  spdlog::error("postgres: {}", std::string(commits.message()));
+  // While the nodes cannot be asked, what the start found holds.
+  if (absl::IsUnavailable(commits) && (*opened)->Usable()) return opened;
+  return absl::UnavailableError("commits on a node of postgres are not durable");
 }
 
 absl::Status PostgresConnections::Begin(PostgresConnection& connection) {

@@ -638,6 +638,30 @@ TEST_F(PostgresSingleRowTest, WithoutCitusNothingIsDistributed) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("has no Citus"));
 }
 
+// In the place of the function of Citus: one node has `{setting}`, another one does not answer.
+constexpr char kNodes[] = R"sql(
+CREATE OR REPLACE FUNCTION run_command_on_all_nodes(command text, parallel boolean DEFAULT true,
+  give_warning_for_connection_errors boolean DEFAULT false)
+RETURNS TABLE (nodeid integer, success boolean, result text) LANGUAGE sql AS $$
+  VALUES (1, true, 'on'), (2, true, '{setting}'), (3, false, 'failed to connect')
+$$)sql";
+
+TEST_F(PostgresSingleRowTest, NodesWhoseCommitsAreNotDurableAreRefused) {
+  for (const char* const setting : {"on", "remote_apply", "off", "local", "remote_write"}) {
+    SCOPED_TRACE(setting);
+    Run(absl::StrReplaceAll(kNodes, {{"{setting}", setting}}));
+    const bool durable = setting == std::string("on") || setting == std::string("remote_apply");
+    const auto chosen = ChooseStatements(options_, PostgresStatementMode::kSingleRow);
+    EXPECT_EQ(chosen.ok(), durable) << chosen.status();
+    // A session of a store that runs.
+    Open();
+    EXPECT_EQ(Reserve(OpFor(setting)).ok(), durable);
+    if (durable) continue;
+    EXPECT_EQ(chosen.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(chosen.status().message()), HasSubstr("ALTER SYSTEM"));
+  }
+}
+
 // What a distributed server refuses, or would make a transaction of several nodes.
 TEST(SingleRowStatementsTest, EachNamesOneRecordAndNoClock) {
   const SingleRowStatements statements("clock_timestamp()");

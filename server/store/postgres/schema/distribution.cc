@@ -49,6 +49,26 @@ absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::st
   return found->Bool(0, 0);
 }
 
+absl::Status CheckNodesCommit(PostgresConnection& connection) {
+  const auto known =
+      connection.ExecuteScript("SELECT to_regproc('run_command_on_all_nodes') IS NOT NULL");
+  if (!known.ok()) return absl::UnavailableError(known.status().message());
+  if (!known->Bool(0, 0)) return absl::OkStatus();
+  // Of a node that is away there is a warning, and no setting.
+  const auto weak = connection.ExecuteScript(
+      "SELECT n.nodeid, n.result FROM run_command_on_all_nodes('SHOW synchronous_commit',"
+      " give_warning_for_connection_errors => true) n"
+      " WHERE n.success AND n.result IN ('off', 'local', 'remote_write') ORDER BY n.nodeid LIMIT "
+      "1");
+  if (!weak.ok()) return absl::UnavailableError(weak.status().message());
+  if (weak->rows() == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "synchronous_commit is ", weak->Text(0, 1), " on node ", weak->Integer(0, 0),
+      " of the distributed postgres, so a commit that is answered there may be lost: run ALTER "
+      "SYSTEM SET synchronous_commit = 'on' and SELECT pg_reload_conf() on every node; "
+      "docs/scaling.md"));
+}
+
 absl::StatusOr<PostgresStatementMode> ChooseStatements(
     const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted) {
   SocketWatchdog watchdog;
@@ -56,13 +76,16 @@ absl::StatusOr<PostgresStatementMode> ChooseStatements(
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<bool> distributed = IsDistributed(**connection, options.schema);
   if (!distributed.ok()) return absl::UnavailableError(distributed.status().message());
-  if (!*distributed) return wanted.value_or(PostgresStatementMode::kBatched);
+  if (!*distributed && wanted != PostgresStatementMode::kSingleRow) {
+    return PostgresStatementMode::kBatched;
+  }
   if (wanted == PostgresStatementMode::kBatched) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the records of the postgres schema ", options.schema,
         " are distributed by Citus, and statements for whole batches would make transactions of "
         "several nodes: leave out --statements=batched"));
   }
+  if (absl::Status commits = CheckNodesCommit(**connection); !commits.ok()) return commits;
   return PostgresStatementMode::kSingleRow;
 }
 

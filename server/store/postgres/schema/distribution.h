@@ -20,10 +20,15 @@ absl::Status CheckCitus(PostgresConnection& connection);
 // Whether `records` of `schema` is distributed.
 absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::string& schema);
 
+// FAILED_PRECONDITION if a node that answers commits before the commit is on its disk, or its
+// standby's: the settings of a session do not reach the other nodes. OK without Citus. UNAVAILABLE
+// if the nodes cannot be asked.
+absl::Status CheckNodesCommit(PostgresConnection& connection);
+
 // The statements for the schema of `options`: those of `wanted`, else kSingleRow where its records
 // are distributed, else kBatched. FAILED_PRECONDITION for batches over distributed records: they
 // may deadlock across nodes, and a completion that was answered may read as pending while a node
-// is away. UNAVAILABLE if the server cannot be reached.
+// is away; or as CheckNodesCommit(). UNAVAILABLE if the server cannot be reached.
 absl::StatusOr<PostgresStatementMode> ChooseStatements(
     const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted);
 
