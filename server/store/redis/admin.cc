@@ -179,7 +179,7 @@ absl::StatusOr<RedisStore::Walk> RedisStore::WalkFrom(const std::optional<Record
 }
 
 void RedisStore::DropEntries(const std::vector<const RedisIndex::Entry*>& gone) {
-  if (gone.empty()) return;
+  if (gone.empty() || !RestoreEntries()) return;
   std::vector<RedisCall> removals;
   std::vector<RedisCall> checks;
   for (const RedisIndex::Entry* const entry : gone) {
@@ -188,13 +188,37 @@ void RedisStore::DropEntries(const std::vector<const RedisIndex::Entry*>& gone) 
   }
   Run(removals);
   // A reservation in between may have written its record before the removal of its entry.
-  std::vector<RedisCall> restored;
+  std::vector<std::string> back_again;
   const Replies back = Run(checks);
   for (std::size_t i = 0; i < back.size(); ++i) {
     if (back[i].ok() && back[i]->value().integer() == 0) continue;
-    for (const std::string& member : gone[i]->members) restored.push_back(index_.AddMember(member));
+    back_again.insert(back_again.end(), gone[i]->members.begin(), gone[i]->members.end());
   }
-  Run(restored);
+  {
+    MutexLock lock(mutex_);
+    unrestored_.insert(unrestored_.end(), back_again.begin(), back_again.end());
+  }
+  RestoreEntries();
+}
+
+bool RedisStore::RestoreEntries() {
+  std::vector<std::string> members;
+  {
+    MutexLock lock(mutex_);
+    members.swap(unrestored_);
+  }
+  if (members.empty()) return true;
+  std::vector<RedisCall> restored;
+  for (const std::string& member : members) restored.push_back(index_.AddMember(member));
+  std::vector<std::string> left;
+  const Replies replies = Run(restored);
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (!replies[i].ok()) left.push_back(std::move(members[i]));
+  }
+  if (left.empty()) return true;
+  MutexLock lock(mutex_);
+  unrestored_.insert(unrestored_.end(), left.begin(), left.end());
+  return false;
 }
 
 absl::StatusOr<RecordPage> RedisStore::List(const ListOp& op) {

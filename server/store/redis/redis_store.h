@@ -143,8 +143,10 @@ class RedisStore final : public Store {
                                 const RedisIndex::Filter& filter, int limit);
   absl::StatusOr<RedisRead> ReadOne(const RecordId& id);
   // Removes the entries of records that are gone, and restores those whose record came back
-  // meanwhile.
+  // meanwhile. Removes none while an earlier one is not restored.
   void DropEntries(const std::vector<const RedisIndex::Entry*>& gone);
+  // Those that could not be restored. False if one of them still cannot be.
+  bool RestoreEntries();
   absl::Status SweepVisits(const Walk& walk, SweepProgress& progress);
   // As many at a time as limits::kMaxBatchReplyBytes holds.
   absl::Status DropReplies(const std::vector<const Visit*>& visits, SweepProgress& progress);
@@ -184,6 +186,8 @@ class RedisStore final : public Store {
     std::optional<absl::Time> oldest_reserved;
   };
   Tally tally_ ABSL_GUARDED_BY(mutex_);
+  // Members of the index that were removed and could not be restored: of one step of each caller.
+  std::vector<std::string> unrestored_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

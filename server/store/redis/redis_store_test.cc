@@ -173,6 +173,32 @@ TEST_F(RedisStoreTest, AReservationWithoutItsEntryOfTheIndexIsNotAnswered) {
   EXPECT_TRUE(std::holds_alternative<InFlight>(*in_flight));
 }
 
+// A reservation comes between the sweep's look at its record and the removal of its entry, and then
+// the server refuses to write the entry again.
+TEST_F(RedisStoreTest, AnEntryThatTheSweepCouldNotRestoreIsRestoredByTheNextStep) {
+  const auto server = StartServer();
+  const RedisOptions options = server->options();
+  const auto store = OpenStore(options);
+  const ReserveOp op = OpFor("back");
+  MustReserve(*store, op);
+  const std::string record = RedisCalls(options).KeyOf(op.id);
+  const std::string index =
+      absl::StrCat(options.prefix, ":i:", op.id.bytes()[15] % RedisIndex::kShards);
+  const auto entries = [&] { return server->Must({"ZCARD", index}).value().integer(); };
+  // Not there for a read, and there for the check after the removal.
+  server->Must({"DEL", record});
+  server->Must({"HSET", record, "other", "field"});
+  server->Must({"ACL", "SETUSER", "default", "-zadd"});
+  ASSERT_EQ(entries(), 1);
+  ASSERT_TRUE(store->Sweep({}).ok());
+  ASSERT_EQ(entries(), 0);
+  // While it is missing the sweep removes no other.
+  ASSERT_TRUE(store->Sweep({}).ok());
+  server->Must({"ACL", "SETUSER", "default", "+zadd"});
+  ASSERT_TRUE(store->Sweep({}).ok());
+  EXPECT_EQ(entries(), 1);
+}
+
 TEST_F(RedisStoreTest, RedisForgetsARecordOnlyOnceItMay) {
   const auto store = OpenStore(options_);
   ReserveOp op = OpFor("ttl");

@@ -95,6 +95,7 @@ absl::StatusOr<SweepProgress> RedisStore::Sweep(const SweepOp& op) {
     progress.elsewhere = true;
     return progress;
   }
+  RestoreEntries();
   const absl::StatusOr<Walk> walk = WalkFrom(op.after, op.until, {}, op.limit);
   if (!walk.ok()) return walk.status();
   progress.visited = static_cast<std::int64_t>(walk->visits.size());
