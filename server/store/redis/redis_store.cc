@@ -396,33 +396,32 @@ std::vector<absl::StatusOr<Record>> RedisStore::Get(absl::Span<const GetOp> ops)
   return records;
 }
 
-absl::StatusOr<StoreGauges> RedisStore::Inspect() {
+absl::StatusOr<std::vector<RedisCall>> RedisStore::ProbesOfServers() {
   const auto servers = topology_.Servers();
-  if (!servers.ok()) return ToRedisCallerStatus(servers.status());
+  if (!servers.ok()) return servers.status();
   // A key on each server: the first that belongs to it.
-  std::vector<RedisCall> calls;
+  std::vector<RedisCall> probes;
   std::vector<RedisAddress> left = *servers;
   constexpr int kMaxProbes = 64 * 1024;
   for (int i = 0; i < kMaxProbes && !left.empty(); ++i) {
     const std::string key = absl::StrCat(options_.prefix, ":probe:", i);
     const absl::StatusOr<RedisAddress> owner = topology_.ServerOf(RedisSlotOf(key));
-    if (!owner.ok()) return ToRedisCallerStatus(owner.status());
+    if (!owner.ok()) return owner.status();
     const auto at = std::find(left.begin(), left.end(), *owner);
     if (at == left.end()) continue;
     left.erase(at);
-    calls.push_back(RedisCalls::Plain({"SET", key, "1", "PX", "60000"}));
-    calls.back().confirm = true;
+    probes.push_back(RedisCalls::Plain({"SET", key, "1", "PX", "60000"}));
+    probes.back().confirm = true;
   }
-  const std::string gauges_key = absl::StrCat(options_.prefix, ":gauges");
-  calls.push_back(calls_.ReadClock(gauges_key));
-  calls.push_back(RedisCalls::Plain({"HMGET", gauges_key, "unknown", "oldest_reserved"}));
-  const std::size_t markers_at = calls.size();
-  for (const std::string& key : identity_.keys()) calls.push_back(RedisCalls::Plain({"GET", key}));
-  Replies replies = RunAnyway(calls);
+  return probes;
+}
+
+absl::Status RedisStore::CheckMarkers(absl::Span<const absl::StatusOr<RedisReply>> markers) {
   bool lost = false;
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    if (!replies[i].ok()) return ToRedisCallerStatus(replies[i].status());
-    lost = lost || (i >= markers_at && replies[i]->value().text() != identity_.value());
+  bool all = true;
+  for (const absl::StatusOr<RedisReply>& marker : markers) {
+    all = all && marker.ok();
+    lost = lost || (marker.ok() && marker->value().text() != identity_.value());
   }
   if (lost && !lost_.exchange(true)) {
     spdlog::error(
@@ -430,20 +429,47 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
         "accept that operations whose records are lost may run again: set not_before in --config "
         "to the time now, run `idempotencyd migrate`, and restart idempotencyd");
   }
-  lost_ = lost;
-  if (lost) {
-    return MakeError(Reason::kStoreUnavailable, "Redis lost records while it was used");
+  // A server that does not answer may be the one that was emptied.
+  if (all) lost_ = lost;
+  return lost_ ? MakeError(Reason::kStoreUnavailable, "Redis lost records while it was used")
+               : absl::OkStatus();
+}
+
+// Where a server does not answer, its records alone are unavailable: the others serve.
+absl::StatusOr<StoreGauges> RedisStore::Inspect() {
+  absl::StatusOr<std::vector<RedisCall>> calls = ProbesOfServers();
+  if (!calls.ok()) return ToRedisCallerStatus(calls.status());
+  const std::size_t probes = calls->size();
+  const std::string gauges_key = absl::StrCat(options_.prefix, ":gauges");
+  calls->push_back(calls_.ReadClock(gauges_key));
+  calls->push_back(RedisCalls::Plain({"HMGET", gauges_key, "unknown", "oldest_reserved"}));
+  for (const std::string& key : identity_.keys()) {
+    calls->push_back(RedisCalls::Plain({"GET", key}));
   }
-  replies.erase(replies.begin() + static_cast<std::ptrdiff_t>(markers_at), replies.end());
-  const RedisValue counted = replies.back()->value();
-  const absl::Time now = absl::FromUnixMicros(replies[replies.size() - 2]->value()[0].integer());
-  StoreGauges gauges;
-  gauges.unknown_records = counted[0].integer();
+  const Replies replies = RunAnyway(*calls);
+  const auto all = absl::MakeConstSpan(replies);
+  if (absl::Status kept = CheckMarkers(all.subspan(probes + 2)); !kept.ok()) return kept;
+  const auto written = all.first(probes);
+  if (std::none_of(written.begin(), written.end(), [](const auto& probe) { return probe.ok(); })) {
+    return ToRedisCallerStatus(written.empty() ? absl::UnavailableError("there is no server")
+                                               : written.front().status());
+  }
+  return ReadGauges(all[probes], all[probes + 1]);
+}
+
+StoreGauges RedisStore::ReadGauges(const absl::StatusOr<RedisReply>& clock,
+                                   const absl::StatusOr<RedisReply>& stored) {
+  MutexLock lock(mutex_);
+  if (!clock.ok() || !stored.ok()) return gauges_;
+  const RedisValue counted = stored->value();
+  const absl::Time now = absl::FromUnixMicros(clock->value()[0].integer());
+  gauges_ = StoreGauges();
+  gauges_.unknown_records = counted[0].integer();
   if (!counted[1].text().empty()) {
-    gauges.oldest_reserved_age =
+    gauges_.oldest_reserved_age =
         std::max(now - absl::FromUnixMicros(counted[1].integer()), absl::ZeroDuration());
   }
-  return gauges;
+  return gauges_;
 }
 
 }  // namespace idempotency::internal

@@ -82,8 +82,8 @@ class RedisStore final : public Store {
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
-  // Writes to every server, and waits for the replicas as completions do. The gauges are those of
-  // the last whole pass of the sweep, of any process.
+  // Writes to every server, and waits for the replicas as completions do; one that confirms is
+  // enough. The gauges are those of the last whole pass of the sweep, of any process.
   absl::StatusOr<StoreGauges> Inspect() override;
 
   DatabaseConnectionPoolGauges connections() const { return pool_.gauges(); }
@@ -153,6 +153,13 @@ class RedisStore final : public Store {
   void Count(const SweepOp& op, const Walk& walk, const SweepProgress& progress);
   absl::StatusOr<bool> HoldSweep(const SweepOp& op);
 
+  absl::StatusOr<std::vector<RedisCall>> ProbesOfServers();
+  // STORE_UNAVAILABLE once one shows that records were lost, until all of them show the contrary.
+  absl::Status CheckMarkers(absl::Span<const absl::StatusOr<RedisReply>> markers);
+  // Those of before while their server does not answer.
+  StoreGauges ReadGauges(const absl::StatusOr<RedisReply>& clock,
+                         const absl::StatusOr<RedisReply>& stored);
+
   absl::StatusOr<Resolution> ResolveOnce(const ResolveOp& op, bool& changed);
   absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op);
   // Forgets the records; false for each that changed meanwhile.
@@ -188,6 +195,8 @@ class RedisStore final : public Store {
   Tally tally_ ABSL_GUARDED_BY(mutex_);
   // Members of the index that were removed and could not be restored: of one step of each caller.
   std::vector<std::string> unrestored_ ABSL_GUARDED_BY(mutex_);
+  // Of the last inspection that could read them.
+  StoreGauges gauges_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
