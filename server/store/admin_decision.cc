@@ -17,14 +17,6 @@
 namespace idempotency::internal {
 namespace {
 
-absl::Time WholeMicroseconds(absl::Time time) {
-  return absl::FromUnixMicros(absl::ToUnixMicros(time));
-}
-
-bool IsForgotten(const Record& record, absl::Time now) {
-  return IsForgotten(record.state, record.on_lease_expiry, record.expires_at, now);
-}
-
 // The time-ordered id of `at` whose other bits are all `rest`.
 RecordId IdAt(absl::Time at, std::uint8_t rest) {
   const std::int64_t millis = std::clamp<std::int64_t>(absl::ToUnixMillis(at), 0, (1LL << 47) - 1);
@@ -70,11 +62,6 @@ constexpr std::string_view StateName(RecordState state) {
 
 absl::Status NotFound() {
   return MakeError(Reason::kRecordNotFound, "there is no such record, or it has expired");
-}
-
-absl::Status Collision() {
-  return MakeError(Reason::kRecordIdCollision,
-                   "another key has this record id; nothing was changed");
 }
 
 // With the record's state, so that the caller need not read it again.
@@ -150,7 +137,7 @@ ResolveDecision DecideResolve(const ResolveOp& op, absl::Time now,
                               const std::optional<StoredRecord>& stored) {
   if (!stored) return {false, {}, NotFound()};
   const Record& record = stored->record;
-  if (record.key != op.key) return {false, {}, Collision()};
+  if (record.key != op.key) return {false, {}, RecordIdCollision()};
   if (IsForgotten(record, now)) return {false, {}, NotFound()};
   Resolution resolution;
   resolution.before = record.state;
@@ -180,7 +167,7 @@ absl::Status CheckPurge(const PurgeOp& op, absl::Time now,
                         const std::optional<StoredRecord>& stored) {
   if (!stored) return NotFound();
   const Record& record = stored->record;
-  if (op.key && record.key != *op.key) return Collision();
+  if (op.key && record.key != *op.key) return RecordIdCollision();
   if (IsForgotten(record, now)) return NotFound();
   if ((op.expected_state && record.state != *op.expected_state) ||
       (op.expected_attempt && record.attempt != *op.expected_attempt)) {

@@ -15,10 +15,6 @@
 namespace idempotency::internal {
 namespace {
 
-absl::Time WholeMicroseconds(absl::Time time) {
-  return absl::FromUnixMicros(absl::ToUnixMicros(time));
-}
-
 // now + length, but never beyond the record's end.
 absl::Time LeaseEnd(absl::Time now, absl::Duration length, absl::Time expires_at) {
   return WholeMicroseconds(std::min(now + length, expires_at));
@@ -26,11 +22,6 @@ absl::Time LeaseEnd(absl::Time now, absl::Duration length, absl::Time expires_at
 
 absl::Duration Remaining(absl::Time until, absl::Time now) {
   return std::max(until - now, absl::ZeroDuration());
-}
-
-absl::Status Collision() {
-  return MakeError(Reason::kRecordIdCollision,
-                   "another key has this record id; nothing was changed");
 }
 
 ReserveDecision AnswerWith(absl::StatusOr<Verdict> answer) {
@@ -41,11 +32,6 @@ ReserveDecision AnswerWith(absl::StatusOr<Verdict> answer) {
 }
 
 Guard GuardOf(const StoredRecord& stored) { return {stored.token, stored.record.attempt}; }
-
-bool IsForgotten(const StoredRecord& stored, absl::Time now) {
-  return IsForgotten(stored.record.state, stored.record.on_lease_expiry, stored.record.expires_at,
-                     now);
-}
 
 // Content that has not been dropped yet is dropped here.
 bool ReplyIsOver(const Record& record, absl::Time now) {
@@ -236,6 +222,19 @@ bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, a
   return !(state == RecordState::kReserved && policy == LeaseExpiry::kRequireRecovery);
 }
 
+bool IsForgotten(const Record& record, absl::Time now) {
+  return IsForgotten(record.state, record.on_lease_expiry, record.expires_at, now);
+}
+
+absl::Time WholeMicroseconds(absl::Time time) {
+  return absl::FromUnixMicros(absl::ToUnixMicros(time));
+}
+
+absl::Status RecordIdCollision() {
+  return MakeError(Reason::kRecordIdCollision,
+                   "another key has this record id; nothing was changed");
+}
+
 Grant FirstGrant(const ReserveOp& op, absl::Time now) {
   Grant grant;
   grant.attempt = 1;
@@ -274,8 +273,8 @@ Reserved ToReserved(Grant grant, const Uuid& token, absl::Time now) {
 ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
                               std::optional<StoredRecord> record) {
   if (!record) return DecideForgotten(op, now, record);
-  if (record->record.key != op.key) return AnswerWith(Collision());
-  if (IsForgotten(*record, now)) return DecideForgotten(op, now, record);
+  if (record->record.key != op.key) return AnswerWith(RecordIdCollision());
+  if (IsForgotten(record->record, now)) return DecideForgotten(op, now, record);
   switch (CompareRequest(record->record.fingerprints, op)) {
     case FingerprintMatch::kNothingInCommon:
       return AnswerWith(MakeError(
@@ -293,7 +292,7 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
                                 const std::optional<StoredRecord>& record) {
   if (!record) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
   const Record& stored = record->record;
-  if (stored.key != op.key) return {false, Collision()};
+  if (stored.key != op.key) return {false, RecordIdCollision()};
   if (now >= stored.expires_at) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
   if (record->token != op.token) return {false, ReservationLostBecause(LossCause::kSuperseded)};
   switch (stored.state) {
@@ -332,8 +331,9 @@ ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
   };
   if (!record) return answer(ReservationLostBecause(LossCause::kRecordExpired));
   const Record& stored = record->record;
-  if (stored.key != op.key) return answer(Collision());
-  if (IsForgotten(*record, now)) return answer(ReservationLostBecause(LossCause::kRecordExpired));
+  if (stored.key != op.key) return answer(RecordIdCollision());
+  if (IsForgotten(record->record, now))
+    return answer(ReservationLostBecause(LossCause::kRecordExpired));
   if (record->token != op.token) return answer(ReservationLostBecause(LossCause::kSuperseded));
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
   if (stored.state == wanted) return answer(absl::OkStatus());
@@ -351,7 +351,7 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
   };
   if (!record) return lost(LossCause::kRecordExpired);
   const Record& stored = record->record;
-  if (stored.key != op.key) return {std::nullopt, Collision()};
+  if (stored.key != op.key) return {std::nullopt, RecordIdCollision()};
   if (now >= stored.expires_at) return lost(LossCause::kRecordExpired);
   if (record->token != op.token) return lost(LossCause::kSuperseded);
   if (stored.state != RecordState::kReserved) return lost(LossOf(stored.state));
@@ -362,8 +362,8 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
 
 absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
                                  std::optional<StoredRecord> record) {
-  if (record && op.key && record->record.key != *op.key) return Collision();
-  if (!record || IsForgotten(*record, now)) {
+  if (record && op.key && record->record.key != *op.key) return RecordIdCollision();
+  if (!record || IsForgotten(record->record, now)) {
     return NoSuchRecord();
   }
   if (ReplyIsOver(record->record, now)) {

@@ -259,6 +259,13 @@ SweepAction DecideSweep(const SweepView& record, absl::Time now);
 
 // Past expires_at, and neither UNKNOWN nor RESERVED under REQUIRE_RECOVERY.
 bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now);
+bool IsForgotten(const Record& record, absl::Time now);
+
+// As every store keeps times.
+absl::Time WholeMicroseconds(absl::Time time);
+
+// INTERNAL / RECORD_ID_COLLISION.
+absl::Status RecordIdCollision();
 
 }  // namespace idempotency::internal
 
