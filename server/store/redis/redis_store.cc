@@ -143,9 +143,10 @@ absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisConnections& co
     const std::string value(reply->value().text());
     if (value.empty()) {
       found.faults.missing += 1;
-    } else if (++counts[value] > counts[found.identity]) {
-      found.identity = value;
+      continue;
     }
+    const int count = ++counts[value];
+    if (count > counts[found.identity]) found.identity = value;
   }
   found.faults.differing = RedisIdentity::kMarkers - found.faults.missing - counts[found.identity];
   return found;

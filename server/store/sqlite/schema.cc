@@ -21,8 +21,10 @@ namespace {
 // edited: add the next one.
 //
 // The CHECKs are the state machine's invariants: a bug shows as a refused
-// write, not as a strange record a month later. Small columns come before the
-// large ones, so that reading them never follows a reply's overflow pages.
+// write, not as a strange record a month later. The small columns of the first
+// step come before the large ones, so that reading them does not follow a reply's
+// overflow pages. Those that later steps add are behind the reply: reading a value
+// of them follows its pages, and fails if one is damaged.
 constexpr std::array<const char*, 5> kSteps = {
     R"sql(
 CREATE TABLE records (

@@ -31,13 +31,16 @@ struct PostgresStatement {
 
 // One connection of the store (postgres/watched_connection.h), with its settings.
 //
-// Failures are of four kinds; none contains SQL, parameters or the server's
-// text (which may quote them), only its SQLSTATE:
+// Of failures; none contains SQL, parameters or the server's text (which may
+// quote them), only its SQLSTATE:
 //   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
 //   INTERNAL          The statement violated a constraint of the schema. Nothing
 //                     happened.
 //   DEADLINE_EXCEEDED Another connection held a lock for longer than the lock
 //                     timeout. Nothing happened.
+//   DATA_LOSS         The server cannot read a page, of a table or an index. Nothing
+//                     happened.
+//   CANCELLED         Only of ExecuteEach(), which names the cases.
 //   UNAVAILABLE       Anything else. The statement may or may not have happened.
 //
 // Thread-compatible.

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 
 #include "grpc_idempotency/uuid.h"
+#include "server/store/postgres/connection/connection.h"
 
 namespace idempotency::internal {
 
@@ -81,7 +82,7 @@ inline constexpr int kMaxPostgresRounds = 16;
 
 // How often a batch waits for a lock in vain before its remaining operations fail:
 // PostgresOptions::lock_timeout times this bounds the delay by locks.
-inline constexpr int kMaxPostgresLockWaits = 4;
+inline constexpr int kMaxPostgresLockWaits = PostgresConnection::kMaxLockWaits;
 
 // The caller's error for a failed statement.
 absl::Status ToCallerStatus(const absl::Status& failure);
