@@ -17,6 +17,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/postgres/options.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/testing/reply_replacer.h"
 #include "server/store/postgres/testing/store_fixture.h"
 #include "tests/support/postgres_cluster.h"
 
@@ -156,20 +157,6 @@ TEST_F(PostgresPurgeTest, ADamagedRowIsBusy) {
   }
   EXPECT_EQ(store_->Purge(purge_)->purged.size(), 2u);
 }
-
-// Replaces every reply.
-class ReplyReplacer final : public ContentSealer {
- public:
-  ResealedContent Reseal(const StoredContent& stored) override {
-    ResealedContent after;
-    if (stored.reply) {
-      v1::Reply reply;
-      reply.set_body("sealed anew");
-      after.reply = EncodeReply(reply);
-    }
-    return after;
-  }
-};
 
 TEST_F(PostgresStoreTest, AResealLeavesLockedRows) {
   lock_timeout_ = absl::Milliseconds(100);

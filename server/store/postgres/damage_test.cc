@@ -2,16 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/options.h"
+#include "server/store/postgres/testing/reply_replacer.h"
 #include "server/store/postgres/testing/store_fixture.h"
 #include "tests/support/postgres_cluster.h"
 
@@ -72,6 +75,22 @@ class PostgresDamageTest : public PostgresStoreTest,
     done.reply = ReplyWith(std::string(16 * 1024, 'r'));
     ASSERT_TRUE(Complete(done).ok());
   }
+  // One pass.
+  SweepProgress SweepAll() {
+    SweepProgress pass;
+    SweepOp op;
+    for (int steps = 0; steps < 20; ++steps) {
+      const auto step = store_->Sweep(op);
+      EXPECT_TRUE(step.ok()) << step.status();
+      if (!step.ok()) return pass;
+      pass.removed += step->removed;
+      pass.visited += step->visited;
+      op.after = step->next;
+      if (!op.after) return pass;
+    }
+    ADD_FAILURE() << "the pass does not end";
+    return pass;
+  }
   // "damaged", "1" and "2", of which the first has lost its reply.
   std::vector<ReserveOp> RunAll() {
     std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("1"), OpFor("2")};
@@ -109,6 +128,70 @@ TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadFailsItsRecordAlone) {
   EXPECT_EQ(store_->connections().broken, 0);
 }
 
+// As a damaged page of an index, or of the replies, does: the row itself is sound.
+constexpr char kRefuseWrites[] = R"sql(
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'no' USING ERRCODE = 'XX002';
+END $$;
+CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON records
+  FOR EACH ROW WHEN (NEW.key IN ('damaged', 'taken', 'new')) EXECUTE FUNCTION refuse()
+)sql";
+
+TEST_P(PostgresDamageTest, AWriteThatTheServerCannotMakeIsToBeRepeated) {
+  std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("1"), OpFor("2")};
+  std::vector<CompleteOp> completions;
+  for (const ReserveOp& op : ops) completions.push_back(CompletionOf(op, Reserve(op)));
+  ReserveOp taken = OpFor("taken");
+  taken.on_lease_expiry = LeaseExpiry::kTakeOver;
+  ASSERT_TRUE(Reserve(taken).ok());
+  Must("UPDATE records SET lease_until = clock_timestamp() WHERE key = 'taken'");
+  Must(kRefuseWrites);
+
+  const auto completed = store_->Complete(completions);
+  EXPECT_EQ(ReasonOf(completed[0].status()), Reason::kStoreUnavailable) << completed[0].status();
+  EXPECT_TRUE(completed[1].ok()) << completed[1].status();
+  EXPECT_TRUE(completed[2].ok()) << completed[2].status();
+  const CompleteOp& held = completions[0];
+  const ReleaseOp release{held.key, held.id, held.token, "why"};
+  EXPECT_EQ(ReasonOf(store_->Release({&release, 1}).at(0)), Reason::kStoreUnavailable);
+  for (const auto& checkpoint :
+       {std::optional<std::string>(), std::optional<std::string>("half")}) {
+    const ExtendOp extension{held.key, held.id, held.token, absl::Hours(1), checkpoint};
+    EXPECT_EQ(ReasonOf(store_->Extend({&extension, 1}).at(0).status()), Reason::kStoreUnavailable);
+  }
+  taken.request_token = Uuid::Random();
+  EXPECT_EQ(ReasonOf(Reserve(taken).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(OpFor("new")).status()), Reason::kStoreUnavailable);
+
+  Must("DROP TRIGGER refuse ON records");
+  EXPECT_TRUE(Complete(held).ok()) << "with the same token";
+  EXPECT_TRUE(Reserve(taken).ok());
+  EXPECT_TRUE(Reserve(OpFor("new")).ok());
+}
+
+constexpr char kUnreadableRows[] = R"sql(
+CREATE FUNCTION is_sound(key text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF key IN ({keys}) THEN RAISE EXCEPTION 'no' USING ERRCODE = 'XX001'; END IF;
+  RETURN true;
+END $$;
+ALTER TABLE records RENAME TO pages;
+CREATE VIEW records AS SELECT * FROM pages WHERE is_sound(key)
+)sql";
+
+TEST_P(PostgresDamageTest, ARowThatTheServerCannotReadIsDamagedForItsWriters) {
+  std::vector<CompleteOp> completions;
+  for (const char* const key : {"damaged", "1"}) {
+    const ReserveOp op = OpFor(key);
+    completions.push_back(CompletionOf(op, Reserve(op)));
+  }
+  Must(absl::StrReplaceAll(kUnreadableRows, {{"{keys}", "'damaged'"}}));
+  const auto completed = store_->Complete(completions);
+  EXPECT_EQ(ReasonOf(completed[0].status()), Reason::kRecordDamaged) << completed[0].status();
+  EXPECT_TRUE(completed[1].ok()) << completed[1].status();
+}
+
 TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadDoesNotStopTheSweep) {
   RunAll();
   Must("UPDATE records SET reply_until = clock_timestamp() - interval '1 minute'");
@@ -121,6 +204,63 @@ TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadDoesNotStopTheSweep) {
       " completed_at = completed_at - interval '100 days', reply_until = NULL,"
       " expires_at = expires_at - interval '100 days'");
   EXPECT_EQ(store_->Sweep({})->removed, 3) << "the damaged one too";
+}
+
+// A page that no statement can read, in the middle of each of the two walks.
+TEST_P(PostgresDamageTest, ARowThatTheServerCannotReadDoesNotStopTheSweep) {
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 3; ++i) {
+    const absl::Time made_at = absl::Now() + absl::Milliseconds(i);
+    ops.push_back(OpFor(Uuid::TimeOrdered(made_at).ToString()));
+  }
+  for (const char* const key : {"1", "damaged", "2"}) ops.push_back(OpFor(key));
+  for (const ReserveOp& op : ops) ASSERT_TRUE(Reserve(op).ok());
+  Must(
+      "UPDATE records SET created_at = created_at - interval '100 days',"
+      " lease_until = lease_until - interval '100 days',"
+      " expires_at = expires_at - interval '100 days'");
+  Must(absl::StrReplaceAll(kUnreadableRows,
+                           {{"{keys}", absl::StrCat("'damaged', '", ops[1].key.key, "'")}}));
+  const SweepProgress pass = SweepAll();
+  EXPECT_EQ(pass.removed, 4);
+  EXPECT_EQ(pass.visited, 6);
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM pages"), "2");
+}
+
+TEST_P(PostgresDamageTest, ARowThatTheServerCannotRemoveDoesNotStopTheSweep) {
+  for (const char* const key : {"1", "damaged", "2"}) ASSERT_TRUE(Reserve(OpFor(key)).ok());
+  Must(
+      "UPDATE records SET created_at = created_at - interval '100 days',"
+      " lease_until = lease_until - interval '100 days',"
+      " expires_at = expires_at - interval '100 days'");
+  Must(kRefuseWrites);
+  Must(
+      "CREATE TRIGGER refuse_removal BEFORE DELETE ON records"
+      " FOR EACH ROW WHEN (OLD.key = 'damaged') EXECUTE FUNCTION refuse()");
+  EXPECT_EQ(SweepAll().removed, 2);
+  EXPECT_EQ(schema_->Value("SELECT key FROM records"), "damaged");
+}
+
+TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadDoesNotStopSealingAnew) {
+  const std::vector<ReserveOp> ops = RunAll();
+  ReplyReplacer sealer;
+  ResealOp op;
+  op.name_space = ops[0].key.name_space;
+  op.note = {"alice", "ticket 42"};
+  op.sealer = &sealer;
+  std::vector<RecordId> damaged;
+  std::size_t resealed = 0;
+  int steps = 0;
+  do {
+    ASSERT_LT(++steps, 20) << "the pass does not end";
+    const auto step = store_->Reseal(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    damaged.insert(damaged.end(), step->damaged.begin(), step->damaged.end());
+    resealed += step->resealed.size();
+    op.after = step->next;
+  } while (op.after);
+  EXPECT_EQ(damaged, std::vector<RecordId>({ops[0].id}));
+  EXPECT_EQ(resealed, 2u);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/schema/distribution.h"
 #include "server/store/postgres/schema/migrator.h"
+#include "server/store/postgres/testing/reply_replacer.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -301,15 +302,6 @@ TEST_F(PostgresLockedLoopTest, APurge) {
     EXPECT_EQ(step->busy, kRows);
   });
 }
-
-class ReplyReplacer final : public ContentSealer {
- public:
-  ResealedContent Reseal(const StoredContent& stored) override {
-    ResealedContent after;
-    if (stored.reply) after.reply = EncodeReply(v1::Reply());
-    return after;
-  }
-};
 
 TEST_F(PostgresLockedLoopTest, SealingAnew) {
   for (const auto& completed : store_->Complete(completions_)) ASSERT_TRUE(completed.ok());

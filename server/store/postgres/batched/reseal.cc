@@ -153,7 +153,7 @@ absl::StatusOr<ResealStep> BatchedReseal::Step(const ResealOp& op) {
 }
 
 absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& op,
-                                                                ResealStep& step) {
+                                                               ResealStep& step) {
   int limit = op.limit;
   auto rows = connection_.Execute(statements_.read_contents, NextRows(op, limit));
   // The server fails the statement of all for one row, or one reply, that it cannot read.
@@ -182,7 +182,7 @@ absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& o
 
 // From the index, if the row itself cannot be read either.
 absl::StatusOr<std::vector<StoredContent>> BatchedReseal::StepOver(const ResealOp& op,
-                                                                    ResealStep& step) {
+                                                                   ResealStep& step) {
   const auto place = connection_.Execute(statements_.read_content_place, NextRows(op, 1));
   if (!place.ok()) return ToCallerStatus(place.status());
   if (place->rows() == 0) return std::vector<StoredContent>();
@@ -193,8 +193,8 @@ absl::StatusOr<std::vector<StoredContent>> BatchedReseal::StepOver(const ResealO
 }
 
 absl::Status BatchedReseal::Replace(const ResealOp& op,
-                                     std::vector<ContentReplacement> replacements,
-                                     ResealStep& step) {
+                                    std::vector<ContentReplacement> replacements,
+                                    ResealStep& step) {
   std::sort(replacements.begin(), replacements.end(),
             [](const auto& a, const auto& b) { return a.before.id < b.before.id; });
   const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);

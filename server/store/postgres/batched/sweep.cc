@@ -91,7 +91,7 @@ int BatchedSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
 
 // The server fails the statement of all for one reply that it cannot read, or replace.
 absl::Status BatchedSweep::DropRepliesByHalves(const std::vector<Uuid>& ids,
-                                                SweepProgress& progress) {
+                                               SweepProgress& progress) {
   if (ids.size() == 1) return absl::OkStatus();
   const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
   const absl::Status first = DropReplies(std::vector<Uuid>(ids.begin(), middle), progress);
