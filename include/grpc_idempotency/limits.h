@@ -109,6 +109,9 @@ inline constexpr std::size_t kMaxAdminCalls = 16;
 // The part of them that only calls which need ADMIN take: lists do not keep a record from being
 // settled.
 inline constexpr std::size_t kReservedAdminCalls = 4;
+// A request of the admin service once it is parsed; one of Resolve has a reply, too.
+inline constexpr std::size_t kMaxAdminRequestBytes = 64 * 1024;
+inline constexpr std::size_t kMaxResolveRequestBytes = kMaxReplyBytes + kMaxAdminRequestBytes;
 // The name of an administrator in the audit log.
 inline constexpr std::size_t kMaxActorBytes = 255;
 // The reason of an administrator, as that of a release, which it may become.

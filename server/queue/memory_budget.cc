@@ -80,6 +80,17 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldRequest(std::size_t bytes
   return Hold(*this, Hold::For::kRequest, "", bytes);
 }
 
+bool MemoryBudget::TryAssign(Hold& request, std::string_view owner) {
+  MutexLock lock(mutex_);
+  const std::size_t most = max_bytes_ / kAdminShare;
+  const std::size_t left = most - std::min(admins_.total(), most);
+  if (admins_.total() > 0 && !admins_.MayTake(owner, request.bytes_, left)) return false;
+  admins_.Add(owner, request.bytes_);
+  request.for_ = Hold::For::kAdmin;
+  request.name_space_ = owner;
+  return true;
+}
+
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldReply(std::string_view name_space,
                                                              std::size_t bytes) {
   return TryHold(Hold::For::kReply, name_space, bytes);
@@ -139,6 +150,11 @@ void MemoryBudget::GiveBack(const Hold& hold, std::size_t bytes) {
     case Hold::For::kEndOfWork: {
       MutexLock lock(mutex_);
       ends_of_work_.Remove(hold.name_space_, bytes);
+      return;
+    }
+    case Hold::For::kAdmin: {
+      MutexLock lock(mutex_);
+      admins_.Remove(hold.name_space_, bytes);
       return;
     }
     case Hold::For::kReply:

@@ -28,6 +28,8 @@ namespace idempotency::internal {
 // have a reservation: large replies of one namespace keep no other one's completions out. Replies,
 // waiters and large operations leave an eighth of the budget to small ones that end work.
 //
+// Requests of administrators, which wait for one another, have a quarter, in shares of their own.
+//
 // Answers without a reply cannot be refused, so they do not count against operations that end
 // admitted work: callers that do not read keep no lease from being extended. Those of sessions
 // have a pool of their own, a quarter, up to which they do not count against new work either.
@@ -56,7 +58,7 @@ class MemoryBudget {
 
    private:
     friend class MemoryBudget;
-    enum class For { kRequest, kEndOfWork, kAnswer, kSessionAnswers, kReply, kWaiter };
+    enum class For { kRequest, kEndOfWork, kAdmin, kAnswer, kSessionAnswers, kReply, kWaiter };
 
     Hold(MemoryBudget& budget, For held_for, std::string_view name_space, std::size_t bytes)
         : budget_(&budget), for_(held_for), name_space_(name_space), bytes_(bytes) {}
@@ -83,6 +85,9 @@ class MemoryBudget {
   // For a request, whose namespace is not known before it is parsed, until its operation is held;
   // nullopt: there is no room, and it must not be parsed.
   std::optional<Hold> TryHoldRequest(std::size_t bytes, bool brings_work);
+  // Counts a request's hold to the `owner` of an administrator's call; false, and nothing happens,
+  // if there is no room. The largest fits when it is alone.
+  bool TryAssign(Hold& request, std::string_view owner) ABSL_LOCKS_EXCLUDED(mutex_);
   // For replies that the store has read, until their answers have a hold.
   void Add(std::size_t bytes);
   void Remove(std::size_t bytes);
@@ -113,6 +118,9 @@ class MemoryBudget {
   // What is left of the half of the budget for one session's answers, as 1 / kAllowanceShare.
   static constexpr std::size_t kAllowanceShare = 64;
 
+  // Of the budget, as 1 / kAdminShare.
+  static constexpr std::size_t kAdminShare = 4;
+
   // Of the budget, as 1 / kSmallOperationsShare: only small operations that end work.
   static constexpr std::size_t kSmallOperationsShare = 8;
 
@@ -142,6 +150,8 @@ class MemoryBudget {
   std::size_t replies_ ABSL_GUARDED_BY(mutex_) = 0;
   // Operations that end work.
   NamespaceShares ends_of_work_ ABSL_GUARDED_BY(mutex_);
+  // Requests of administrators.
+  NamespaceShares admins_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

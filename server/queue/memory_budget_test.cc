@@ -230,6 +230,24 @@ TEST(MemoryBudgetTest, ASessionMayHaveLessOfManyAnswers) {
   EXPECT_EQ(budget.SessionAnswersAllowance(), 16u * 1024);
 }
 
+TEST(MemoryBudgetTest, RequestsOfAdministratorsHaveAQuarterInShares) {
+  Observer observer;
+  MemoryBudget budget(kMax, observer);
+  const auto try_hold = [&](std::string_view owner, std::size_t bytes) {
+    std::optional<Hold> hold = budget.TryHoldRequest(bytes, kEndsWork);
+    return budget.TryAssign(*hold, owner) ? std::move(hold) : std::nullopt;
+  };
+  std::optional<Hold> largest = try_hold("one", kMax / 2);
+  ASSERT_TRUE(largest.has_value()) << "it is alone";
+  EXPECT_FALSE(try_hold("two", 1).has_value());
+  largest.reset();
+  const std::optional<Hold> first = try_hold("one", kMax / 8);
+  EXPECT_TRUE(first.has_value());
+  EXPECT_FALSE(try_hold("one", 1).has_value());
+  EXPECT_TRUE(try_hold("two", kMax / 8).has_value());
+  EXPECT_EQ(budget.held(), kMax / 8);
+}
+
 TEST(MemoryBudgetTest, AHoldIsGivenBackOnceWhereverItGoes) {
   Observer observer;
   MemoryBudget budget(kMax, observer);

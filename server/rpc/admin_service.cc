@@ -22,8 +22,14 @@
 namespace idempotency::internal {
 namespace {
 
-// The memory of a parsed request: that of a frame.
-constexpr std::size_t kMaxParsedBytes = 4 * limits::kMaxMessageBytes;
+// The bound of a request once it is parsed.
+constexpr std::size_t MaxParsedBytes(const v1::ResolveRequest* /*type*/) {
+  return limits::kMaxResolveRequestBytes;
+}
+template <typename Request>
+constexpr std::size_t MaxParsedBytes(const Request* /*type*/) {
+  return limits::kMaxAdminRequestBytes;
+}
 
 }  // namespace
 
@@ -50,16 +56,17 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
       return Refuse(permitted);
     }
     absl::StatusOr<MemoryBudget::Hold> hold = AdmitRequest(
-        request, *Request::descriptor(), kMaxParsedBytes, OperationKind::kGet, service_.budget_);
+        request, *Request::descriptor(), MaxParsedBytes(static_cast<const Request*>(nullptr)),
+        OperationKind::kGet, service_.budget_);
     if (!hold.ok()) {
       request.Clear();
       return Refuse(hold.status());
     }
     hold_ = *std::move(hold);
-    if (absl::Status readable = parsed_.emplace().Parse(request); !readable.ok()) {
-      return Refuse(readable);
-    }
+    parsed_ = std::make_unique<UnaryRequest<Request>>();
+    if (absl::Status readable = parsed_->Parse(request); !readable.ok()) return Refuse(readable);
     AdminPlace place = PlaceOfCall(parsed_->message(), caller_, permission_);
+    if (!service_.budget_.TryAssign(hold_, place.owner)) return Refuse(NoRoomForRequest());
     if (service_.worker_.TryRun(std::move(place), [this] { Run(); })) return;
     Refuse(MakeError(Reason::kOverloaded,
                      "other calls of administrators wait or run; nothing was done, try again "
@@ -82,6 +89,7 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
     const absl::StatusOr<Response> answer =
         (service_.administration_.*method_)(parsed_->message(), caller);
     if (!answer.ok()) return Refuse(answer.status());
+    parsed_.reset();
     bool own_buffer = false;
     grpc::Status serialised =
         grpc::SerializationTraits<Response>::Serialize(*answer, bytes_, &own_buffer);
@@ -91,6 +99,8 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
 
   // Nothing may be used afterwards.
   void Refuse(const absl::Status& status) {
+    parsed_.reset();
+    hold_.Release();
     if (const std::optional<std::string> pushback = PushbackOf(status)) {
       context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
     }
@@ -105,7 +115,8 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
   Caller caller_;
   // The request's part of the memory budget, then the answer's.
   MemoryBudget::Hold hold_;
-  std::optional<UnaryRequest<Request>> parsed_;
+  // Until the answer is there: its caller may leave that unread.
+  std::unique_ptr<UnaryRequest<Request>> parsed_;
   std::atomic<bool> gone_{false};
 };
 

@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -120,6 +121,9 @@ constexpr std::chrono::seconds kPatience{30};
 
 class AdminServiceTest : public ::testing::TestWithParam<ServerApi> {
  protected:
+  explicit AdminServiceTest(std::size_t max_bytes = BatcherOptions().max_bytes)
+      : max_bytes_(max_bytes) {}
+
   void SetUp() override {
     access_.Restrict(Granting({Permission::kRead, Permission::kAdmin}), clock_);
     server_ = std::make_unique<ApiServer>(GetParam(), service_, &admin_);
@@ -229,11 +233,17 @@ class AdminServiceTest : public ::testing::TestWithParam<ServerApi> {
   }
   AccessControl access_;
 
+  const std::size_t max_bytes_;
   ManualClock clock_;
   MemoryStore records_{clock_};
   HeldLists store_{records_};
   ActObserver observer_;
-  Batcher batcher_{store_, observer_};
+  BatcherOptions Batching() const {
+    BatcherOptions options;
+    options.max_bytes = max_bytes_;
+    return options;
+  }
+  Batcher batcher_{store_, observer_, Batching()};
   // Waiters learn nothing by reading again.
   InFlightWaitersOptions Waiting() const {
     InFlightWaitersOptions options;
@@ -567,7 +577,71 @@ TEST_P(AdminServiceTest, OneMoreThanItsShareIsTurnedAway) {
   EXPECT_TRUE(first.ok()) << first;
 }
 
+template <typename Request>
+Request Padded(Request request, std::size_t bytes) {
+  constexpr int kUnknownField = 1000;
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      kUnknownField, std::string(bytes, 'x'));
+  return request;
+}
+
+TEST_P(AdminServiceTest, ARequestThatWouldTakeMuchMemoryIsRefused) {
+  const RecordKey key = Unknown("one");
+  constexpr std::size_t kMost = limits::kMaxAdminRequestBytes;
+  v1::ListRequest list;
+  list.set_namespace_("payments");
+  v1::ResealRequest reseal;
+  reseal.set_namespace_("payments");
+  reseal.set_reason("ticket 42");
+  v1::ListAuditRequest audit;
+  audit.set_namespace_("payments");
+  EXPECT_EQ(ReasonOf(List(Padded(list, kMost)).status()), Reason::kRequestInvalid);
+  EXPECT_EQ(ReasonOf(Purge(Padded(PurgingScope(), kMost)).status()), Reason::kRequestInvalid);
+  EXPECT_EQ(ReasonOf(Reseal(Padded(reseal, kMost)).status()), Reason::kRequestInvalid);
+  EXPECT_EQ(ReasonOf(ListAudit(Padded(audit, kMost)).status()), Reason::kRequestInvalid);
+  EXPECT_TRUE(List(Padded(list, kMost / 2)).ok());
+  v1::ResolveRequest resolve = Completing(key);
+  resolve.mutable_reply()->set_body(std::string(limits::kMaxReplyBytes - 1024, 'r'));
+  EXPECT_EQ(ReasonOf(Resolve(Padded(resolve, 2 * kMost)).status()), Reason::kRequestInvalid);
+  EXPECT_TRUE(Resolve(resolve).ok());
+}
+
+// Of a service with little memory.
+class AdminMemoryTest : public AdminServiceTest {
+ protected:
+  AdminMemoryTest() : AdminServiceTest(4 * limits::kMaxAdminRequestBytes) {}
+};
+
+TEST_P(AdminMemoryTest, LargeListsOfOneNamespaceLeaveRoomForNewWork) {
+  store_.Shut();
+  v1::ListRequest request;
+  request.set_namespace_("payments");
+  request = Padded(request, limits::kMaxAdminRequestBytes - 4096);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] { static_cast<void>(GiveUp(&AdminStub::List, request, kPatience)); });
+  }
+  store_.AwaitAList();
+  const absl::Status refused = TryUntilRefused(request);
+  EXPECT_TRUE(DetailsOf(refused).retry_delay.has_value());
+  EXPECT_LT(batcher_.budget().held(), max_bytes_ / 2);
+  const auto stub = v1::IdempotencyService::NewStub(channel_);
+  v1::ReserveRequest reserve;
+  *reserve.mutable_record_key() = ToProto(RecordKey{"orders", "tenant-1", "/o.v1.O/Do", "one"});
+  reserve.add_fingerprints()->set_version(1);
+  reserve.mutable_fingerprints(0)->set_digest(std::string(32, 'a'));
+  v1::ReserveResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub->Reserve(&context, reserve, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  store_.Open();
+  for (std::thread& caller : callers) caller.join();
+}
+
 INSTANTIATE_TEST_SUITE_P(Api, AdminServiceTest,
+                         ::testing::Values(ServerApi::kCallback, ServerApi::kCompletionQueue),
+                         [](const auto& api) { return NameOf(api.param); });
+INSTANTIATE_TEST_SUITE_P(Api, AdminMemoryTest,
                          ::testing::Values(ServerApi::kCallback, ServerApi::kCompletionQueue),
                          [](const auto& api) { return NameOf(api.param); });
 

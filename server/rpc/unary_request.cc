@@ -15,7 +15,11 @@ absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
   const absl::StatusOr<std::size_t> weight = ParsedBytes(bytes, type, max_parsed_bytes);
   if (!weight.ok()) return weight.status();
   std::optional<MemoryBudget::Hold> hold = budget.TryHoldRequest(*weight, BringsWork(kind));
-  if (hold.has_value()) return *std::move(hold);
+  if (!hold.has_value()) return NoRoomForRequest();
+  return *std::move(hold);
+}
+
+absl::Status NoRoomForRequest() {
   return MakeError(
       Reason::kOverloaded,
       "Requests and answers fill the memory reserved for them. Nothing was done; try again later.",

@@ -27,6 +27,9 @@ absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
                                                 std::size_t max_parsed_bytes, OperationKind kind,
                                                 MemoryBudget& budget);
 
+// RESOURCE_EXHAUSTED / OVERLOADED, as AdmitRequest() refuses.
+absl::Status NoRoomForRequest();
+
 // A request of a unary method until it is converted to an operation: most need no
 // other memory. Not thread-safe.
 template <typename Message>
