@@ -39,6 +39,8 @@ class Administration {
                  Observer& observer, const Clock& clock = Clock::System())
       : records_(records), store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
 
+  const Clock& clock() const { return clock_; }
+
   // A record without its reply's content, whatever view the request names. `permitted` decides by
   // the whole key; a record id of what it refuses is NOT_FOUND, as one that does not exist. So is
   // one of a damaged record, unless the caller `reads_everywhere`.

@@ -44,7 +44,7 @@ std::size_t MemoryBudget::LeftToEndOfWork(std::size_t held, std::size_t bytes) c
 
 bool MemoryBudget::Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
   if (brings_work) {
-    const std::size_t apart = std::min({session_answers(), session_answers_pool(), held});
+    const std::size_t apart = std::min({unread_answers(), unread_answers_pool(), held});
     return held == apart || held - apart + bytes <= max_bytes_ - max_bytes_ / 5;
   }
   return OthersOf(held) == 0 || bytes <= LeftToEndOfWork(held, bytes);
@@ -107,15 +107,15 @@ MemoryBudget::Hold MemoryBudget::HoldAnswer(std::size_t bytes) {
   return Hold(*this, Hold::For::kAnswer, "", bytes);
 }
 
-MemoryBudget::Hold MemoryBudget::HoldSessionAnswers(std::size_t bytes) {
-  session_answers_.fetch_add(bytes, std::memory_order_relaxed);
+MemoryBudget::Hold MemoryBudget::HoldUnreadAnswers(std::size_t bytes) {
+  unread_answers_.fetch_add(bytes, std::memory_order_relaxed);
   Hold hold = HoldAnswer(bytes);
-  hold.for_ = Hold::For::kSessionAnswers;
+  hold.for_ = Hold::For::kUnreadAnswers;
   return hold;
 }
 
-std::size_t MemoryBudget::SessionAnswersAllowance() const {
-  const std::size_t left = max_bytes_ / 2 - std::min(session_answers(), max_bytes_ / 2);
+std::size_t MemoryBudget::UnreadAnswersAllowance() const {
+  const std::size_t left = max_bytes_ / 2 - std::min(unread_answers(), max_bytes_ / 2);
   return std::max(left / kAllowanceShare, limits::kMinSessionAnswersBytes);
 }
 
@@ -141,8 +141,8 @@ void MemoryBudget::GiveBack(const Hold& hold, std::size_t bytes) {
   switch (hold.for_) {
     case Hold::For::kRequest:
       return;
-    case Hold::For::kSessionAnswers:
-      session_answers_.fetch_sub(bytes, std::memory_order_relaxed);
+    case Hold::For::kUnreadAnswers:
+      unread_answers_.fetch_sub(bytes, std::memory_order_relaxed);
       [[fallthrough]];
     case Hold::For::kAnswer:
       answers_.fetch_sub(bytes, std::memory_order_relaxed);

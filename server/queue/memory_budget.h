@@ -31,9 +31,9 @@ namespace idempotency::internal {
 // Requests of administrators, which wait for one another, have a quarter, in shares of their own.
 //
 // Answers without a reply cannot be refused, so they do not count against operations that end
-// admitted work: callers that do not read keep no lease from being extended. Those of sessions
+// admitted work: callers that do not read keep no lease from being extended. Those of gRPC calls
 // have a pool of their own, a quarter, up to which they do not count against new work either.
-// From half of it on, sessions with unread answers are not read; over it, sessions are ended
+// From half of it on, sessions with unread answers are not read; over it, calls are ended
 // (SessionRegistry).
 //
 // The bound holds up to one reply: if no other is held, one is always admitted, so
@@ -58,7 +58,7 @@ class MemoryBudget {
 
    private:
     friend class MemoryBudget;
-    enum class For { kRequest, kEndOfWork, kAdmin, kAnswer, kSessionAnswers, kReply, kWaiter };
+    enum class For { kRequest, kEndOfWork, kAdmin, kAnswer, kUnreadAnswers, kReply, kWaiter };
 
     Hold(MemoryBudget& budget, For held_for, std::string_view name_space, std::size_t bytes)
         : budget_(&budget), for_(held_for), name_space_(name_space), bytes_(bytes) {}
@@ -98,16 +98,16 @@ class MemoryBudget {
   std::optional<Hold> TryHoldWaiter(std::string_view name_space, std::size_t bytes);
   // For any other answer, which cannot be refused.
   Hold HoldAnswer(std::size_t bytes);
-  // The same, for answers of a session.
-  Hold HoldSessionAnswers(std::size_t bytes);
+  // The same, for answers of a session or of a unary call.
+  Hold HoldUnreadAnswers(std::size_t bytes);
 
-  std::size_t session_answers() const { return session_answers_.load(std::memory_order_relaxed); }
+  std::size_t unread_answers() const { return unread_answers_.load(std::memory_order_relaxed); }
   // The most that they should have.
-  std::size_t session_answers_pool() const { return max_bytes_ / kPoolShare; }
+  std::size_t unread_answers_pool() const { return max_bytes_ / kPoolShare; }
   // Whether they have more than half of it.
-  bool SessionAnswersAreMany() const { return session_answers() > session_answers_pool() / 2; }
+  bool UnreadAnswersAreMany() const { return unread_answers() > unread_answers_pool() / 2; }
   // What one session may have of them then: the more there are, the less.
-  std::size_t SessionAnswersAllowance() const;
+  std::size_t UnreadAnswersAllowance() const;
 
   // Everything.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
@@ -139,9 +139,9 @@ class MemoryBudget {
   const std::size_t max_bytes_;
   Observer& observer_;
   std::atomic<std::size_t> held_{0};
-  // Answers without a reply among them, and those of sessions among these.
+  // Answers without a reply among them, and those of gRPC calls among these.
   std::atomic<std::size_t> answers_{0};
-  std::atomic<std::size_t> session_answers_{0};
+  std::atomic<std::size_t> unread_answers_{0};
 
   Mutex mutex_;
   // Replies and waiters.

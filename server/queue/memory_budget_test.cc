@@ -177,7 +177,7 @@ TEST(MemoryBudgetTest, AnswersLeaveRoomForOperationsThatEndWork) {
   Observer observer;
   MemoryBudget budget(kMax, observer);
   const Hold others = budget.HoldAnswer(kMax);
-  const Hold of_sessions = budget.HoldSessionAnswers(kMax);
+  const Hold of_sessions = budget.HoldUnreadAnswers(kMax);
   EXPECT_EQ(budget.held(), 2 * kMax);
   EXPECT_FALSE(HasRoomFor(budget, 1, kBringsWork));
   EXPECT_FALSE(budget.TryHoldRequest(1, kBringsWork).has_value());
@@ -194,13 +194,13 @@ TEST(MemoryBudgetTest, AnswersLeaveRoomForOperationsThatEndWork) {
 TEST(MemoryBudgetTest, AnswersOfSessionsLeaveRoomForNewWorkUpToTheirPool) {
   Observer observer;
   MemoryBudget budget(kMax, observer);
-  Hold pool = budget.HoldSessionAnswers(kMax / 4);
+  Hold pool = budget.HoldUnreadAnswers(kMax / 4);
   EXPECT_TRUE(HasRoomFor(budget, kMax, kBringsWork)) << "as if it were alone";
   budget.Add(700);
   EXPECT_TRUE(HasRoomFor(budget, 100, kBringsWork));
   EXPECT_FALSE(HasRoomFor(budget, 101, kBringsWork));
   EXPECT_TRUE(budget.TryHoldRequest(100, kBringsWork).has_value());
-  const Hold more = budget.HoldSessionAnswers(1);
+  const Hold more = budget.HoldUnreadAnswers(1);
   EXPECT_FALSE(HasRoomFor(budget, 100, kBringsWork));
   EXPECT_TRUE(HasRoomFor(budget, 99, kBringsWork));
   budget.Remove(700);
@@ -211,23 +211,23 @@ TEST(MemoryBudgetTest, AnswersOfSessionsAreManyAboveAnEighth) {
   Observer observer;
   MemoryBudget budget(kBytes, observer);
   const Hold other = budget.HoldAnswer(kBytes);
-  Hold eighth = budget.HoldSessionAnswers(kBytes / 8);
-  EXPECT_FALSE(budget.SessionAnswersAreMany());
-  const Hold one = budget.HoldSessionAnswers(1);
-  EXPECT_TRUE(budget.SessionAnswersAreMany());
+  Hold eighth = budget.HoldUnreadAnswers(kBytes / 8);
+  EXPECT_FALSE(budget.UnreadAnswersAreMany());
+  const Hold one = budget.HoldUnreadAnswers(1);
+  EXPECT_TRUE(budget.UnreadAnswersAreMany());
   eighth.Release();
-  EXPECT_FALSE(budget.SessionAnswersAreMany());
+  EXPECT_FALSE(budget.UnreadAnswersAreMany());
 }
 
 TEST(MemoryBudgetTest, ASessionMayHaveLessOfManyAnswers) {
   constexpr std::size_t kBytes = 64 * 1024 * 1024;
   Observer observer;
   MemoryBudget budget(kBytes, observer);
-  EXPECT_EQ(budget.SessionAnswersAllowance(), kBytes / 128);
-  const Hold quarter = budget.HoldSessionAnswers(kBytes / 4);
-  EXPECT_EQ(budget.SessionAnswersAllowance(), kBytes / 256);
-  const Hold most = budget.HoldSessionAnswers(kBytes);
-  EXPECT_EQ(budget.SessionAnswersAllowance(), 16u * 1024);
+  EXPECT_EQ(budget.UnreadAnswersAllowance(), kBytes / 128);
+  const Hold quarter = budget.HoldUnreadAnswers(kBytes / 4);
+  EXPECT_EQ(budget.UnreadAnswersAllowance(), kBytes / 256);
+  const Hold most = budget.HoldUnreadAnswers(kBytes);
+  EXPECT_EQ(budget.UnreadAnswersAllowance(), 16u * 1024);
 }
 
 TEST(MemoryBudgetTest, RequestsOfAdministratorsHaveAQuarterInShares) {

@@ -17,6 +17,7 @@
 #include "server/access/permission.h"
 #include "server/observability/observer.h"
 #include "server/operation/admin_place.h"
+#include "server/rpc/unary_answers.h"
 #include "server/rpc/unary_request.h"
 
 namespace idempotency::internal {
@@ -93,18 +94,25 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
     bool own_buffer = false;
     grpc::Status serialised =
         grpc::SerializationTraits<Response>::Serialize(*answer, bytes_, &own_buffer);
-    hold_ = service_.budget_.HoldAnswer(bytes_->Length());
-    Finish(serialised);
+    Answer(serialised);
   }
 
   // Nothing may be used afterwards.
   void Refuse(const absl::Status& status) {
     parsed_.reset();
-    hold_.Release();
     if (const std::optional<std::string> pushback = PushbackOf(status)) {
       context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
     }
-    Finish(ToGrpcStatus(status));
+    Answer(ToGrpcStatus(status));
+  }
+
+  // In place of Finish(); nothing may be used afterwards.
+  void Answer(const grpc::Status& status) {
+    hold_.Release();
+    service_.sessions_.Send(
+        {*context_, service_.administration_.clock().Monotonic(), AnswerBytes(*bytes_, status), {}},
+        service_.budget_, answer_);
+    Finish(status);
   }
 
   IdempotencyAdminService& service_;
@@ -113,8 +121,10 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
   const Method method_;
   const Permission permission_;
   Caller caller_;
-  // The request's part of the memory budget, then the answer's.
+  // The request's part of the memory budget.
   MemoryBudget::Hold hold_;
+  // Until OnDone.
+  UnaryAnswer answer_;
   // Until the answer is there: its caller may leave that unread.
   std::unique_ptr<UnaryRequest<Request>> parsed_;
   std::atomic<bool> gone_{false};

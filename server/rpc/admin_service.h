@@ -12,6 +12,7 @@
 #include "server/operation/administration.h"
 #include "server/queue/admin_worker.h"
 #include "server/queue/memory_budget.h"
+#include "server/rpc/session_registry.h"
 
 namespace idempotency::internal {
 
@@ -28,10 +29,15 @@ using AdminServiceMethods = v1::IdempotencyAdminService::WithRawCallbackMethod_L
 class IdempotencyAdminService final : public AdminServiceMethods {
  public:
   // All of them outlive the server that this is registered with. `budget` holds requests and
-  // answers. List needs Permission::kRead in its namespace, the other methods kAdmin.
+  // answers, and `sessions` ends calls whose callers do not read them. List needs Permission::kRead
+  // in its namespace, the other methods kAdmin.
   IdempotencyAdminService(Administration& administration, AdminWorker& worker, MemoryBudget& budget,
-                          const AccessControl& access)
-      : administration_(administration), worker_(worker), budget_(budget), access_(access) {}
+                          const AccessControl& access, SessionRegistry& sessions)
+      : administration_(administration),
+        worker_(worker),
+        budget_(budget),
+        access_(access),
+        sessions_(sessions) {}
 
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const grpc::ByteBuffer* request,
@@ -75,6 +81,7 @@ class IdempotencyAdminService final : public AdminServiceMethods {
   AdminWorker& worker_;
   MemoryBudget& budget_;
   const AccessControl& access_;
+  SessionRegistry& sessions_;
 };
 
 }  // namespace idempotency::internal

@@ -254,7 +254,8 @@ class AdminServiceTest : public ::testing::TestWithParam<ServerApi> {
   IdempotencyService service_{batcher_, waiters_, observer_};
   Administration administration_{store_, store_, waiters_, observer_};
   AdminWorker worker_;
-  IdempotencyAdminService admin_{administration_, worker_, batcher_.budget(), access_};
+  IdempotencyAdminService admin_{administration_, worker_, batcher_.budget(), access_,
+                                 service_.sessions()};
   std::unique_ptr<ApiServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyAdminService::Stub> stub_;
@@ -604,6 +605,29 @@ TEST_P(AdminServiceTest, ARequestThatWouldTakeMuchMemoryIsRefused) {
   resolve.mutable_reply()->set_body(std::string(limits::kMaxReplyBytes - 1024, 'r'));
   EXPECT_EQ(ReasonOf(Resolve(Padded(resolve, 2 * kMost)).status()), Reason::kRequestInvalid);
   EXPECT_TRUE(Resolve(resolve).ok());
+}
+
+TEST_P(AdminServiceTest, ACallWhoseCallerDoesNotReadEnds) {
+  Unknown("one");
+  AdminStub stub(server_->ChannelWithClosedWindows());
+  v1::ListRequest request;
+  request.set_namespace_("payments");
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.AsyncList(&context, request, &queue);
+  call->ReadInitialMetadata(nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  EXPECT_GT(batcher_.budget().unread_answers(), 0u);
+  service_.sessions().EndStalled(
+      batcher_.budget(),
+      Clock::System().Monotonic() + absl::ToChronoNanoseconds(limits::kPeerTimeout));
+  v1::ListResponse response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
 }
 
 // Of a service with little memory.

@@ -19,7 +19,7 @@ std::shared_ptr<HostAnswers> AnswersByHost::Of(const std::string& host) {
 void AnswersByHost::Forget(const std::string& host) {
   MutexLock lock(mutex_);
   const auto known = hosts_.find(host);
-  // Another session may have begun since.
+  // Another call may have begun since.
   if (known != hosts_.end() && known->second.expired()) hosts_.erase(known);
 }
 

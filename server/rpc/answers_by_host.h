@@ -12,10 +12,10 @@
 
 namespace idempotency::internal {
 
-// The bytes of unread answers, replies apart, of a host's sessions.
+// The bytes of unread answers, replies apart, of a host's calls.
 using HostAnswers = std::atomic<std::size_t>;
 
-// The hosts that have sessions. Thread-safe.
+// The hosts that have sessions, or unread answers of unary calls. Thread-safe.
 class AnswersByHost {
  public:
   AnswersByHost() = default;
@@ -24,7 +24,7 @@ class AnswersByHost {
   AnswersByHost(const AnswersByHost&) = delete;
   AnswersByHost& operator=(const AnswersByHost&) = delete;
 
-  // One for all sessions of a host (server/rpc/remote_address.h); null if it is empty, as for Unix
+  // One for all calls of a host (server/rpc/remote_address.h); null if it is empty, as for Unix
   // sockets.
   std::shared_ptr<HostAnswers> Of(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
 

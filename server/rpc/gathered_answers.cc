@@ -79,7 +79,7 @@ void GatheredAnswers::Hold(MemoryBudget::Hold hold, std::size_t bytes) {
 }
 
 GatheredAnswers::Holds GatheredAnswers::TakeHolds() {
-  return {std::move(holds_), stream_.budget().HoldSessionAnswers(others_bytes_)};
+  return {std::move(holds_), stream_.budget().HoldUnreadAnswers(others_bytes_)};
 }
 
 google::protobuf::ArenaOptions GatheredAnswers::ArenaOptions() {

@@ -13,7 +13,7 @@ class HeldAnswersTest : public ::testing::Test {
   GatheredAnswers::Holds Holds(std::size_t others, std::size_t reply = 0) {
     GatheredAnswers::Holds holds;
     if (reply > 0) holds.replies.push_back(*budget_.TryHoldReply("one", reply));
-    holds.others = budget_.HoldSessionAnswers(others);
+    holds.others = budget_.HoldUnreadAnswers(others);
     return holds;
   }
 
@@ -48,7 +48,7 @@ TEST_F(HeldAnswersTest, OfAnEndedSessionTheFrameThatIsBeingWrittenIsKept) {
   EXPECT_EQ(budget_.held(), 150u);
   EXPECT_EQ(held.others(), 110u);
   EXPECT_EQ(*host_, 110u);
-  EXPECT_EQ(budget_.session_answers(), 110u);
+  EXPECT_EQ(budget_.unread_answers(), 110u);
   held.Keep(20);
   EXPECT_EQ(budget_.held(), 20u);
   EXPECT_EQ(*host_, 0u);

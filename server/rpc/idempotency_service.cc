@@ -12,7 +12,7 @@ namespace idempotency::internal {
 IdempotencyService::IdempotencyService(Batcher& batcher, InFlightWaiters& waiters,
                                        Observer& observer, const IdempotencyServiceOptions& options)
     : operations_(batcher, waiters, observer, options),
-      sessions_(observer, options.first_session),
+      sessions_(observer, options.first_call),
       session_options_(options.session),
       access_(options.access),
       max_request_parsed_bytes_(options.max_request_parsed_bytes) {}
@@ -23,9 +23,9 @@ grpc::ServerUnaryReactor* IdempotencyService::Begin(
     grpc::ByteBuffer* response,
     void (Operations::*ask)(const Request&, PendingResponse<Response>&, Batcher::Group*)) {
   // It deletes itself in OnDone.
-  auto* const call =
-      std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_, access_, response)
-          .release();
+  auto* const call = std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_,
+                                                                    sessions_, access_, response)
+                         .release();
   // Any rest in the request stays until the call has ended.
   call->Begin(*request, max_request_parsed_bytes_, ask);
   return call;

@@ -19,8 +19,8 @@ namespace idempotency::internal {
 
 struct IdempotencyServiceOptions : OperationsOptions {
   SessionOptions session;
-  // Called once, when the first session begins.
-  std::function<void()> first_session;
+  // Called once: SessionRegistry.
+  std::function<void()> first_call;
   // Outlives the service. nullptr: everything is permitted.
   const AccessControl* access = nullptr;
   // The memory limit of a unary call's parsed request: that of a frame.
@@ -51,9 +51,13 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   // Shutdown(), which waits for them. May be called again.
   void DrainSessions() { sessions_.Drain(); }
 
-  // Ends the sessions whose callers have not read for too long. For a thread that calls it
-  // regularly.
-  void EndStalledSessions() { sessions_.EndStalled(operations_.batcher().budget()); }
+  // Ends the sessions and unary calls whose callers have not read for too long. For a thread that
+  // calls it regularly.
+  void EndStalledCalls() {
+    sessions_.EndStalled(operations_.batcher().budget(), operations_.clock().Monotonic());
+  }
+
+  SessionRegistry& sessions() { return sessions_; }
 
   Operations& operations() { return operations_; }
 

@@ -15,18 +15,18 @@ std::size_t ExcessOf(const HostAnswers* host, std::size_t pool) {
 
 }  // namespace
 
-std::vector<UnreadSession> OldestUnread(std::vector<UnreadSession> all, std::size_t excess,
+std::vector<UnreadAnswers> OldestUnread(std::vector<UnreadAnswers> all, std::size_t excess,
                                         std::size_t pool) {
   absl::flat_hash_map<const HostAnswers*, std::size_t> of_hosts;
-  for (const UnreadSession& unread : all) {
-    of_hosts.try_emplace(unread.host, ExcessOf(unread.host, pool));
+  for (const UnreadAnswers& unread : all) {
+    of_hosts.try_emplace(unread.host.get(), ExcessOf(unread.host.get(), pool));
   }
-  std::stable_sort(all.begin(), all.end(), [](const UnreadSession& a, const UnreadSession& b) {
+  std::stable_sort(all.begin(), all.end(), [](const UnreadAnswers& a, const UnreadAnswers& b) {
     return a.since < b.since;
   });
-  std::vector<UnreadSession> oldest;
-  for (const UnreadSession& unread : all) {
-    std::size_t& of_host = of_hosts[unread.host];
+  std::vector<UnreadAnswers> oldest;
+  for (const UnreadAnswers& unread : all) {
+    std::size_t& of_host = of_hosts[unread.host.get()];
     if (excess == 0 && of_host == 0) continue;
     excess = Less(excess, unread.bytes);
     of_host = Less(of_host, unread.bytes);

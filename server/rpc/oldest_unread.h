@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "grpc_idempotency/deadline.h"
@@ -10,21 +11,24 @@
 
 namespace idempotency::internal {
 
-// A session with answers that its caller has not read, replies apart.
-struct UnreadSession {
-  // The session's, among all.
+// The answers of a session, or that of a unary call, which its caller has not read, replies apart.
+struct UnreadAnswers {
+  enum class Of { kSession, kUnaryCall };
+
+  // Among all of its kind.
   std::uint64_t place = 0;
   // When the write began that has not ended.
   SteadyTime since;
   std::size_t bytes = 0;
-  // Null: not counted by host.
-  const HostAnswers* host = nullptr;
+  // Null: not counted by host. It may outlive the call.
+  std::shared_ptr<const HostAnswers> host;
+  Of of = Of::kSession;
 };
 
 // Those to end: the ones that have not read for longest, until `excess` bytes are released of all,
 // and until no host has more than a quarter of `pool`, if it has more than half. Of equal ones the
 // first.
-std::vector<UnreadSession> OldestUnread(std::vector<UnreadSession> all, std::size_t excess,
+std::vector<UnreadAnswers> OldestUnread(std::vector<UnreadAnswers> all, std::size_t excess,
                                         std::size_t pool);
 
 // Whether this host has more than half of `pool`.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 
 namespace idempotency::internal {
 namespace {
@@ -18,18 +19,20 @@ class OldestUnreadTest : public ::testing::Test {
   // Sessions are numbered from 0; the first is the youngest.
   void Add(std::size_t bytes, HostAnswers* host = nullptr) {
     const auto place = static_cast<std::uint64_t>(all_.size());
-    all_.push_back({place, SteadyTime() - std::chrono::seconds(place), bytes, host});
+    // The test keeps it.
+    all_.push_back({place, SteadyTime() - std::chrono::seconds(place), bytes,
+                    std::shared_ptr<const HostAnswers>(std::shared_ptr<void>(), host)});
     if (host != nullptr) *host += bytes;
   }
   std::vector<std::uint64_t> Places(std::size_t excess) const {
     std::vector<std::uint64_t> places;
-    for (const UnreadSession& unread : OldestUnread(all_, excess, kPool)) {
+    for (const UnreadAnswers& unread : OldestUnread(all_, excess, kPool)) {
       places.push_back(unread.place);
     }
     return places;
   }
 
-  std::vector<UnreadSession> all_;
+  std::vector<UnreadAnswers> all_;
 };
 
 TEST_F(OldestUnreadTest, AreEndedUntilTheExcessIsReleased) {
@@ -55,7 +58,8 @@ TEST_F(OldestUnreadTest, AHostWithMoreThanHalfKeepsAQuarter) {
 }
 
 TEST_F(OldestUnreadTest, OfEqualOnesTheFirstIsEnded) {
-  for (std::uint64_t place = 0; place < 100; ++place) all_.push_back({place, SteadyTime(), 1});
+  for (std::uint64_t place = 0; place < 100; ++place)
+    all_.push_back({place, SteadyTime(), 1, nullptr});
   EXPECT_THAT(Places(3), ElementsAre(0, 1, 2));
 }
 

@@ -93,13 +93,13 @@ bool SessionCall::AbandonIfWritingSince(SteadyTime since) {
   return true;
 }
 
-std::optional<UnreadSession> SessionCall::Unread() {
+std::optional<UnreadAnswers> SessionCall::Unread() {
   MutexLock lock(mutex_);
   if (!writing_ || cancelled_ || finished_ || held_.others() == 0) return std::nullopt;
-  return UnreadSession{0, writing_since_, held_.others(), host_.get()};
+  return UnreadAnswers{0, writing_since_, held_.others(), host_, UnreadAnswers::Of::kSession};
 }
 
-std::optional<UnreadSession> SessionCall::Overdue() {
+std::optional<UnreadAnswers> SessionCall::Overdue() {
   {
     MutexLock lock(mutex_);
     if (!HasHadTimeToRead()) return std::nullopt;
@@ -305,8 +305,8 @@ SessionCall::Next SessionCall::Abandon() {
 
 bool SessionCall::IsCrowded() const {
   const MemoryBudget& budget = this->budget();
-  const std::size_t pool = budget.session_answers_pool();
-  return budget.session_answers() > pool || HasTooMuch(host_.get(), pool);
+  const std::size_t pool = budget.unread_answers_pool();
+  return budget.unread_answers() > pool || HasTooMuch(host_.get(), pool);
 }
 
 bool SessionCall::HasHadTimeToRead() const {
@@ -316,8 +316,8 @@ bool SessionCall::HasHadTimeToRead() const {
 
 bool SessionCall::HasTooManyUnread() const {
   const MemoryBudget& budget = this->budget();
-  return !cancelled_ && !finished_ && budget.SessionAnswersAreMany() &&
-         held_.others() > budget.SessionAnswersAllowance() && HasHadTimeToRead();
+  return !cancelled_ && !finished_ && budget.UnreadAnswersAreMany() &&
+         held_.others() > budget.UnreadAnswersAllowance() && HasHadTimeToRead();
 }
 
 bool SessionCall::IsStalled() const {
@@ -333,7 +333,7 @@ bool SessionCall::MayRead() const {
          unanswered_.size() < options_.max_unanswered &&
          unanswered_.bytes() < options_.max_unanswered_bytes &&
          unwritten < options_.max_unwritten_bytes &&
-         (unwritten == 0 || !operations_.batcher().budget().SessionAnswersAreMany());
+         (unwritten == 0 || !operations_.batcher().budget().UnreadAnswersAreMany());
 }
 
 bool SessionCall::IsOver() const {

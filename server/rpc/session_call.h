@@ -42,7 +42,7 @@ namespace idempotency::internal {
 // operations no longer wait. Operations at the store are executed, and their
 // answers discarded. It ends too, as if the connection had broken, if its caller does not read: a
 // write takes longer than SessionOptions::write_timeout, or the unread answers of all sessions are
-// many, and its own are more than MemoryBudget::SessionAnswersAllowance() for
+// many, and its own are more than MemoryBudget::UnreadAnswersAllowance() for
 // limits::kSessionReadTime, or the oldest.
 //
 // Owns itself: it is deleted when gRPC is done with it and every operation was
@@ -72,9 +72,9 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void EndAbandoned() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Without its place; nullopt if it has no such answers, or is about to end.
-  std::optional<UnreadSession> Unread() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<UnreadAnswers> Unread() ABSL_LOCKS_EXCLUDED(mutex_);
   // The same where its caller has had kSessionReadTime for the frame that is being written.
-  std::optional<UnreadSession> Overdue() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<UnreadAnswers> Overdue() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;

@@ -5,22 +5,30 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/limits.h"
+#include "server/rpc/remote_address.h"
 #include "server/rpc/session_call.h"
 
 namespace idempotency::internal {
 
+void SessionRegistry::CallBegins() {
+  if (first_call_ == nullptr || called_.load(std::memory_order_relaxed)) return;
+  if (!called_.exchange(true)) first_call_();
+}
+
 bool SessionRegistry::Add(SessionCall* stream) {
-  bool first = false;
   bool draining = false;
   {
     MutexLock lock(mutex_);
-    first = opened_ == 0;
     streams_.emplace(opened_, stream);
     places_.emplace(stream, opened_++);
     observer_.SessionsChanged(streams_.size());
     draining = draining_;
   }
-  if (first && first_session_ != nullptr) first_session_();
+  CallBegins();
   return draining;
 }
 
@@ -39,36 +47,67 @@ void SessionRegistry::Drain() {
   for (const auto& [place, stream] : streams_) stream->AnnounceDraining();
 }
 
-void SessionRegistry::EndStalled(const MemoryBudget& budget) {
+void SessionRegistry::Send(UnarySent sent, MemoryBudget& budget, UnaryAnswer& answer) {
+  CallBegins();
+  UnaryAnswers::Sent counted{sent.call, sent.now, sent.bytes, {}, nullptr, 0};
+  if (sent.reply.bytes() >= sent.bytes) {
+    // An answer with a reply, or a status alone.
+    sent.reply.ShrinkTo(sent.bytes);
+    counted.hold = std::move(sent.reply);
+  } else {
+    counted.host = answers_.Of(HostOfPeer(sent.call.peer()));
+    counted.others = sent.bytes;
+    const std::size_t pool = budget.unread_answers_pool();
+    if (budget.unread_answers() > pool || HasTooMuch(counted.host.get(), pool)) {
+      MakeRoom(budget, sent.bytes);
+    }
+    counted.hold = budget.HoldUnreadAnswers(sent.bytes);
+  }
+  unary_.Add(answer, std::move(counted));
+}
+
+void SessionRegistry::EndStalled(const MemoryBudget& budget, SteadyTime now) {
   EndEach([](std::uint64_t /*place*/, SessionCall& stream) { return stream.AbandonIfStalled(); });
-  if (!budget.SessionAnswersAreMany()) return;
-  const std::size_t pool = budget.session_answers_pool();
-  const std::size_t answers = budget.session_answers();
-  EndOldest(&SessionCall::Overdue, answers - std::min(answers, pool / 2), pool);
+  unary_.EndStalled(now);
+  if (!budget.UnreadAnswersAreMany()) return;
+  const std::size_t pool = budget.unread_answers_pool();
+  const std::size_t answers = budget.unread_answers();
+  EndOldest(&SessionCall::Overdue, now - absl::ToChronoNanoseconds(limits::kSessionReadTime),
+            answers - std::min(answers, pool / 2), pool);
 }
 
 void SessionRegistry::MakeRoom(const MemoryBudget& budget, std::size_t added) {
-  const std::size_t pool = budget.session_answers_pool();
+  const std::size_t pool = budget.unread_answers_pool();
   const std::size_t since = added_.fetch_add(added, std::memory_order_relaxed) + added;
   if (since < pool / kRoomShare || making_room_.exchange(true)) return;
   added_.store(0, std::memory_order_relaxed);
-  const std::size_t answers = budget.session_answers();
-  EndOldest(&SessionCall::Unread, answers > pool ? answers - pool / 2 : 0, pool);
+  const std::size_t answers = budget.unread_answers();
+  EndOldest(&SessionCall::Unread, SteadyTime::max(), answers > pool ? answers - pool / 2 : 0, pool);
   making_room_.store(false);
 }
 
-void SessionRegistry::EndOldest(DescribeUnread describe, std::size_t excess, std::size_t pool) {
-  std::vector<UnreadSession> all;
+void SessionRegistry::EndOldest(DescribeUnread describe, SteadyTime until, std::size_t excess,
+                                std::size_t pool) {
+  std::vector<UnreadAnswers> all;
   EndEach([&](std::uint64_t place, SessionCall& stream) {
-    std::optional<UnreadSession> unread = (stream.*describe)();
+    std::optional<UnreadAnswers> unread = (stream.*describe)();
     if (!unread) return false;
     unread->place = place;
     all.push_back(*unread);
     return false;
   });
+  unary_.AppendUnread(until, all);
   absl::flat_hash_map<std::uint64_t, SteadyTime> oldest;
-  for (const UnreadSession& unread : OldestUnread(std::move(all), excess, pool)) {
-    oldest.emplace(unread.place, unread.since);
+  absl::flat_hash_set<std::uint64_t> oldest_unary;
+  for (const UnreadAnswers& unread : OldestUnread(std::move(all), excess, pool)) {
+    if (unread.of == UnreadAnswers::Of::kUnaryCall) {
+      oldest_unary.insert(unread.place);
+    } else {
+      oldest.emplace(unread.place, unread.since);
+    }
+  }
+  if (!oldest_unary.empty()) {
+    unary_.End([&](std::uint64_t place) { return oldest_unary.contains(place); });
   }
   if (oldest.empty()) return;
   EndEach([&](std::uint64_t place, SessionCall& stream) {

@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 #define IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 
+#include <grpcpp/server_context.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,23 +15,25 @@
 #include "absl/functional/function_ref.h"
 
 #include "core/mutex.h"
+#include "grpc_idempotency/deadline.h"
 #include "server/observability/observer.h"
 #include "server/queue/memory_budget.h"
 #include "server/rpc/answers_by_host.h"
 #include "server/rpc/oldest_unread.h"
+#include "server/rpc/unary_answers.h"
 
 namespace idempotency::internal {
 
 class SessionCall;
 
-// The open sessions, to notify all of them, and to end those whose callers do not read.
-// Thread-safe.
+// The open sessions, to notify all of them, and to end those whose callers do not read; so are
+// unary calls. Thread-safe.
 class SessionRegistry {
  public:
-  // `observer` must outlive this. `first_session`, if any, is called once, when the first session
-  // begins.
-  explicit SessionRegistry(Observer& observer, std::function<void()> first_session = nullptr)
-      : observer_(observer), first_session_(std::move(first_session)) {}
+  // `observer` must outlive this. `first_call`, if any, is called once, when the first session
+  // begins or a unary call is answered for the first time.
+  explicit SessionRegistry(Observer& observer, std::function<void()> first_call = nullptr)
+      : observer_(observer), first_call_(std::move(first_call)) {}
   SessionRegistry(const SessionRegistry&) = delete;
   SessionRegistry& operator=(const SessionRegistry&) = delete;
 
@@ -40,9 +44,20 @@ class SessionRegistry {
   void Remove(SessionCall* stream);
   // Lets every session announce that the server is about to end.
   void Drain();
-  // Ends those whose callers have not read for too long: where all have many unread answers by
-  // `budget`, those that have not read for longest, too.
-  void EndStalled(const MemoryBudget& budget);
+  // A unary call is about to be answered with so many bytes. `reply` is their hold if the answer
+  // contains a reply; otherwise it is empty, or of less.
+  struct UnarySent {
+    grpc::ServerContextBase& call;
+    SteadyTime now;
+    std::size_t bytes = 0;
+    MemoryBudget::Hold reply;
+  };
+  // `answer` begins to be sent, and has a hold in `budget` until it is destroyed.
+  void Send(UnarySent sent, MemoryBudget& budget, UnaryAnswer& answer);
+
+  // Ends sessions and unary calls whose callers have not read for too long: where all have many
+  // unread answers by `budget`, those that have not read for longest, too.
+  void EndStalled(const MemoryBudget& budget, SteadyTime now);
   // Ends those that have not read for longest, where the unread answers of all are more than
   // `budget` has for them, or those of one host more than half of that. `added` bytes of answers
   // are coming.
@@ -54,21 +69,24 @@ class SessionRegistry {
   static constexpr int kPerHold = 256;
 
  private:
-  // All sessions are examined, which takes milliseconds, once for so much of the pool.
+  // All calls are examined, which takes milliseconds, once for so much of the pool.
   static constexpr std::size_t kRoomShare = 32;
 
+  void CallBegins();
   // Ends those for which `abandon` is true: without the lock, since that takes long.
   void EndEach(absl::FunctionRef<bool(std::uint64_t place, SessionCall&)> abandon)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of those that `describe` describes.
-  using DescribeUnread = std::optional<UnreadSession> (SessionCall::*)();
-  void EndOldest(DescribeUnread describe, std::size_t excess, std::size_t pool)
+  // Of the sessions that `describe` describes, and the unary answers of until then.
+  using DescribeUnread = std::optional<UnreadAnswers> (SessionCall::*)();
+  void EndOldest(DescribeUnread describe, SteadyTime until, std::size_t excess, std::size_t pool)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   Observer& observer_;
-  const std::function<void()> first_session_;
+  const std::function<void()> first_call_;
+  std::atomic<bool> called_{false};
   AnswersByHost answers_;
-  // Since MakeRoom() examined the sessions.
+  UnaryAnswers unary_;
+  // Since MakeRoom() examined the calls.
   std::atomic<std::size_t> added_{0};
   std::atomic<bool> making_room_{false};
   Mutex mutex_;

@@ -244,7 +244,7 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
       others.back()->First();
       EXPECT_TRUE(others.back()->Send(Nothing(kAnswers)));
       EXPECT_TRUE(observer_.Await(&Counts::frames_received, i + 1));
-      EXPECT_LE(batcher_->budget().session_answers(), most) << i;
+      EXPECT_LE(batcher_->budget().unread_answers(), most) << i;
     }
     return others;
   }
@@ -270,6 +270,39 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
   // For callers that do not read.
   std::unique_ptr<v1::IdempotencyService::Stub> unread_;
+};
+
+// A unary call whose caller does not read its answer before Status().
+class UnreadGet {
+ public:
+  UnreadGet(v1::IdempotencyService::Stub& stub, std::string_view name) {
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::GetRequest request;
+    *request.mutable_record_key() = ToProto(KeyNamed(name));
+    call_ = stub.PrepareAsyncGet(&context_, request, &queue_);
+    call_->StartCall();
+    call_->ReadInitialMetadata(nullptr);
+  }
+  // The answer is on its way.
+  bool AwaitHeaders() { return Next(); }
+  grpc::Status Status() {
+    v1::GetResponse response;
+    grpc::Status status;
+    call_->Finish(&response, &status, nullptr);
+    EXPECT_TRUE(Next());
+    return status;
+  }
+
+ private:
+  bool Next() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) && ok;
+  }
+
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::GetResponse>> call_;
 };
 
 // Sessions without gRPC: their first write does not end.
@@ -623,7 +656,7 @@ TEST_P(SessionTest, UnreadErrorsOfAllSessionsAreBounded) {
 TEST_P(SessionTest, UnreadErrorsOfManySessionsLeaveRoomForNewWork) {
   max_bytes_ = 2 * 1024 * 1024;
   Serve({});
-  const std::size_t pool = batcher_->budget().session_answers_pool();
+  const std::size_t pool = batcher_->budget().unread_answers_pool();
   const auto closed = v1::IdempotencyService::NewStub(server_->ChannelWithClosedWindows());
   const std::vector<std::unique_ptr<Caller>> others =
       CallersThatDoNotRead(*closed, kManySessions, pool / 2 + pool / 8);
@@ -636,15 +669,56 @@ TEST_P(SessionTest, UnreadErrorsOfManySessionsLeaveRoomForNewWork) {
   EXPECT_EQ(others.back()->unexpected(), kAnswers);
 }
 
+// Each has a record of some 4 KB, which is no reply.
+TEST_P(SessionTest, UnreadAnswersOfUnaryCallsLeaveRoomForNewWork) {
+  max_bytes_ = 2 * 1024 * 1024;
+  Serve({});
+  ReserveOp op = ReserveNamed("labelled");
+  for (std::size_t i = 0; i < limits::kMaxLabels; ++i) {
+    op.labels["label-" + std::to_string(i)] = std::string(limits::kMaxLabelValueBytes, 'l');
+  }
+  memory_.Reserve({op});
+  const std::size_t pool = batcher_->budget().unread_answers_pool();
+  const auto closed = v1::IdempotencyService::NewStub(server_->ChannelWithClosedWindows());
+  std::vector<std::unique_ptr<UnreadGet>> others;
+  for (int i = 0; i < 500; ++i) {
+    others.push_back(std::make_unique<UnreadGet>(*closed, "labelled"));
+    ASSERT_TRUE(others.back()->AwaitHeaders());
+    ASSERT_LE(batcher_->budget().unread_answers(), pool / 2 + pool / 8) << i;
+  }
+  EXPECT_GT(batcher_->budget().unread_answers(), pool / 8);
+  Caller honest(*stub_);
+  honest.First();
+  EXPECT_TRUE(honest.Ask(ReserveAs(1, "one")).has_reserve());
+  EXPECT_EQ(others.front()->Status().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(others.back()->Status().ok()) << "it is not among the oldest";
+  others.clear();
+}
+
+TEST_P(SessionTest, AUnaryCallWhoseCallerDoesNotReadEnds) {
+  memory_.Reserve({ReserveNamed("one")});
+  const auto closed = v1::IdempotencyService::NewStub(server_->ChannelWithClosedWindows());
+  UnreadGet unread(*closed, "one");
+  ASSERT_TRUE(unread.AwaitHeaders());
+  ASSERT_TRUE(AwaitHeld([](std::size_t held) { return held > 0; }));
+  clock_.Advance(limits::kPeerTimeout - absl::Microseconds(1));
+  service_->EndStalledCalls();
+  EXPECT_GT(batcher_->budget().held(), 0u);
+  clock_.Advance(absl::Microseconds(1));
+  service_->EndStalledCalls();
+  EXPECT_TRUE(AwaitHeld([](std::size_t held) { return held == 0; }));
+  EXPECT_EQ(unread.Status().error_code(), grpc::StatusCode::CANCELLED);
+}
+
 // Their callers have no address, as those of a Unix socket.
 TEST_P(SessionTest, UnreadErrorsWithoutAHostHaveTheWholePool) {
   max_bytes_ = 2 * 1024 * 1024;
   Serve({});
-  const std::size_t pool = batcher_->budget().session_answers_pool();
+  const std::size_t pool = batcher_->budget().unread_answers_pool();
   const auto in_process = v1::IdempotencyService::NewStub(server_->InProcessChannel());
   const std::vector<std::unique_ptr<Caller>> others =
       CallersThatDoNotRead(*in_process, kManySessions, pool + pool / 8);
-  EXPECT_GT(batcher_->budget().session_answers(), pool / 4);
+  EXPECT_GT(batcher_->budget().unread_answers(), pool / 4);
   Caller honest(*stub_);
   honest.First();
   EXPECT_TRUE(honest.Ask(ReserveAs(1, "one")).has_reserve());
@@ -654,30 +728,30 @@ TEST_P(SessionTest, HoweverManyAreUnreadACallerHasTimeToRead) {
   max_bytes_ = 4 * 1024 * 1024;
   Serve({});
   const MemoryBudget& budget = batcher_->budget();
-  const std::size_t pool = budget.session_answers_pool();
+  const std::size_t pool = budget.unread_answers_pool();
   const auto in_process = v1::IdempotencyService::NewStub(server_->InProcessChannel());
   constexpr std::size_t kOthers = 50;
   const std::vector<std::unique_ptr<Caller>> others =
       CallersThatDoNotRead(*in_process, kOthers, pool);
-  ASSERT_TRUE(AwaitHeld([&](std::size_t) { return budget.SessionAnswersAreMany(); }));
-  const std::size_t before = budget.session_answers();
+  ASSERT_TRUE(AwaitHeld([&](std::size_t) { return budget.UnreadAnswersAreMany(); }));
+  const std::size_t before = budget.unread_answers();
   Caller caller(*in_process);
   caller.First();
   ASSERT_TRUE(observer_.AwaitAtLeast(&Counts::frames_sent, kOthers + 1)) << "the limits";
   ASSERT_TRUE(caller.Send(Nothing(400)));
   ASSERT_TRUE(AwaitHeld([&](std::size_t) {
-    return budget.session_answers() > before + budget.SessionAnswersAllowance();
+    return budget.unread_answers() > before + budget.UnreadAnswersAllowance();
   }));
   // Waits for the lock under which the write is begun.
-  service_->EndStalledSessions();
+  service_->EndStalledCalls();
   clock_.Advance(limits::kSessionReadTime - absl::Microseconds(1));
-  service_->EndStalledSessions();
+  service_->EndStalledCalls();
   EXPECT_EQ(observer_.counts().sessions, kOthers + 1);
   clock_.Advance(absl::Microseconds(1));
-  service_->EndStalledSessions();
-  EXPECT_TRUE(AwaitHeld([&](std::size_t) { return !budget.SessionAnswersAreMany(); }))
+  service_->EndStalledCalls();
+  EXPECT_TRUE(AwaitHeld([&](std::size_t) { return !budget.UnreadAnswersAreMany(); }))
       << "the oldest are ended, too";
-  EXPECT_GT(budget.session_answers(), pool / 4) << "the others are not";
+  EXPECT_GT(budget.unread_answers(), pool / 4) << "the others are not";
 }
 
 TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {
@@ -690,12 +764,12 @@ TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {
   ASSERT_TRUE(observer_.Await(&Counts::frames_received, 1));
   ASSERT_TRUE(AwaitHeld([](std::size_t held) { return held > 0; }));
   // Waits for the lock under which the write is begun.
-  service_->EndStalledSessions();
+  service_->EndStalledCalls();
   clock_.Advance(limits::kPeerTimeout - absl::Microseconds(1));
-  service_->EndStalledSessions();
+  service_->EndStalledCalls();
   EXPECT_EQ(observer_.counts().sessions, 2u);
   clock_.Advance(absl::Microseconds(1));
-  service_->EndStalledSessions();
+  service_->EndStalledCalls();
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
   EXPECT_TRUE(AwaitHeld([](std::size_t held) { return held == 0; }));
   EXPECT_TRUE(idle.Ask(ReserveAs(1, "one")).has_reserve());
@@ -710,7 +784,7 @@ TEST_F(UnboundSessionTest, OthersBeginAndEndWhileStalledOnesAreEnded) {
     EXPECT_EQ(drains.back().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   });
   clock_.Advance(limits::kPeerTimeout);
-  registry_.EndStalled(batcher_.budget());
+  registry_.EndStalled(batcher_.budget(), clock_.Monotonic());
   EXPECT_THAT(drains, SizeIs(1));
 }
 
@@ -719,7 +793,7 @@ TEST_F(UnboundSessionTest, AllStalledSessionsAreEnded) {
   int ended = 0;
   for (int i = 0; i < kSessions; ++i) Begin([&] { ++ended; });
   clock_.Advance(limits::kPeerTimeout);
-  registry_.EndStalled(batcher_.budget());
+  registry_.EndStalled(batcher_.budget(), clock_.Monotonic());
   EXPECT_EQ(ended, kSessions);
 }
 
@@ -737,7 +811,7 @@ TEST_P(SessionTest, ALargerFrameMayTakeLonger) {
   ASSERT_TRUE(AwaitHeld([&](std::size_t held) { return held >= body.size(); }));
   ASSERT_TRUE(observer_.Await(&Counts::rpcs, 1));
   clock_.Advance(3 * limits::kPeerTimeout);
-  service_->EndStalledSessions();
+  service_->EndStalledCalls();
   EXPECT_EQ(caller.Answers(1)[1].reserve().replay().reply().body(), body);
 }
 

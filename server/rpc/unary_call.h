@@ -20,6 +20,8 @@
 #include "server/access/access_control.h"
 #include "server/operation/operations.h"
 #include "server/operation/pending_operation.h"
+#include "server/rpc/session_registry.h"
+#include "server/rpc/unary_answers.h"
 #include "server/rpc/unary_request.h"
 
 namespace idempotency::internal {
@@ -32,11 +34,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
  public:
   using Ask = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
 
-  // `operations`, `access` and, until OnDone(), the rest outlive it. `response` is empty. Without
-  // `access` everything is permitted.
+  // `operations`, `sessions`, `access` and, until OnDone(), the rest outlive it. `response` is
+  // empty. Without `access` everything is permitted.
   UnaryCall(OperationKind kind, grpc::ServerContextBase* context, Operations& operations,
-            const AccessControl* access, grpc::ByteBuffer* response)
-      : UnaryCall(kind, context, operations, response, operations.clock().Monotonic()) {
+            SessionRegistry& sessions, const AccessControl* access, grpc::ByteBuffer* response)
+      : UnaryCall(kind, context, operations, sessions, response, operations.clock().Monotonic()) {
     if (access != nullptr) this->SetCaller(&caller_.emplace(*access, *context));
     const auto traceparent = context->client_metadata().find(
         grpc::string_ref(kTraceparentName.data(), kTraceparentName.size()));
@@ -70,10 +72,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
 
  private:
   UnaryCall(OperationKind kind, grpc::ServerContextBase* context, Operations& operations,
-            grpc::ByteBuffer* response, Batcher::Deadline arrived)
+            SessionRegistry& sessions, grpc::ByteBuffer* response, Batcher::Deadline arrived)
       : PendingResponse<Response>(kind, arrived, SteadyDeadline(context->raw_deadline(), arrived)),
         context_(context),
         operations_(operations),
+        sessions_(sessions),
         bytes_(response) {}
 
   Response& response() override { return response_.emplace(); }
@@ -90,6 +93,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
       context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
     }
     const grpc::Status sent = status.ok() ? Serialise() : ToGrpcStatus(status);
+    sessions_.Send(
+        {*context_, operations_.clock().Monotonic(), AnswerBytes(*bytes_, sent), this->TakeHold()},
+        operations_.batcher().budget(), answer_);
     // Neither the context nor messages may be used afterwards.
     grpc::ServerUnaryReactor::Finish(sent);
   }
@@ -101,23 +107,17 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
     grpc::Status serialised =
         grpc::SerializationTraits<Response>::Serialize(*response_, bytes_, &own_buffer);
     response_.reset();
-    const std::size_t weight = bytes_->Length();
-    hold_ = this->TakeHold();
-    if (hold_.bytes() < weight) {
-      hold_ = operations_.batcher().budget().HoldAnswer(weight);
-    } else {
-      hold_.ShrinkTo(weight);
-    }
     return serialised;
   }
 
   grpc::ServerContextBase* const context_;
   Operations& operations_;
+  SessionRegistry& sessions_;
   grpc::ByteBuffer* const bytes_;
   std::optional<Caller> caller_;
   std::optional<Response> response_;
-  // The response's part of the memory budget, until OnDone.
-  MemoryBudget::Hold hold_;
+  // Until OnDone.
+  UnaryAnswer answer_;
 };
 
 }  // namespace idempotency::internal

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/arena.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
 
 #include <array>
 #include <cstddef>
@@ -61,6 +62,11 @@ class UnaryRequest {
   google::protobuf::Arena arena_;
   Message* const message_ = NewOnArena<Message>(arena_);
 };
+
+// The bytes of a unary answer that gRPC keeps until they are written; a status is small.
+inline std::size_t AnswerBytes(grpc::ByteBuffer& response, const grpc::Status& status) {
+  return status.ok() ? response.Length() : 0;
+}
 
 // gRPC's callback API makes the buffer for one call alone, and not const.
 inline grpc::ByteBuffer* OwnBuffer(const grpc::ByteBuffer* request) {

@@ -114,7 +114,7 @@ void ServiceStack::StartParts() {
   // Elsewhere every grant is durable, and separate batches would only cost commits.
   serving.relaxed_reservations =
       options_.relaxed_reservations && address_.kind == StoreAddress::Kind::kPostgres;
-  serving.first_session = [this] { session_watch_->Start(); };
+  serving.first_call = [this] { session_watch_->Start(); };
   serving.access = sharing_.access;
   serving.tenants = sharing_.tenants;
   serving.tracer = sharing_.tracer;
@@ -125,7 +125,8 @@ void ServiceStack::StartParts() {
 void ServiceStack::ServeAdmin() {
   administration_.emplace(*store_, *store_, *waiters_, observer_);
   admin_worker_.emplace();
-  admin_service_.emplace(*administration_, *admin_worker_, batcher_->budget(), *sharing_.access);
+  admin_service_.emplace(*administration_, *admin_worker_, batcher_->budget(), *sharing_.access,
+                         service_->sessions());
 }
 
 void ServiceStack::Register(grpc::ServerBuilder& builder) {

@@ -6,7 +6,7 @@ void SessionWatch::Start() {
   MutexLock lock(mutex_);
   if (stopped_ || thread_.has_value()) return;
   thread_.emplace("session-watch", interval_, [this] {
-    service_.EndStalledSessions();
+    service_.EndStalledCalls();
     return interval_;
   });
 }

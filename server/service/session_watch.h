@@ -11,14 +11,14 @@
 
 namespace idempotency::internal {
 
-// A thread that ends sessions whose callers do not read their answers: HTTP/2 acknowledges pings of
-// such a connection, so that no timeout of the transport ends it. A service without a session needs
+// A thread that ends calls whose callers do not read their answers: HTTP/2 acknowledges pings of
+// such a connection, so that no timeout of the transport ends it. A service without a call needs
 // none.
 //
 // Thread-safe.
 class SessionWatch {
  public:
-  // A session ends late by this at most.
+  // A call ends late by this at most.
   static constexpr absl::Duration kInterval = absl::Seconds(2);
 
   // `service` outlives it.
