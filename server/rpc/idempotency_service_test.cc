@@ -9,15 +9,20 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tracing/testing/kept_spans.h"
 
 #include "core/absl_view.h"
 #include "core/field_memory.h"
+#include "core/sha256.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
+#include "server/access/access_control.h"
+#include "server/access/access_policy.h"
 #include "server/rpc/frame_bounds.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
@@ -424,6 +429,33 @@ TEST_P(IdempotencyServiceTest, EveryMethodRefusesARequestThatWouldTakeMuchMemory
     EXPECT_EQ(details.violations[0].field, "request");
   }
   EXPECT_TRUE(store_.calls().empty());
+}
+
+// Nobody makes spans without credentials, whatever the request is.
+TEST_P(IdempotencyServiceTest, ACallerWithoutCredentialsHasNoSpan) {
+  AccessRules rules;
+  AccessRules::Identity& alice = rules.identities.emplace_back();
+  alice.name = "alice";
+  alice.token_digests = {Sha256("secret")};
+  AccessControl access;
+  access.Restrict(std::make_shared<AccessPolicy>(std::move(rules)), clock_);
+  testing::KeptSpans spans;
+  IdempotencyServiceOptions options;
+  options.clock = &clock_;
+  options.access = &access;
+  options.tracer = &spans;
+  IdempotencyService service(batcher_, waiters_, observer_, options);
+  ApiServer server(GetParam(), service);
+  const auto stub = v1::IdempotencyService::NewStub(server.Channel());
+  for (const bool valid : {true, false}) {
+    grpc::ClientContext context;
+    context.AddMetadata("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    v1::ReserveResponse response;
+    const v1::ReserveRequest request = valid ? ReserveRequestFor("one") : v1::ReserveRequest();
+    EXPECT_FALSE(stub->Reserve(&context, request, &response).ok());
+  }
+  server.Shutdown(std::chrono::seconds(5));
+  EXPECT_TRUE(spans.spans().empty());
 }
 
 // Bytes that would be refused once they are parsed.

@@ -42,7 +42,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
     if (access != nullptr) this->SetCaller(&caller_.emplace(*access, *context));
     const auto traceparent = context->client_metadata().find(
         grpc::string_ref(kTraceparentName.data(), kTraceparentName.size()));
-    if (traceparent != context->client_metadata().end()) {
+    // A caller without credentials makes no spans.
+    if (traceparent != context->client_metadata().end() && (!caller_ || caller_->Name().ok())) {
       operations.StartSpan({traceparent->second.data(), traceparent->second.size()}, *this);
     }
   }
