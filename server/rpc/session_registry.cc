@@ -41,10 +41,18 @@ void SessionRegistry::Remove(SessionCall* stream) {
 }
 
 void SessionRegistry::Drain() {
-  MutexLock lock(mutex_);
-  if (draining_) return;
-  draining_ = true;
-  for (const auto& [place, stream] : streams_) stream->AnnounceDraining();
+  std::uint64_t end = 0;
+  {
+    MutexLock lock(mutex_);
+    if (draining_) return;
+    draining_ = true;
+    end = opened_;
+  }
+  // Later ones do so themselves.
+  EndEach([end](std::uint64_t place, SessionCall& stream) {
+    if (place < end) stream.AnnounceDraining();
+    return false;
+  });
 }
 
 void SessionRegistry::Send(UnarySent sent, MemoryBudget& budget, UnaryAnswer& answer) {
