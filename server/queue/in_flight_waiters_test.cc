@@ -558,6 +558,26 @@ TEST_F(InFlightWaitersTest, ARunningAttemptIsComparedWithItsWaitersOnce) {
   EXPECT_LE(store_.comparisons(), 2u);
 }
 
+// They take no part in a comparison with a record that lacks the version.
+TEST_F(InFlightWaitersTest, FingerprintsOfOtherVersionsCauseNoComparisons) {
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  const Uuid token = Hold(ReserveNamed("held"));
+  constexpr std::size_t kWaiters = 100;
+  for (std::size_t i = 0; i < kWaiters; ++i) {
+    ReserveOp op = ReserveNamed("held");
+    const Fingerprint of_its_own{2, std::string(32, static_cast<char>(i))};
+    op.fingerprints.insert(i % 2 == 0 ? op.fingerprints.begin() : op.fingerprints.end(),
+                           of_its_own);
+    Start(op);
+  }
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, kWaiters));
+  ReadPeriodically(1);
+  EXPECT_EQ(store_.comparisons(), 1u);
+  CompleteHere("held", token);
+  EXPECT_EQ(Count<Replay>(kWaiters + 1), kWaiters);
+  EXPECT_EQ(store_.comparisons(), 2u);
+}
+
 // Its first attempt has the number of the earlier record's.
 TEST_F(InFlightWaitersTest, ARecordThatFollowsAForgottenOneIsComparedWithItsWaitersToo) {
   Make(/*max_waiters=*/1000, /*threads=*/1);

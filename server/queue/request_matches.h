@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "grpc_idempotency/fingerprint.h"
 #include "server/queue/batcher.h"
 #include "server/store/record_operations.h"
 
@@ -24,6 +25,11 @@ class RequestMatches {
   FingerprintMatch Of(const ReserveOp& op);
 
  private:
+  using Fingerprints = std::vector<Fingerprint>;
+
+  // Of the versions that the record has: the others have no part in the result.
+  bool IsSame(const Fingerprints& a, const Fingerprints& b) const;
+
   // Results are searched one after the other, so few of them are kept.
   static constexpr std::size_t kMaxKept = 4;
 

@@ -151,8 +151,15 @@ absl::StatusOr<std::string> Sealer::OpenCheckpoint(const ReserveOp& op, std::str
 
 FingerprintMatch Sealer::Match(const Record& record, const ReserveOp& op) const {
   ReserveOp compared;
-  compared.fingerprints = OtherFingerprints(op);
-  if (sealing_ != nullptr) AppendUnder(*sealing_, op, compared.fingerprints);
+  for (const auto& key : ring_->keys()) {
+    const bool compares =
+        std::any_of(record.fingerprints.begin(), record.fingerprints.end(),
+                    [&key](const Fingerprint& stored) { return stored.key_id == key->id(); });
+    if (compares) AppendUnder(*key, op, compared.fingerprints);
+  }
+  for (const Fingerprint& sent : op.fingerprints) {
+    if (accept_unsealed_ || sent.key_id != 0) compared.fingerprints.push_back(sent);
+  }
   return CompareRequest(record.fingerprints, compared);
 }
 
