@@ -151,7 +151,7 @@ void Operations::Complete(const v1::CompleteRequest& request,
     return Refuse(pending, denied);
   }
   if (options_.tenants != nullptr) {
-    options_.tenants->CountReply(op->key.name_space, op->reply.bytes.size());
+    pending.reply_ = {op->key.name_space, op->reply.bytes.size()};
   }
   pending.request_hold_.Release();
   pending.id_ = op->id;
@@ -161,6 +161,9 @@ void Operations::Complete(const v1::CompleteRequest& request,
         const AnswerBatchScope scope;
         // First, since the service may be destroyed once a call is finished.
         if (answer.ok()) waiters_.Moved(pending.id_);
+        if (answer.ok() && !answer->repeated && options_.tenants != nullptr) {
+          options_.tenants->CountReply(pending.reply_.name_space, pending.reply_.bytes);
+        }
         if (answer.ok()) WriteCompletion(*answer, pending.response());
         Finish(pending, answer.status());
       },

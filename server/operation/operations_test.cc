@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -19,6 +20,8 @@
 #include "server/access/access_control.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
+#include "server/tenants/namespace_settings.h"
+#include "server/tenants/tenants.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 #include "server/testing/store_decorator.h"
@@ -130,6 +133,47 @@ TEST_F(OperationsTest, AReservationIsRelaxedOnlyIfItsCallerAndTheOperatorAllowIt
       batcher.Close();
     }
   }
+}
+
+// After an outage too, in which completions are sent again and again.
+TEST_F(OperationsTest, OnlyACompletionThatStoredItsReplyCountsToTheQuota) {
+  Tenants tenants(observer_, clock_);
+  const ReserveOp reserve = ReserveNamed("order");
+  NamespaceSettings settings;
+  settings.max_reply_bytes = 3 * kReplyBytes;
+  tenants.Configure({{reserve.key.name_space, settings}});
+  tenants.BeginMeasurement(reserve.key.name_space);
+  tenants.EndMeasurement(reserve.key.name_space, {0, 0});
+  GatedStore gated(store_);
+  Batcher batcher(gated, observer_);
+  InFlightWaiters waiters(batcher, observer_);
+  OperationsOptions options;
+  options.tenants = &tenants;
+  Operations operations(batcher, waiters, observer_, options);
+  const Uuid token = std::get<Reserved>(*store_.Reserve({reserve})[0]).token;
+  v1::CompleteRequest request;
+  *request.mutable_record_key() = ToProto(reserve.key);
+  request.set_reservation_token(token.ToString());
+  request.mutable_reply()->set_body(std::string(kReplyBytes, 'r'));
+  const auto completes = [&] {
+    Unread<v1::CompleteResponse> answer(OperationKind::kComplete);
+    operations.Complete(request, answer);
+    return answer.Await().ok();
+  };
+  gated.Fail(OperationKind::kComplete, Reason::kStoreUnavailable);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(completes());
+  gated.Fail(OperationKind::kComplete, std::nullopt);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(completes());
+  Unread<v1::ReserveResponse> another(OperationKind::kReserve);
+  operations.Reserve(ReserveRequestFor("another"), another);
+  EXPECT_TRUE(another.Await().ok());
+  settings.max_reply_bytes = kReplyBytes;
+  tenants.Configure({{reserve.key.name_space, settings}});
+  Unread<v1::ReserveResponse> one_more(OperationKind::kReserve);
+  operations.Reserve(ReserveRequestFor("one-more"), one_more);
+  EXPECT_EQ(ReasonOf(one_more.Await()), Reason::kQuotaExceeded) << "it was counted once";
+  waiters.Close();
+  batcher.Close();
 }
 
 // Callers that request a reply again and again and read none of the answers must not fill the

@@ -1,9 +1,11 @@
 #ifndef IDEMPOTENCY_SERVER_OPERATION_PENDING_OPERATION_H_
 #define IDEMPOTENCY_SERVER_OPERATION_PENDING_OPERATION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -69,6 +71,12 @@ class PendingOperation {
   const Batcher::Deadline arrived_;
   const Batcher::Deadline deadline_;
   RecordId id_;
+  // Of a completion, where namespaces have quotas: its reply.
+  struct StoredReply {
+    std::string name_space;
+    std::size_t bytes = 0;
+  };
+  StoredReply reply_;
   // Of a reservation: the replay size that its caller accepts.
   std::uint64_t max_reply_bytes_ = 0;
   InFlightWaiters::WaiterPtr waiting_;
