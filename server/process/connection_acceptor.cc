@@ -162,7 +162,10 @@ void ConnectionAcceptor::Shed(int listening_socket) {
   {
     const FileDescriptor shed(
         accept4(listening_socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (shed.valid()) observer_.ConnectionRefused(ConnectionRefusal::kNoDescriptor);
+    if (shed.valid()) {
+      accepted_.fetch_add(1, std::memory_order_relaxed);
+      observer_.ConnectionRefused(ConnectionRefusal::kNoDescriptor);
+    }
   }
   // With the number that is free again.
   spare_ = MakeSpare();

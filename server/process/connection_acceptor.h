@@ -42,8 +42,8 @@ class ConnectionAcceptor {
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
   const NetworkAddress& address() const { return sockets_.address(); }
-  // Connections that were passed on, or refused because of the limits. Connections
-  // without a free descriptor do not count. Thread-safe.
+  // Connections that were passed on, or refused because of the limits or for want of a descriptor.
+  // Thread-safe.
   std::uint64_t accepted() const { return accepted_.load(std::memory_order_relaxed); }
 
   // Ends the connection from this remote end, if there is one, because its client does not keep to

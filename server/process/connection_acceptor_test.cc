@@ -153,6 +153,7 @@ TEST_F(ConnectionAcceptorTest, ContinuesAfterTheDescriptorsRanOut) {
   EXPECT_TRUE(IsClosed(burst.back()));
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_GE(refused_.Of(ConnectionRefusal::kNoDescriptor), 1);
+  EXPECT_EQ(acceptor_->accepted(), burst.size()) << "the port is not deaf";
   const std::size_t had = taken_.size();
   Connect(later);
   EXPECT_TRUE(taken_.Await(had + 1));

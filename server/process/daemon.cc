@@ -69,7 +69,7 @@ ListenerOptions BoundListener(const ServeOptions& options) {
   ListenerOptions listener = options.listener;
   const int wanted =
       options.max_connections == 0 ? limits::kMaxConnections : options.max_connections;
-  const int allowed = DescriptorLimit::Current().ForConnections();
+  const int allowed = DescriptorLimit::Current().ForConnections(options.ext_proc ? 2 : 1);
   if (options.max_connections > allowed) {
     Log(LogLevel::kWarn, "fewer connections than --max_connections",
         {{"wanted", wanted},

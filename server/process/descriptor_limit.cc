@@ -49,10 +49,10 @@ DescriptorLimit DescriptorLimit::Raise() {
   return now;
 }
 
-int DescriptorLimit::ForConnections() const {
+int DescriptorLimit::ForConnections(int listeners) const {
   const std::int64_t reserved =
       std::min<std::int64_t>(limits::kReservedDescriptors, descriptors_ / 2);
-  return static_cast<int>(std::max<std::int64_t>(descriptors_ - reserved, 1));
+  return static_cast<int>(std::max<std::int64_t>((descriptors_ - reserved) / listeners, 1));
 }
 
 }  // namespace idempotency::internal

@@ -17,10 +17,10 @@ class DescriptorLimit {
   explicit DescriptorLimit(std::int64_t descriptors) : descriptors_(descriptors) {}
 
   std::int64_t descriptors() const { return descriptors_; }
-  // The number that connections may take. limits::kReservedDescriptors stay free
-  // for the store's sessions, files and the metrics' connections, or half of the
-  // limit if that is less.
-  int ForConnections() const;
+  // The number that the connections of each of so many listeners may take.
+  // limits::kReservedDescriptors stay free for the store's sessions, files and the metrics'
+  // connections, or half of the limit if that is less.
+  int ForConnections(int listeners = 1) const;
 
  private:
   std::int64_t descriptors_;

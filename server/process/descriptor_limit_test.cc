@@ -18,6 +18,11 @@ TEST(DescriptorLimitTest, LeavesHalfOfAFew) {
   EXPECT_EQ(DescriptorLimit(1).ForConnections(), 1);
 }
 
+TEST(DescriptorLimitTest, IsSplitBetweenListeners) {
+  EXPECT_EQ(DescriptorLimit(1024).ForConnections(2), (1024 - limits::kReservedDescriptors) / 2);
+  EXPECT_EQ(DescriptorLimit(1).ForConnections(2), 1);
+}
+
 TEST(DescriptorLimitTest, RaisesTheSoftLimitToTheHardOne) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
