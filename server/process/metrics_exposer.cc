@@ -13,6 +13,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/observability/log.h"
 #include "server/process/listening_sockets.h"
@@ -43,15 +44,12 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
   // Private constructor.
   std::unique_ptr<MetricsExposer> exposer(new MetricsExposer(std::move(registry), limits));
   MetricsExposer& made = *exposer;
-  made.acceptor_.emplace(*std::move(sockets), kUnlimited,
-                         ConnectionAcceptor::Callbacks{[&made](int socket, int) {
-                                                         MutexLock lock(made.mutex_);
-                                                         made.arrivals_.emplace_back(socket);
-                                                         made.Wake();
-                                                       },
-                                                       // Calls are served without metrics too.
-                                                       [](const absl::Status&) {}},
-                         observer);
+  made.acceptor_.emplace(
+      *std::move(sockets), kUnlimited,
+      ConnectionAcceptor::Callbacks{[&made](int socket, int) { made.Arrived(socket); },
+                                    // Calls are served without metrics too.
+                                    [](const absl::Status&) {}},
+      observer);
   return exposer;
 }
 
@@ -98,8 +96,15 @@ bool MetricsExposer::Wait() {
   return !stopping_;
 }
 
+void MetricsExposer::Arrived(int socket) {
+  MutexLock lock(mutex_);
+  if (arrivals_.size() >= limits_.scrapes) arrivals_.pop_front();
+  arrivals_.emplace_back(socket);
+  Wake();
+}
+
 void MetricsExposer::TakeArrivals() {
-  std::vector<FileDescriptor> arrivals;
+  std::deque<FileDescriptor> arrivals;
   {
     MutexLock lock(mutex_);
     arrivals.swap(arrivals_);

@@ -4,11 +4,11 @@
 #include <prometheus/registry.h>
 
 #include <cstddef>
+#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -30,7 +30,7 @@ namespace idempotency::internal {
 class MetricsExposer {
  public:
   struct Limits {
-    // Above it the oldest connection is closed.
+    // Above it the oldest connection is closed. So many more may wait while a page is made.
     std::size_t scrapes = limits::kMaxScrapes;
     // The maximum duration of one.
     absl::Duration timeout = limits::kScrapeTimeout;
@@ -53,6 +53,8 @@ class MetricsExposer {
   MetricsExposer(std::shared_ptr<prometheus::Registry> registry, const Limits& limits);
 
   void Run();
+  // On the acceptor's thread.
+  void Arrived(int socket) ABSL_LOCKS_EXCLUDED(mutex_);
   // False once it is to stop.
   bool Wait();
   void TakeArrivals();
@@ -66,7 +68,7 @@ class MetricsExposer {
 
   Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<FileDescriptor> arrivals_ ABSL_GUARDED_BY(mutex_);
+  std::deque<FileDescriptor> arrivals_ ABSL_GUARDED_BY(mutex_);
 
   // Used by the thread only; the oldest one first.
   std::list<Scrape> scrapes_;

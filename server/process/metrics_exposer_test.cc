@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/mutex.h"
 #include "tests/support/raw_connection.h"
 
 namespace idempotency::internal {
@@ -85,6 +86,47 @@ TEST_F(MetricsExposerTest, TheOldestEndsWhenThereAreTooMany) {
   RawConnection third(address_);
   EXPECT_TRUE(first.AwaitClose());
   EXPECT_THAT(Ask(kGet), StartsWith("HTTP/1.1 200 "));
+}
+
+// Its page is not made before the test allows it.
+class HeldRegistry final : public prometheus::Registry {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    MutexLock lock(mutex_);
+    collecting_ = true;
+    changed_.NotifyAll();
+    while (!open_) changed_.Wait(lock);
+    return {};
+  }
+  void AwaitCollecting() {
+    MutexLock lock(mutex_);
+    while (!collecting_) changed_.Wait(lock);
+  }
+  void Open() {
+    MutexLock lock(mutex_);
+    open_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  mutable bool collecting_ ABSL_GUARDED_BY(mutex_) = false;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+TEST_F(MetricsExposerTest, TheOldestThatWaitsEndsWhenThereAreTooMany) {
+  const auto held = std::make_shared<HeldRegistry>();
+  registry_ = held;
+  Start({2, absl::Hours(1)});
+  RawConnection scraped(address_);
+  ASSERT_TRUE(scraped.Send(kGet));
+  held->AwaitCollecting();
+  RawConnection oldest(address_);
+  const RawConnection second(address_);
+  const RawConnection third(address_);
+  EXPECT_TRUE(oldest.AwaitClose());
+  held->Open();
 }
 
 TEST_F(MetricsExposerTest, AConnectionEndsAfterItsTimeout) {
