@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
@@ -142,6 +144,17 @@ namespaces { name: "defaults" })");
   EXPECT_EQ(defaults.window, limits::kDefaultWindow);
 }
 
+// By clocks that may be ahead of this one.
+TEST_F(ConfigFileTest, NotBeforeMayBeALittleLater) {
+  const absl::Time later = absl::Now() + limits::kClockStepMargin - absl::Minutes(1);
+  const auto loaded = Load(absl::StrCat(
+      "identities { name: \"machine\" local: true }\n"
+      "rules { identity: \"machine\" namespaces: \"*\" permissions: READ }\nnot_before: \"",
+      absl::FormatTime(absl::RFC3339_full, later, absl::UTCTimeZone()), "\""));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->not_before, later);
+}
+
 // It would permit nothing: it was cut, or emptied.
 TEST_F(ConfigFileTest, AFileWithoutRulesIsRefused) {
   for (const char* const text : {"", "# nothing\n", "identities { name: \"a\" local: true }",
@@ -253,9 +266,10 @@ INSTANTIATE_TEST_SUITE_P(
         {"namespaces { name: \"n\" window { seconds: 1 } }", "1: window must be 1m to"},
         {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
         {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
-         "1: not_before must not be in the future"},
+         "1: not_before must not be in the future by more than 5m"},
         {"\nnot_before: \"yesterday\"", "2: not_before must be a time"},
-        {"\nnot_before: \"2126-01-01T00:00:00Z\"", "2: not_before must not be in the future"},
+        {"\nnot_before: \"2126-01-01T00:00:00Z\"",
+         "2: not_before must not be in the future by more than 5m"},
         {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
          "2: this namespace is listed twice"},
     }));

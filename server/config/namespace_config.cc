@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 
 #include "core/wire_time.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 namespace {
@@ -114,8 +115,11 @@ std::optional<absl::Time> ReadNotBefore(const std::string& text, const ConfigPla
                "not_before must be a time such as \"2026-11-23T10:00:00Z\"");
     return std::nullopt;
   }
-  if (time > absl::Now()) {
-    faults.Add(place.LineOf("not_before"), "not_before must not be in the future");
+  // An operator who raises a window sets it a little later, by the clocks of all replicas.
+  if (time > absl::Now() + limits::kClockStepMargin) {
+    faults.Add(place.LineOf("not_before"),
+               absl::StrCat("not_before must not be in the future by more than ",
+                            absl::FormatDuration(limits::kClockStepMargin)));
   }
   return time;
 }
