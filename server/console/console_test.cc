@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "idempotency/v1/admin_service.pb.h"
 #include "server/console/page.h"
 #include "server/console/safeguards.h"
 #include "server/console/testing/console_service.h"
@@ -68,6 +69,15 @@ TEST_F(ConsoleTest, ServesThePageAndItsFiles) {
   HttpRequest head = Get("/");
   head.method = "HEAD";
   EXPECT_EQ(StatusOf(head), 200u);
+}
+
+TEST_F(ConsoleTest, TheAuditLogHasWordsForEveryAction) {
+  const std::string script = Answer(Get("/audit.js")).body;
+  const auto& actions = *v1::AuditAction_descriptor();
+  for (int i = 0; i < actions.value_count(); ++i) {
+    if (actions.value(i)->number() == v1::AUDIT_ACTION_UNSPECIFIED) continue;
+    EXPECT_THAT(script, HasSubstr("  " + std::string(actions.value(i)->name()) + ": \""));
+  }
 }
 
 TEST_F(ConsoleTest, ServesNothingElse) {

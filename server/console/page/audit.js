@@ -16,6 +16,7 @@ const actions = {
   AUDIT_ACTION_RESOLVED_RELEASED: "settled as released",
   AUDIT_ACTION_PURGED: "purged",
   AUDIT_ACTION_PURGED_TO_TOMBSTONE: "purged, keys refused",
+  AUDIT_ACTION_RESEALED: "sealed anew",
 };
 
 async function show(namespace, token) {
