@@ -78,24 +78,22 @@ class QueuedCalls::CallOnQueue : public Side {
   void Start(Reactor* reactor) {
     reactor_ = reactor;
     this->BindReactor(reactor_);
-    if (over_first_) OnOver(true);
+    Begun();
     this->MaybeDone(/*inline_ondone=*/true);
   }
   // In place of a reactor's Finish().
   void Refuse(const absl::Status& why) {
-    refused_ = true;
     if (const std::optional<std::string> pushback = PushbackOf(why)) {
       context_.AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
     }
     stream_.Finish(ToGrpcStatus(why), &finished_);
-    if (over_first_) OnOver(true);
+    Begun();
     this->MaybeDone(/*inline_ondone=*/true);
   }
   // The same without a status, which would wait for a caller that does not read.
   void Drop() {
-    refused_ = true;
     context_.TryCancel();
-    if (over_first_) OnOver(true);
+    Begun();
     // For Finish().
     this->MaybeDone(/*inline_ondone=*/true);
     this->MaybeDone(/*inline_ondone=*/true);
@@ -115,6 +113,17 @@ class QueuedCalls::CallOnQueue : public Side {
   SerialEvents::Event* finished() { return &finished_; }
 
  private:
+  enum class Phase {
+    kArrived,
+    // Its end was taken from the queue before it was begun.
+    kOverFirst,
+    // It has a reactor, or is refused.
+    kBegun,
+  };
+
+  void Begun() {
+    if (std::exchange(phase_, Phase::kBegun) == Phase::kOverFirst) OnOver(true);
+  }
   void OnArrived(bool ok) {
     // Otherwise the server is being shut down.
     if (!ok) return CallOnDone();
@@ -135,9 +144,10 @@ class QueuedCalls::CallOnQueue : public Side {
     BeginWithRequest();
   }
   void OnOver(bool /*ok*/) {
-    // Its end was taken from the queue before it was begun.
-    over_first_ = reactor_ == nullptr && !refused_;
-    if (over_first_) return;
+    if (phase_ != Phase::kBegun) {
+      phase_ = Phase::kOverFirst;
+      return;
+    }
     if (reactor_ != nullptr && context_.IsCancelled()) reactor_->OnCancel();
     this->MaybeDone(/*inline_ondone=*/true);
   }
@@ -160,8 +170,7 @@ class QueuedCalls::CallOnQueue : public Side {
   QueuedMethods::Stream stream_{&context_};
   grpc::ByteBuffer request_;
   Reactor* reactor_ = nullptr;
-  bool refused_ = false;
-  bool over_first_ = false;
+  Phase phase_ = Phase::kArrived;
   SerialEvents events_;
   EventOf<CallOnQueue> arrived_{*this, events_, &CallOnQueue::OnArrived};
   EventOf<CallOnQueue> request_read_{*this, events_, &CallOnQueue::OnRequestRead};
