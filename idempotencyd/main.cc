@@ -38,6 +38,8 @@ void Print(std::FILE* stream, absl::string_view text) {
 }
 
 int Refuse(const absl::Status& status) {
+  // After the log's lines; a reader that does not read them keeps no process from ending.
+  if (!StopLog()) return kRefused;
   Print(stderr, absl::StrCat("idempotencyd: ", status.message(), "\n"));
   return kRefused;
 }
@@ -79,8 +81,8 @@ int Run(const ServeOptions& options) {
   DescriptorLimit::Raise();
   StopRequest stop;
   const SignalThread signals([&stop](int number) {
-    Log(LogLevel::kInfo, "signal", {{"number", number}});
     stop.Request(absl::OkStatus());
+    Log(LogLevel::kInfo, "signal", {{"number", number}});
   });
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(options, &stop, MakeExternalProcessor);
@@ -147,7 +149,9 @@ int Run(const ShowText& show) {
 int Main(const std::vector<absl::string_view>& arguments) {
   const absl::StatusOr<CommandLine> command_line = ParseCommandLine(arguments);
   if (!command_line.ok()) return RefuseUsage(command_line.status());
-  return std::visit([](const auto& command) { return Run(command); }, *command_line);
+  const int code = std::visit([](const auto& command) { return Run(command); }, *command_line);
+  static_cast<void>(StopLog());
+  return code;
 }
 
 }  // namespace

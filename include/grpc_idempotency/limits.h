@@ -126,6 +126,10 @@ inline constexpr std::size_t kMaxSpanLinks = 128;
 
 // The log. The text of one line, without its time and level; a longer one is cut.
 inline constexpr std::size_t kMaxLogLineBytes = 16 * 1024;
+// Lines that wait while the reader of stderr does not read; more replace the oldest of them.
+inline constexpr std::size_t kMaxQueuedLogLines = 1024;
+// What that reader gets to read them when the process ends.
+inline constexpr absl::Duration kLogFlushTime = absl::Seconds(1);
 
 // The listener. Descriptors that are reserved for the store's sessions, files, metrics and gRPC
 // itself; connections never get them.

@@ -1,12 +1,18 @@
 #include "server/observability/log.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +25,7 @@
 #include "core/utf8.h"
 #include "grpc_idempotency/limits.h"
 #include "server/observability/grpc_log.h"
+#include "server/observability/log_writer.h"
 
 namespace idempotency::internal {
 namespace {
@@ -27,6 +34,8 @@ const char* const kEventLogger = "events";
 
 // Written by StartLog() alone, before there are other threads.
 LogFormat log_format = LogFormat::kText;
+// Never destroyed: gRPC's threads may log after static destruction has started.
+std::atomic<LogWriter*> log_writer{nullptr};
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -137,12 +146,55 @@ class TextAsEvent final : public spdlog::custom_flag_formatter {
   const LogFormat format_;
 };
 
-spdlog::sink_ptr NewSink(LogFormat format, const std::string& pattern) {
+std::unique_ptr<spdlog::formatter> NewFormatter(LogFormat format, const std::string& pattern) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
   formatter->add_flag<TextAsEvent>('*', format).set_pattern(pattern);
-  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  sink->set_formatter(std::move(formatter));
-  return sink;
+  return formatter;
+}
+
+// Passes lines to the log's thread, where spdlog's own sink would wait for the reader of stderr,
+// and all threads that log for that one.
+class WriterSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  WriterSink(LogWriter& writer, std::unique_ptr<spdlog::formatter> formatter)
+      : base_sink(std::move(formatter)), writer_(writer) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    writer_.Write(std::string(line.data(), line.size()));
+  }
+  // StopLog() does.
+  void flush_() override {}
+
+  LogWriter& writer_;
+};
+
+LogWriter::Report LeftOutReport(LogFormat format, const std::string& pattern) {
+  return [format, formatter = std::shared_ptr<spdlog::formatter>(NewFormatter(format, pattern))](
+             std::size_t left_out) {
+    const std::string text = FormatLogLine(
+        format, "log lines were left out: the reader of stderr is too slow", {{"lines", left_out}});
+    spdlog::memory_buf_t line;
+    formatter->format(spdlog::details::log_msg(kEventLogger, spdlog::level::warn, text), line);
+    return std::string(line.data(), line.size());
+  };
+}
+
+// The lines before an abort, such as a failed assertion, are still written. Everything here may be
+// called by a signal handler.
+void WaitForLines(int /*signal*/) {
+  const LogWriter* const writer = log_writer.load();
+  const std::int64_t most_ms = absl::ToInt64Milliseconds(limits::kLogFlushTime);
+  for (std::int64_t ms = 0; writer->pending() > 0 && ms < most_ms; ++ms) poll(nullptr, 0, 1);
+}
+
+void WaitForLinesBeforeAbort() {
+  struct sigaction action {};
+  action.sa_handler = &WaitForLines;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGABRT, &action, nullptr);
 }
 
 }  // namespace
@@ -162,15 +214,24 @@ void StartLog(LogLevel level, LogFormat format) {
                                 : "time=%Y-%m-%dT%H:%M:%S.%eZ level=%l ";
   // Events already consist of pairs. All other log output of the process is
   // text, which becomes one pair.
-  const auto events =
-      std::make_shared<spdlog::logger>(kEventLogger, NewSink(format, head + (json ? "%v}" : "%v")));
-  const auto texts =
-      std::make_shared<spdlog::logger>("", NewSink(format, head + (json ? "%*}" : "%*")));
+  const std::string event = head + (json ? "%v}" : "%v");
+  log_writer = std::make_unique<LogWriter>(STDERR_FILENO, LeftOutReport(format, event)).release();
+  WaitForLinesBeforeAbort();
+  const auto sink = [&](const std::string& pattern) {
+    return std::make_shared<WriterSink>(*log_writer.load(), NewFormatter(format, pattern));
+  };
+  const auto events = std::make_shared<spdlog::logger>(kEventLogger, sink(event));
+  const auto texts = std::make_shared<spdlog::logger>("", sink(head + (json ? "%*}" : "%*")));
   events->set_level(ToSpdlog(level));
   texts->set_level(ToSpdlog(level));
   spdlog::register_logger(events);
   spdlog::set_default_logger(texts);
   LogWhatGrpcLogs();
+}
+
+bool StopLog() {
+  LogWriter* const writer = log_writer.load();
+  return writer == nullptr || writer->Close(limits::kLogFlushTime);
 }
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {

@@ -35,12 +35,16 @@ struct LogField {
   std::string value;
 };
 
-// Sends the process's log, and gRPC's own, to stderr in one of the forms above. Called
-// once, before there are other threads.
+// Sends the process's log, and gRPC's own, to stderr in one of the forms above, on a thread of its
+// own. Called once, before there are other threads.
 void StartLog(LogLevel level, LogFormat format = LogFormat::kText);
 
-// Thread-safe. Does nothing below the level given to StartLog(), and nothing
-// before it.
+// Writes what is left, for limits::kLogFlushTime at most, and ends the log's thread: the process is
+// about to end, and nothing is logged any more. False if lines were left.
+bool StopLog();
+
+// Thread-safe, and waits for no reader of stderr. Does nothing below the level given to StartLog(),
+// and nothing before it.
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
 
 // The text of an event, without time and level; as JSON, without the braces. At most

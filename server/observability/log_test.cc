@@ -1,11 +1,17 @@
 #include "server/observability/log.h"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/struct.pb.h"
@@ -15,9 +21,12 @@
 #include "core/utf8.h"
 #include "grpc_idempotency/limits.h"
 #include "server/observability/grpc_log.h"
+#include "server/observability/log_writer.h"
 
 namespace idempotency::internal {
 namespace {
+
+using ::testing::AnyOf;
 
 // A rare error of one file is not lost behind many of another.
 TEST(GrpcErrorThrottleTest, AdmitsOneErrorPerSecondOfEachFile) {
@@ -127,6 +136,78 @@ TEST(LogTest, ManyFieldsStayWithinALine) {
     if (format != LogFormat::kJson) continue;
     EXPECT_EQ(ParseObject(line).count("cut"), 1);
   }
+}
+
+// A pipe that is full.
+class FullPipe {
+ public:
+  FullPipe() {
+    EXPECT_EQ(pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(ends_[1], "x", 1) == 1) ++filled_;
+  }
+  ~FullPipe() {
+    for (const int end : ends_) close(end);
+  }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+
+  int written_end() const { return ends_[1]; }
+  // What came after it was full, once it ends with `end`.
+  std::string ReadUntil(const std::string& end) const {
+    std::string text;
+    while (text.size() < filled_ + end.size() || text.substr(text.size() - end.size()) != end) {
+      std::array<char, 4096> bytes{};
+      const ssize_t count = read(ends_[0], bytes.data(), bytes.size());
+      if (count > 0) text.append(bytes.data(), static_cast<std::size_t>(count));
+      if (count < 0) std::this_thread::yield();
+    }
+    return text.substr(filled_);
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+  std::size_t filled_ = 0;
+};
+
+std::string LeftOut(std::size_t lines) { return absl::StrCat("left out: ", lines, "\n"); }
+
+TEST(LogWriterTest, AReaderThatDoesNotReadCostsTheOldestLines) {
+  const FullPipe pipe;
+  LogWriter writer(pipe.written_end(), &LeftOut, 2);
+  for (const char* const line : {"a\n", "b\n", "c\n", "d\n", "e\n"}) writer.Write(line);
+  const std::string text = pipe.ReadUntil("d\ne\n");
+  // The thread may have taken a line before there were more than two.
+  EXPECT_THAT(text, AnyOf("left out: 3\nd\ne\n", "a\nleft out: 2\nd\ne\n"));
+  EXPECT_TRUE(writer.Flush(absl::Seconds(20)));
+}
+
+TEST(LogWriterTest, AReaderThatDoesNotReadDelaysNoEnd) {
+  const FullPipe pipe;
+  LogWriter writer(pipe.written_end(), &LeftOut);
+  writer.Write("a\n");
+  EXPECT_FALSE(writer.Flush(absl::Milliseconds(1)));
+  EXPECT_FALSE(writer.Close(absl::Milliseconds(1)));
+  writer.Write("discarded\n");
+}
+
+TEST(LogWriterTest, WritesALineThatIsLargerThanAPipe) {
+  const FullPipe pipe;
+  LogWriter writer(pipe.written_end(), &LeftOut);
+  const std::string line(1024 * 1024, 'y');
+  writer.Write(line + "\n");
+  EXPECT_EQ(pipe.ReadUntil("\n"), line + "\n");
+  EXPECT_TRUE(writer.Close(absl::Seconds(20)));
+}
+
+TEST(LogDeathTest, TheLinesBeforeAnAbortAreWritten) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        StartLog(LogLevel::kInfo);
+        Log(LogLevel::kError, "last words");
+        std::abort();
+      },
+      "last words");
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // The binary as a process: its output and its exit.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +22,7 @@
 #include "tests/support/certificate_authority.h"
 #include "tests/support/held_port.h"
 #include "tests/support/process.h"
+#include "tests/support/programs.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -201,6 +205,28 @@ TEST_F(IdempotencydTest, ServesUntilSigterm) {
             0);
   EXPECT_EQ(EndWith(*process, SIGTERM), 0) << process->Stderr();
   EXPECT_EQ(Run({"health", "--address=" + AddressIn(ready)}).code, 1);
+}
+
+// As a terminal that is stopped, or a collector that hangs.
+TEST_F(IdempotencydTest, AReaderOfTheLogThatDoesNotReadStopsNothing) {
+  std::array<int, 2> log{};
+  ASSERT_EQ(pipe2(log.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  while (write(log[1], "x", 1) == 1) {
+  }
+  const auto program = testing::ProgramPath("idempotencyd");
+  ASSERT_TRUE(program.ok()) << program.status();
+  auto process = Process::Start(
+      {"/bin/sh", "-c", absl::StrCat("exec \"$0\" \"$@\" 2>/proc/", getpid(), "/fd/", log[1]),
+       *program, "serve", "--listen=127.0.0.1:0", "--metrics=", Store()});
+  ASSERT_TRUE(process.ok()) << process.status();
+  const auto ready = (*process)->WaitForLine("idempotencyd: serving on ");
+  ASSERT_TRUE(ready.ok()) << ready.status();
+  const testing::ServiceClient client(AddressIn(*ready));
+  const auto verdict = client.Call(testing::SomeReserve("order-1"));
+  EXPECT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_EQ(EndWith(**process, SIGTERM), 0);
+  close(log[0]);
+  close(log[1]);
 }
 
 TEST_F(IdempotencydTest, SigintEndsItAndSighupDoesNot) {
