@@ -675,18 +675,17 @@ constexpr std::size_t kRoomForRequests = 64 * 1024;
 // With little room, and a scope by a header of the proxy.
 class ScopedProcessorTest : public ExternalProcessorTest {
  protected:
-  explicit ScopedProcessorTest(std::size_t room = kRoomForRequests)
-      : ExternalProcessorTest(Config(), LimitsOf(room)) {}
+  explicit ScopedProcessorTest(std::size_t room = kRoomForRequests,
+                               std::size_t exchanges = limits::kMaxExchanges)
+      : ExternalProcessorTest(Config(), LimitsOf(room, exchanges)) {}
 
   static ProcessorConfig Config() {
     ProcessorConfig config = ProbeConfig(/*described=*/false);
     config.scope = ScopeHeader{"x-tenant"};
     return config;
   }
-  static ExchangeBounds::Limits LimitsOf(std::size_t room) {
-    ExchangeBounds::Limits limits;
-    limits.bytes = 2 * room;
-    return limits;
+  static ExchangeBounds::Limits LimitsOf(std::size_t room, std::size_t exchanges) {
+    return {exchanges, 2 * room};
   }
 };
 
@@ -714,6 +713,33 @@ TEST_F(ScopedProcessorTest, AScopeThatFillsItsShareLeavesRoomForAnother) {
   ActRequest request = Asking();
   request.set_account(std::string(kPart, 'b'));
   of_another.SendBody(Framed(request));
+  of_another.AwaitForwarded();
+  for (const auto& envoy : unfinished) envoy->Cancel();
+}
+
+class FewExchangesTest : public ScopedProcessorTest {
+ protected:
+  FewExchangesTest() : ScopedProcessorTest(kRoomForRequests, /*exchanges=*/8) {}
+};
+
+TEST_F(FewExchangesTest, ManyUnfinishedRequestsOfAScopeLeavePlacesForAnother) {
+  constexpr std::size_t kPart = kRoomForRequests / 16;
+  std::vector<std::unique_ptr<FakeEnvoy>> unfinished;
+  for (std::size_t i = 1; i <= 4; ++i) {
+    FakeEnvoy& envoy = *unfinished.emplace_back(std::make_unique<FakeEnvoy>(channel_));
+    envoy.SendHeaders("key-" + std::to_string(i), {{"x-tenant", "a"}});
+    envoy.SendBody(std::string(kPart, 'x'), /*end_of_stream=*/false);
+    events_.AwaitHeld(i * kPart);
+  }
+  FakeEnvoy one_more(channel_);
+  one_more.SendHeaders("key-5", {{"x-tenant", "a"}});
+  const auto refused = one_more.Next();
+  ASSERT_TRUE(refused.has_value() && refused->has_immediate_response());
+  EXPECT_THAT(HeaderOf(*refused, "grpc-message"), HasSubstr("holds too many requests"));
+
+  FakeEnvoy of_another(channel_);
+  of_another.SendHeaders("key-1", {{"x-tenant", "b"}});
+  of_another.SendBody(Framed(Asking()));
   of_another.AwaitForwarded();
   for (const auto& envoy : unfinished) envoy->Cancel();
 }

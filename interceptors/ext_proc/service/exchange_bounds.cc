@@ -17,6 +17,23 @@ bool ExchangeBounds::Enter() {
   return true;
 }
 
+std::optional<ExchangeBounds::Place> ExchangeBounds::TryEnterScope(const std::string& scope) {
+  MutexLock lock(mutex_);
+  const std::size_t others = exchanges_ - std::min<std::size_t>(exchanges_, 1);
+  const std::size_t left = limits_.exchanges - std::min(others, limits_.exchanges);
+  std::size_t& its = exchanges_of_scope_[scope];
+  // As MayTake().
+  if (its > 0 && its + 1 > left - std::min<std::size_t>(left, 1)) return std::nullopt;
+  ++its;
+  return Place(this, scope);
+}
+
+void ExchangeBounds::LeaveScope(const std::string& scope) {
+  MutexLock lock(mutex_);
+  const auto of_scope = exchanges_of_scope_.find(scope);
+  if (--of_scope->second == 0) exchanges_of_scope_.erase(of_scope);
+}
+
 bool ExchangeBounds::Hold(const Held& before, const Held& now) {
   MutexLock lock(mutex_);
   Remove(before);

@@ -17,9 +17,9 @@ namespace idempotency::internal {
 // The limits of all exchanges together: their number, and the bytes that they hold.
 //
 // Requests have one half of the bytes and replies the other, so that a flood of requests does not
-// cost the record of a reply. Of each half, a scope takes no more than it leaves to the others:
-// alone up to half of it, two up to a third each, and so on. So there is room for one more scope,
-// regardless of their number and behaviour.
+// cost the record of a reply. Of each half, and of the number, a scope takes no more than it leaves
+// to the others: alone up to half of it, two up to a third each, and so on. So there is room for
+// one more scope, regardless of their number and behaviour.
 //
 // Thread-safe.
 class ExchangeBounds {
@@ -63,6 +63,24 @@ class ExchangeBounds {
     Held held_;
   };
 
+  // One of the exchanges of a scope; returned at its end. Movable.
+  class Place {
+   public:
+    Place(Place&& other) noexcept
+        : bounds_(std::exchange(other.bounds_, nullptr)), scope_(std::move(other.scope_)) {}
+    Place& operator=(Place&&) = delete;
+    ~Place() {
+      if (bounds_ != nullptr) bounds_->LeaveScope(scope_);
+    }
+
+   private:
+    friend class ExchangeBounds;
+    Place(ExchangeBounds* bounds, std::string scope) : bounds_(bounds), scope_(std::move(scope)) {}
+
+    ExchangeBounds* bounds_;
+    std::string scope_;
+  };
+
   // `events` outlives it.
   ExchangeBounds(const Limits& limits, ProcessorEvents& events)
       : events_(events), limits_(limits) {}
@@ -72,6 +90,9 @@ class ExchangeBounds {
 
   // One more exchange; false: there is no place, and nothing is counted.
   bool Enter();
+  // The scope of one that has entered is known. nullopt: the scope has its share of them, and
+  // nothing is counted.
+  std::optional<Place> TryEnterScope(const std::string& scope);
   // Changes what one exchange holds from `before` to `now`. False if its scope, or all of them,
   // then hold too much: the exchange must hold less, and is counted in any case. A scope that holds
   // nothing else may take all that is left, since a large message cannot be split.
@@ -91,6 +112,7 @@ class ExchangeBounds {
   };
 
   void Return(const Held& held);
+  void LeaveScope(const std::string& scope);
   Half& HalfOf(const Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return held.kind == Held::Kind::kRequest ? requests_ : replies_;
   }
@@ -102,6 +124,7 @@ class ExchangeBounds {
   Mutex mutex_;
   Limits limits_ ABSL_GUARDED_BY(mutex_);
   std::size_t exchanges_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<std::string, std::size_t> exchanges_of_scope_ ABSL_GUARDED_BY(mutex_);
   Half requests_ ABSL_GUARDED_BY(mutex_);
   Half replies_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,11 @@
 #include "interceptors/ext_proc/service/exchange_bounds.h"
 
 #include <chrono>
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -106,6 +110,31 @@ TEST(ExchangeBoundsTest, AScopeTakesNoMoreThanItLeavesToOthers) {
     bounds.Hold({"a", kind, 25}, {});
     EXPECT_TRUE(bounds.Hold({}, {"d", kind, 50}));
   }
+}
+
+TEST(ExchangeBoundsTest, AScopeHasNoMoreExchangesThanItLeavesToOthers) {
+  NoEvents events;
+  ExchangeBounds bounds({/*exchanges=*/8, /*bytes=*/200}, events);
+  std::vector<ExchangeBounds::Place> places;
+  const auto try_enter = [&](const std::string& scope) {
+    EXPECT_TRUE(bounds.Enter());
+    std::optional<ExchangeBounds::Place> place = bounds.TryEnterScope(scope);
+    if (!place.has_value()) bounds.Leave({});
+    if (place.has_value()) places.push_back(*std::move(place));
+    return place.has_value();
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(try_enter("a")) << i;
+  EXPECT_FALSE(try_enter("a"));
+  EXPECT_TRUE(try_enter("b"));
+  EXPECT_FALSE(try_enter("a"));
+  EXPECT_TRUE(try_enter("b"));
+  EXPECT_FALSE(try_enter("b"));
+  EXPECT_TRUE(try_enter("c"));
+  // What one gives back, another may take.
+  for (std::size_t i = places.size(); i > 0; --i) bounds.Leave({});
+  places.clear();
+  EXPECT_TRUE(try_enter("b"));
+  EXPECT_TRUE(try_enter("b"));
 }
 
 TEST(ExchangeBoundsTest, ChangedLimitsApplyToWhatComes) {

@@ -144,6 +144,11 @@ void GuardedExchange::OnRequestHeaders() {
     return Reject(scope.status());
   }
   scope_ = *std::move(scope);
+  if (std::optional<ExchangeBounds::Place> place = bounds_.TryEnterScope(scope_)) {
+    place_.emplace(*std::move(place));
+  } else {
+    return Reject(NoRoom());
+  }
   Handle(exchange_.Hold());
 }
 
@@ -181,6 +186,7 @@ void GuardedExchange::OnRequest() {
       route_->policy.key == MethodPolicy::Key::kOptional) {
     // Its key would have been in the request.
     Count(ExchangeResult::kPassed);
+    place_.reset();
     return exchange_.ForwardUnguarded(RemovedFromRequest(exchange_.request().headers));
   }
   if (!admit.ok()) return Reject(admit.status());

@@ -121,6 +121,8 @@ class GuardedExchange {
   const GuardedRoute* route_ = nullptr;
   std::string operation_;
   std::string scope_;
+  // Among those of the scope, while it is guarded.
+  std::optional<ExchangeBounds::Place> place_;
   // Between Admit and its decision.
   bool deciding_ = false;
   // No decision about the request is wanted any more.
