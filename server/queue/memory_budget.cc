@@ -33,13 +33,13 @@ void MemoryBudget::Remove(std::size_t bytes) {
   observer_.MemoryHeldChanged(held_.fetch_sub(bytes, std::memory_order_relaxed) - bytes);
 }
 
-std::size_t MemoryBudget::OthersOf(std::size_t held) const {
+std::size_t MemoryBudget::WithoutAnswers(std::size_t held) const {
   return held - std::min(held, answers_.load(std::memory_order_relaxed));
 }
 
 std::size_t MemoryBudget::LeftToEndOfWork(std::size_t held, std::size_t bytes) const {
   const std::size_t most = bytes > kSmallOperationBytes ? max_of_large() : max_bytes_;
-  return most - std::min(OthersOf(held), most);
+  return most - std::min(WithoutAnswers(held), most);
 }
 
 bool MemoryBudget::Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
@@ -47,7 +47,7 @@ bool MemoryBudget::Fits(std::size_t held, std::size_t bytes, bool brings_work) c
     const std::size_t apart = std::min({unread_answers(), unread_answers_pool(), held});
     return held == apart || held - apart + bytes <= max_bytes_ - max_bytes_ / 5;
   }
-  return OthersOf(held) == 0 || bytes <= LeftToEndOfWork(held, bytes);
+  return WithoutAnswers(held) == 0 || bytes <= LeftToEndOfWork(held, bytes);
 }
 
 bool MemoryBudget::TryAdd(std::size_t bytes, bool brings_work) {
@@ -65,7 +65,7 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldOperation(std::string_vie
   if (brings_work) return TryHoldRequest(bytes, brings_work);
   MutexLock lock(mutex_);
   const std::size_t held = this->held();
-  if (OthersOf(held) > 0 &&
+  if (WithoutAnswers(held) > 0 &&
       !ends_of_work_.MayTake(name_space, bytes, LeftToEndOfWork(held, bytes))) {
     return std::nullopt;
   }

@@ -125,7 +125,7 @@ class MemoryBudget {
   static constexpr std::size_t kSmallOperationsShare = 8;
 
   // The bytes among them that count against operations that end work.
-  std::size_t OthersOf(std::size_t held) const;
+  std::size_t WithoutAnswers(std::size_t held) const;
   // The rest of the budget for an operation of so many bytes that ends work.
   std::size_t LeftToEndOfWork(std::size_t held, std::size_t bytes) const;
   bool Fits(std::size_t held, std::size_t bytes, bool brings_work) const;
