@@ -179,12 +179,13 @@ void Admission::ReportVerdict(const v1::ReserveResponse& verdict, const absl::St
 
 void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
   if (!answer.ok()) {
-    const bool no_verdict =
-        KindOfAnswer(answer.status()) == AnswerKind::kNone && !operation_->reservations.closed();
+    const bool no_verdict = !had_verdict_ && KindOfAnswer(answer.status()) == AnswerKind::kNone &&
+                            !operation_->reservations.closed();
     ReportVerdict(v1::ReserveResponse::default_instance(), answer.status());
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
+  had_verdict_ = true;
   const bool asks_ledger = answer->response.has_outcome_unknown() &&
                            operation_->options.ledger != nullptr && !reserve_request_->recover();
   if (asks_ledger) {

@@ -37,8 +37,9 @@ class Admission final : public std::enable_shared_from_this<Admission> {
     absl::Status why;
     // "" if unknown.
     std::string record_id;
-    // True if the record's state is unknown: no answer arrived (KindOfAnswer() is kNone), and
-    // not because the guard is being closed. A refusal is an answer.
+    // True if the record's state is unknown: no answer arrived (KindOfAnswer() is kNone), also
+    // none to an earlier request of the same call, and not because the guard is being closed. A
+    // refusal is an answer.
     bool no_verdict = false;
   };
   using Decision = std::variant<Granted, Replayed, Refused>;
@@ -98,7 +99,9 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   const Scheduler::Time deadline_;
   Done done_;
   const google::protobuf::Message* const request_;
-  // Both are used by one thread after another: each step starts the next.
+  // These are used by one thread after another: each step starts the next.
+  // A verdict has arrived: another request may follow it, with no answer.
+  bool had_verdict_ = false;
   bool reported_ = false;
   // Until the verdict, of a sampled call.
   std::optional<CallSpan> span_;

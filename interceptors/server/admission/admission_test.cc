@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -162,6 +163,72 @@ TEST_F(LeaseAtStartTest, ARecoveryHandlerThatTookLongerThanTheLease) {
   EXPECT_EQ(execution->attempt(), 2u);
   EXPECT_EQ(recoveries, 1);
   EXPECT_EQ(store_->calls(Operation::kReserve), 3);
+}
+
+// Of a call without a verdict only: MethodPolicy::fail_open runs its handler then.
+class NoVerdictTest : public SlowLedgerTest {
+ protected:
+  // The commit of an attempt that ended without an answer under REQUIRE_RECOVERY is found by a
+  // lookup that takes nearly the whole time for the verdict.
+  std::future<Admission::Decision> AdmitWithACommitThatIsFoundLate() {
+    options_.ledger = ledger_;
+    const auto dead = Granted(Admit(UnknownOutcome::kRecover));
+    FakeTransaction transaction{*ledger_, {}};
+    v1::RecordKey reply;
+    EXPECT_TRUE(dead->RecordInTransaction(transaction, reply).ok() && transaction.Commit());
+    dead->reservation()->LetLapse();
+    store_->LoseTrace();
+    ledger_->Hold(true);
+    auto decision = Admit(UnknownOutcome::kRecover);
+    EXPECT_TRUE(ledger_->WaitForFinds(1));
+    scheduler_->Advance(absl::FromChrono(kVerdictTimeout) - absl::Seconds(1));
+    store_->Hold(Operation::kReserve);
+    ledger_->Hold(false);
+    EXPECT_TRUE(store_->WaitForCalls(Operation::kReserve, 3));
+    return decision;
+  }
+  // Passes the time until the request's deadline, which another thread sets.
+  std::optional<Admission::Refused> Refusal(std::future<Admission::Decision> decision) {
+    constexpr std::chrono::milliseconds kStep(10);
+    int steps = static_cast<int>(kPatience / kStep);
+    while (decision.wait_for(kStep) != std::future_status::ready) {
+      if (--steps == 0) return std::nullopt;
+      scheduler_->Advance(absl::Minutes(1));
+    }
+    const Admission::Decision decided = decision.get();
+    const auto* refused = std::get_if<Admission::Refused>(&decided);
+    return refused == nullptr ? std::nullopt : std::make_optional(*refused);
+  }
+};
+
+TEST_F(NoVerdictTest, IsReportedIfNoAnswerArrived) {
+  store_->Hold(Operation::kReserve);
+  auto decision = Admit(UnknownOutcome::kRecover);
+  const auto refused = Refusal(std::move(decision));
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_TRUE(refused->no_verdict);
+  store_->AnswerHeld(Operation::kReserve);
+}
+
+TEST_F(NoVerdictTest, IsNotReportedOnceTheLedgerHasShownTheCommit) {
+  auto decision = AdmitWithACommitThatIsFoundLate();
+  const auto refused = Refusal(std::move(decision));
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(ReasonOf(refused->why), Reason::kStoreUnavailable);
+  EXPECT_FALSE(refused->no_verdict) << "a committed operation runs again, unguarded";
+  store_->AnswerHeld(Operation::kReserve);
+}
+
+TEST_F(NoVerdictTest, IsNotReportedAfterAGrantThatCouldNotBeUsed) {
+  auto decision = AskASlowLedger();
+  PassTheLease();
+  store_->Hold(Operation::kReserve);
+  ledger_->Hold(false);
+  ASSERT_TRUE(store_->WaitForCalls(Operation::kReserve, 3));
+  const auto refused = Refusal(std::move(decision));
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_FALSE(refused->no_verdict);
+  store_->AnswerHeld(Operation::kReserve);
 }
 
 class AskedTermsTest : public LeaseAtStartTest {};

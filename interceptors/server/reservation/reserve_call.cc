@@ -101,13 +101,21 @@ void ReserveCall::Start() {
   MutexLock lock(mutex_);
   // Answered at once, as by a closed connection: there is nothing to watch.
   if (done_ == nullptr) return;
-  timer_ = context_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
-    self->Abandon(Unavailable("the idempotency store gave no verdict in time; nothing was run",
-                              absl::OkStatus()));
-  });
+  timer_ = context_.scheduler.RunAtOrWhenStopped(
+      deadline_, [self = shared_from_this()] { self->Abandon(self->NoVerdictInTime()); });
 }
 
 void ReserveCall::Abandon(const absl::Status& status) { Finish(status); }
+
+absl::Status ReserveCall::NoVerdictInTime() {
+  MutexLock lock(mutex_);
+  // A grant is a verdict, also a late one: its caller must not continue as if there were none.
+  return late_grant_
+             ? Unavailable("the idempotency store granted a reservation too late; nothing was run",
+                           absl::AbortedError("a grant that came too late"))
+             : Unavailable("the idempotency store gave no verdict in time; nothing was run",
+                           absl::OkStatus());
+}
 
 void ReserveCall::SendAgain() {
   const Time sent = context_.scheduler.Now();
@@ -148,6 +156,7 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
     // The same token renews the lease, if no other attempt has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
       maybe_granted_ = true;
+      late_grant_ = true;
       context_.log->Warn(LogEvent::kLateGrant,
                          "a grant arrived after its lease had expired; reserving again (lease ",
                          absl::FormatDuration(FromWire(request_->lease())), ")");

@@ -36,7 +36,9 @@ struct ReserveAnswer {
 // STORE_UNAVAILABLE at once and the request is not repeated.
 //
 // A grant whose lease had expired when it arrived is requested again too: nothing may run under
-// it, and the repeat is granted with a new lease, or reports the attempt that took over.
+// it, and the repeat is granted with a new lease, or reports the attempt that took over. Without an
+// answer to the repeat the caller's STORE_UNAVAILABLE stands for ABORTED (kStatusCodeDetail): there
+// was a verdict.
 //
 // Thread-safe. Keeps itself alive until it is answered or given up.
 class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
@@ -71,6 +73,8 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // True if the request is scheduled to be sent again: not if no caller waits for it and there
   // is no place to pursue it.
   bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The status of a caller whose deadline has passed.
+  absl::Status NoVerdictInTime();
   void ReleaseGrant(Time sent, const v1::Reserved& grant);
   void Finish(absl::StatusOr<ReserveAnswer> answer);
 
@@ -92,6 +96,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   bool maybe_sent_ ABSL_GUARDED_BY(mutex_) = false;
   // A try has ended without an answer, or with a grant that came too late.
   bool maybe_granted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool late_grant_ ABSL_GUARDED_BY(mutex_) = false;
   // Empty once it was called.
   Done done_ ABSL_GUARDED_BY(mutex_);
 };

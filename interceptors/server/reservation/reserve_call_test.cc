@@ -145,6 +145,20 @@ TEST_F(ReserveCallTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
   EXPECT_TRUE(Ended());
 }
 
+// A grant is a verdict: fail_open must not treat it as none.
+TEST_F(ReserveCallTest, AGrantThatCameTooLateIsAVerdict) {
+  store_.Hold(Operation::kReserve);
+  Ask(/*max_wait=*/absl::Minutes(1));
+  scheduler_.Advance(absl::Seconds(30));
+  store_.AnswerHeld(Operation::kReserve);
+  store_.Hold(Operation::kReserve);
+  scheduler_.Advance(absl::Seconds(32));
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kBusy);
+  EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
+  store_.AnswerHeld(Operation::kReserve);
+}
+
 TEST_F(ReserveCallTest, EachCallHasItsOwnToken) {
   Ask();
   const std::string first = store_.last_reserve().request_token();
