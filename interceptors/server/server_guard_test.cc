@@ -719,6 +719,40 @@ TYPED_TEST(ServerGuardTest, FailOpenRunsUnguardedOnlyWhenNoVerdictCanBeHad) {
   EXPECT_EQ(this->book_.runs, 2);
 }
 
+// Its reservation may be granted meanwhile: what the call did must not run again as if nothing had
+// happened.
+TYPED_TEST(ServerGuardTest, AGrantThatFollowsAnUnguardedRunLeavesItsOutcomeUnknown) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  this->options_.methods[kCharge].policy = policy;
+  this->options_.verdict_timeout = absl::Milliseconds(100);
+  this->Start();
+  this->store_->Hold(Operation::kReserve);
+  EXPECT_TRUE(this->Charge(kKey).status.ok());
+  EXPECT_EQ(this->guard_->calls_failed_open(), 1u);
+  this->store_->AnswerHeld(Operation::kReserve);
+  EXPECT_TRUE(this->store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  EXPECT_EQ(this->Charge(kKey).reason(), Reason::kOutcomeUnknown);
+  EXPECT_EQ(this->book_.runs, 1);
+}
+
+TYPED_TEST(ServerGuardTest, AGrantThatFollowsAnUnguardedRunEndsWithItsLease) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  this->options_.methods[kCharge].policy = policy;
+  this->options_.verdict_timeout = absl::Milliseconds(100);
+  this->Start();
+  this->store_->Hold(Operation::kReserve);
+  EXPECT_TRUE(this->Charge(kKey).status.ok());
+  this->store_->AnswerHeld(Operation::kReserve);
+  EXPECT_TRUE(this->store_->WaitForState(v1::RECORD_STATE_RESERVED));
+  // Its handler may still run.
+  EXPECT_EQ(this->Charge(kKey).reason(), Reason::kInFlight);
+  EXPECT_EQ(this->book_.runs, 1);
+  EXPECT_EQ(this->store_->calls(Operation::kRelease), 0);
+}
+
 // It waits for an attempt that may still run.
 TYPED_TEST(ServerGuardTest, CallersDeadlineDuringTheWaitDoesNotFailOpen) {
   MethodPolicy policy;

@@ -101,7 +101,8 @@ struct MethodPolicy {
   // credentials, for example), never for a guard that is being closed, and never once the caller's
   // deadline has passed, also while the call waits for another attempt. Promise 6 of the
   // README does not hold for this method. Each such call is logged and counted
-  // (ServerGuard::calls_failed_open), and may be a second execution.
+  // (ServerGuard::calls_failed_open), and may be a second execution. A reservation that is granted
+  // to it later ends with an unknown outcome (docs/policies.md).
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kUnguarded;

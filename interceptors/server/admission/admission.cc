@@ -115,13 +115,14 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
 
 void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
                       std::shared_ptr<v1::ReserveRequest> reserve_request, Scheduler::Time deadline,
-                      Done done, const google::protobuf::Message* request) {
+                      Done done, const google::protobuf::Message* request,
+                      std::shared_ptr<const UnguardedRun> unguarded) {
   // The store's answer, if it is known: then the terms of a new reservation are not needed.
   const auto known = operation->reservations.FindReplay(*reserve_request);
   if (known == nullptr) Apply(*operation, *reserve_request);
-  const auto admission =
-      std::make_shared<Admission>(PassKey<Admission>(), std::move(operation),
-                                  std::move(reserve_request), deadline, std::move(done), request);
+  const auto admission = std::make_shared<Admission>(
+      PassKey<Admission>(), std::move(operation), std::move(reserve_request), deadline,
+      std::move(done), request, std::move(unguarded));
   if (known != nullptr) return admission->ReplayKnown(known->response);
   // Checks the caller's data in the request: a request that the service would refuse must not
   // be sent, above all not together with the requests of other callers.
@@ -142,17 +143,20 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
   }
   operation_->reservations.Request(
       std::move(request), max_wait, deadline,
-      [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); });
+      [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); },
+      LateGrant{unguarded_});
 }
 
 Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOperation> operation,
                      std::shared_ptr<const v1::ReserveRequest> reserve_request,
-                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request)
+                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request,
+                     std::shared_ptr<const UnguardedRun> unguarded)
     : operation_(std::move(operation)),
       reserve_request_(std::move(reserve_request)),
       deadline_(deadline),
       done_(std::move(done)),
       request_(request),
+      unguarded_(std::move(unguarded)),
       span_(CallSpan::Start(*operation_, "idempotency admission",
                             TraceparentOf(reserve_request_->labels()))) {
   if (span_.has_value()) span_traceparent_ = span_->traceparent();

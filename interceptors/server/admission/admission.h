@@ -49,14 +49,17 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // Sends `reserve_request`, which has record key, fingerprints, parent and labels; the
   // operation's policy has the rest. Answered by `deadline`, or once a recovery handler has
   // decided. `request` is passed to that handler, and must live until `done` is called.
+  // `unguarded` is that of a call which runs without a verdict; otherwise nullptr.
   static void Admit(std::shared_ptr<const GuardedOperation> operation,
                     std::shared_ptr<v1::ReserveRequest> reserve_request, Scheduler::Time deadline,
-                    Done done, const google::protobuf::Message* request = nullptr);
+                    Done done, const google::protobuf::Message* request = nullptr,
+                    std::shared_ptr<const UnguardedRun> unguarded = nullptr);
 
   // For Admit() alone.
   Admission(PassKey<Admission> key, std::shared_ptr<const GuardedOperation> operation,
             std::shared_ptr<const v1::ReserveRequest> reserve_request, Scheduler::Time deadline,
-            Done done, const google::protobuf::Message* request);
+            Done done, const google::protobuf::Message* request,
+            std::shared_ptr<const UnguardedRun> unguarded);
 
  private:
   using Labels = google::protobuf::Map<std::string, std::string>;
@@ -99,6 +102,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   const Scheduler::Time deadline_;
   Done done_;
   const google::protobuf::Message* const request_;
+  const std::shared_ptr<const UnguardedRun> unguarded_;
   // These are used by one thread after another: each step starts the next.
   // A verdict has arrived: another request may follow it, with no answer.
   bool had_verdict_ = false;

@@ -43,7 +43,8 @@ GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operatio
 
 void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
   Call call{pending, GuardedCallTable::Instance().Find(&pending->context()),
-            CallersDeadline(pending->context())};
+            CallersDeadline(pending->context()),
+            operation_->policy.fail_open ? std::make_shared<UnguardedRun>() : nullptr};
   if (call.guarded == nullptr || !call.guarded->IsOf(operation_->reservations)) {
     operation_->log->Error(
         LogEvent::kInterceptorMissing, operation_->name,
@@ -70,12 +71,13 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
     return;
   }
   const Scheduler::Time deadline = VerdictDeadline(call);
+  std::shared_ptr<const UnguardedRun> unguarded = call.unguarded;
   Admission::Admit(
       operation_, *std::move(reserve_request), deadline,
       [this, call = std::move(call)](Admission::Decision decision) {
         Act(call, std::move(decision));
       },
-      &pending->request());
+      &pending->request(), std::move(unguarded));
 }
 
 absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> GuardedMethod::ReserveRequestFor(
@@ -135,6 +137,7 @@ void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
       RunUnguarded(call);
       return;
     }
+    if (call.unguarded != nullptr) call.unguarded->RuleOut();
     Reject(*call.pending, refused.why, refused.record_id);
   }
 }
@@ -168,7 +171,9 @@ void GuardedMethod::RunUnguarded(const Call& call) {
   operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
                         ": no verdict was received: a call runs unguarded, as its policy allows");
   // Nothing runs for a client that has disconnected.
-  call.pending->Run({nullptr, [](std::string_view /*reason*/) {}});
+  call.pending->Run({nullptr, [unguarded = call.unguarded](std::string_view /*reason*/) {
+                       unguarded->RuleOut();
+                     }});
 }
 
 void GuardedMethod::Replay(const Call& call, v1::Reply reply) {

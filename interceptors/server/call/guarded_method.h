@@ -35,6 +35,8 @@ class GuardedMethod final : public CallAdmitter {
     std::shared_ptr<GuardedCall> guarded;
     // On the clock of the reservations.
     Scheduler::Time callers_deadline;
+    // nullptr unless its policy has fail_open.
+    std::shared_ptr<UnguardedRun> unguarded;
   };
 
   absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> ReserveRequestFor(PendingCall& pending,

@@ -66,13 +66,13 @@ std::shared_ptr<const ReplayCache::Answer> ReservationClient::FindReplay(
 
 void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> request,
                                 absl::Duration max_wait, Scheduler::Time deadline,
-                                ReserveCall::Done done) {
+                                ReserveCall::Done done, LateGrant late) {
   std::shared_ptr<ReserveCall> asked;
   bool closed = false;
   {
     MutexLock lock(mutex_);
     closed = closed_;
-    if (!closed) asked = Admit(request, max_wait, deadline, done);
+    if (!closed) asked = Admit(request, max_wait, deadline, done, std::move(late));
   }
   if (asked != nullptr) return asked->Start();
   if (closed) return done(Closed());
@@ -81,7 +81,7 @@ void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> reques
 
 std::shared_ptr<ReserveCall> ReservationClient::Admit(
     const std::shared_ptr<const v1::ReserveRequest>& request, absl::Duration max_wait,
-    Scheduler::Time deadline, ReserveCall::Done& done) {
+    Scheduler::Time deadline, ReserveCall::Done& done, LateGrant late) {
   const std::size_t key = ReservedRequest::HashOf(request->record_key());
   std::size_t& of_key = of_key_[key];
   if (of_key >= limits_.of_a_key) return nullptr;
@@ -95,7 +95,8 @@ std::shared_ptr<ReserveCall> ReservationClient::Admit(
       [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) mutable {
         Forget(id);
         done(std::move(answer));
-      });
+      },
+      std::move(late));
   waiting_.emplace(id, SentReserve{asked, key, waits});
   return asked;
 }

@@ -80,18 +80,21 @@ absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
 }  // namespace
 
 std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context, SharedRequest request,
-                                               absl::Duration max_wait, Time deadline, Done done) {
+                                               absl::Duration max_wait, Time deadline, Done done,
+                                               LateGrant late) {
   return std::make_shared<ReserveCall>(PassKey<ReserveCall>(), std::move(context),
-                                       std::move(request), max_wait, deadline, std::move(done));
+                                       std::move(request), max_wait, deadline, std::move(done),
+                                       std::move(late));
 }
 
 ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, StoreContext context, SharedRequest request,
-                         absl::Duration max_wait, Time deadline, Done done)
+                         absl::Duration max_wait, Time deadline, Done done, LateGrant late)
     : context_(std::move(context)),
       wait_until_(After(context_.scheduler.Now(), max_wait)),
       deadline_(deadline),
       pursue_until_(After(deadline, std::max(FromWire(request->lease()), kMinPursuit))),
       request_(Asked(std::move(request), max_wait)),
+      late_(std::move(late)),
       hold_(context_.requests->Begin()),
       backoff_(kFirstRepeat, kLongestRepeat),
       done_(std::move(done)) {}
@@ -197,18 +200,29 @@ void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
   }
 }
 
+bool ReserveCall::MayRunUnguarded() const {
+  return late_.unguarded != nullptr && late_.unguarded->possible();
+}
+
 void ReserveCall::ReleaseGrant(Time sent, const v1::Reserved& grant) {
   Reservation::Grant held;
   held.request = request_;
   held.reservation_token = grant.reservation_token();
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
-  Reservation::Make(context_, std::move(held), kTryTimeout)
-      ->Release("the caller had stopped waiting",
-                // This grant had no effect; the effect of an earlier attempt is as unknown as
-                // before.
-                grant.recovering() ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
-                                   : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
-                [] {});
+  const auto reservation = Reservation::Make(context_, std::move(held), kTryTimeout);
+  if (!MayRunUnguarded()) {
+    reservation->Release("the caller had stopped waiting",
+                         // This grant had no effect; the effect of an earlier attempt is as unknown
+                         // as before.
+                         grant.recovering() ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                            : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                         [] {});
+  } else if (request_->on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER) {
+    reservation->LetLapse();
+  } else {
+    reservation->Release("the handler ran unguarded, without a verdict",
+                         v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  }
 }
 
 }  // namespace idempotency::internal

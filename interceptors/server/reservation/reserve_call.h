@@ -12,6 +12,7 @@
 #include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/store_context.h"
+#include "interceptors/server/reservation/unguarded_run.h"
 
 namespace idempotency::internal {
 
@@ -22,15 +23,23 @@ struct ReserveAnswer {
   Scheduler::Time sent;
 };
 
+// What a grant that arrives without a waiting caller must take into account.
+struct LateGrant {
+  // Of a call that runs its handler if there is no verdict; otherwise nullptr.
+  std::shared_ptr<const UnguardedRun> unguarded;
+};
+
 // One request for a reservation, repeated until it is answered.
 //
 // A try whose outcome is open may still have been granted, so it is repeated with the same
 // request token. A caller that has stopped waiting gets its answer, but the request is pursued
 // further, and a grant without a waiting caller is released: otherwise the key would be blocked
-// for a lease. A temporary refusal of a repeat (OVERLOADED, for example) is the caller's answer
-// too, but not the answer to the tries before it: the request is pursued. Pursuit ends after the
-// lease or 30 s, the longer of the two, when no grant can be held any more, and it is left out if
-// too many requests are pursued already (ReserveLimits::pursued).
+// for a lease. If the call runs unguarded (UnguardedRun), it is released with an unknown outcome
+// under REQUIRE_RECOVERY, and otherwise left to its lease: the handler may still run. A temporary
+// refusal of a repeat (OVERLOADED, for example) is the caller's answer too, but not the answer to
+// the tries before it: the request is pursued. Pursuit ends after the lease or 30 s, the longer of
+// the two, when no grant can be held any more, and it is left out if too many requests are pursued
+// already (ReserveLimits::pursued).
 //
 // If no try was ever sent, because there is no connection to the service, the caller gets
 // STORE_UNAVAILABLE at once and the request is not repeated.
@@ -53,7 +62,8 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // new one. The caller needs the answer by `deadline`.
   static std::shared_ptr<ReserveCall> Make(StoreContext context,
                                            std::shared_ptr<const v1::ReserveRequest> request,
-                                           absl::Duration max_wait, Time deadline, Done done);
+                                           absl::Duration max_wait, Time deadline, Done done,
+                                           LateGrant late = {});
 
   void Start();
 
@@ -63,7 +73,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // For Make() alone.
   ReserveCall(PassKey<ReserveCall> key, StoreContext context,
               std::shared_ptr<const v1::ReserveRequest> request, absl::Duration max_wait,
-              Time deadline, Done done);
+              Time deadline, Done done, LateGrant late);
 
  private:
   // `request` is only read.
@@ -75,6 +85,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The status of a caller whose deadline has passed.
   absl::Status NoVerdictInTime();
+  bool MayRunUnguarded() const;
   void ReleaseGrant(Time sent, const v1::Reserved& grant);
   void Finish(absl::StatusOr<ReserveAnswer> answer);
 
@@ -86,6 +97,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
 
   // The request of the first try.
   const std::shared_ptr<const v1::ReserveRequest> request_;
+  const LateGrant late_;
   Mutex mutex_;
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
   // Set once it is pursued without a waiting caller.

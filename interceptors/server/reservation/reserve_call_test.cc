@@ -33,14 +33,16 @@ class ReserveCallTest : public testing::Test {
     request.set_recover(recover);
     request.set_request_token(request_token_);
     *request.mutable_lease() = ToWire(lease_);
-    auto asked =
-        ReserveCall::Make({store_, scheduler_, requests_, recordings_, pursuits_, log_},
-                          std::make_shared<const v1::ReserveRequest>(request), max_wait,
-                          scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
-                          [this](absl::StatusOr<ReserveAnswer> answer) {
-                            ++answers_;
-                            answer_ = std::move(answer);
-                          });
+    request.set_on_lease_expiry(on_lease_expiry_);
+    auto asked = ReserveCall::Make(
+        {store_, scheduler_, requests_, recordings_, pursuits_, log_},
+        std::make_shared<const v1::ReserveRequest>(request), max_wait,
+        scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
+        [this](absl::StatusOr<ReserveAnswer> answer) {
+          ++answers_;
+          answer_ = std::move(answer);
+        },
+        LateGrant{unguarded_});
     asked->Start();
     return asked;
   }
@@ -62,6 +64,8 @@ class ReserveCallTest : public testing::Test {
   std::vector<std::string> lines_;
   std::shared_ptr<GuardLog> log_ = NewLog();
   absl::Duration lease_ = absl::Seconds(30);
+  v1::LeaseExpiry on_lease_expiry_ = v1::LEASE_EXPIRY_UNSPECIFIED;
+  std::shared_ptr<UnguardedRun> unguarded_;
   std::string request_token_;
   int answers_ = 0;
   absl::StatusOr<ReserveAnswer> answer_;
@@ -201,6 +205,46 @@ TEST_F(ReserveCallTest, AGrantWhoseAnswerIsLateIsFoundAgainAndReleased) {
   scheduler_.Advance(kTryTimeout);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(store_.record().attempt, 1u);
+  EXPECT_TRUE(Ended());
+}
+
+// The handler of the call runs meanwhile, without a reservation.
+class UnguardedReserveCallTest : public ReserveCallTest {
+ protected:
+  UnguardedReserveCallTest() { unguarded_ = std::make_shared<UnguardedRun>(); }
+  void AskWithALateAnswer() {
+    store_.HoldAnswers(Operation::kReserve);
+    Ask();
+    scheduler_.Advance(absl::Seconds(2));
+    EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  }
+};
+
+TEST_F(UnguardedReserveCallTest, ItsGrantIsReleasedWithAnUnknownOutcome) {
+  AskWithALateAnswer();
+  store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(kTryTimeout);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
+  EXPECT_EQ(store_.record().release_reason, "the handler ran unguarded, without a verdict");
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(UnguardedReserveCallTest, ItsGrantIsLeftToItsLeaseWhereASecondRunIsAcceptable) {
+  on_lease_expiry_ = v1::LEASE_EXPIRY_TAKE_OVER;
+  AskWithALateAnswer();
+  store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(kTryTimeout);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
+  EXPECT_EQ(store_.calls(Operation::kRelease), 0);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(UnguardedReserveCallTest, OnceTheRunIsRuledOutNothingHappened) {
+  AskWithALateAnswer();
+  unguarded_->RuleOut();
+  store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(kTryTimeout);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_TRUE(Ended());
 }
 
