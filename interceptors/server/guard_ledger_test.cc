@@ -554,6 +554,47 @@ TEST_F(GuardLedgerTest, ALostCommitIsNoOutcomeEvenIfTheHandlerReturnsOk) {
 }
 
 // The ledger's answer waits until the standby has the row.
+// It may still be committed.
+TEST_F(GuardLedgerTest, ARefusalAfterACommitInDoubtIsNotRecorded) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  ASSERT_TRUE(execution->certainly_first());
+  FakeTransaction transaction{*ledger_, {}, FakeTransaction::Ending::kCommitLost};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  const auto settled = Settle(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION));
+  EXPECT_EQ(ReasonOf(settled.error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(store_->record().release_pause, kFirstReleasePause);
+
+  ASSERT_TRUE(transaction.Commit());
+  const Admission::Decision decision = Ask();
+  const auto* replayed = std::get_if<Admission::Replayed>(&decision);
+  ASSERT_NE(replayed, nullptr);
+  EXPECT_EQ(replayed->reply.body(), Body("paid"));
+}
+
+TEST_F(GuardLedgerTest, NothingHappenedIsNotBelievedWhileACommitIsInDoubt) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
+  execution->MarkCommitInDoubt();
+  execution->MarkNoEffect();
+  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
+            Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(store_->record().release_pause, kFirstReleasePause);
+}
+
+TEST_F(GuardLedgerTest, ARefusalAfterACommitThatTheDatabaseRefusedIsRecorded) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  FakeTransaction transaction{*ledger_, {}, FakeTransaction::Ending::kRefused};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  EXPECT_TRUE(Settle(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION)).error.ok());
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
 TEST_F(GuardLedgerTest, ACommitThatNoStandbyConfirmedIsLookedUp) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kUnconfirmed};
@@ -1081,6 +1122,16 @@ TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   open.set_value();
   pools_.Stop();
+}
+
+TEST_F(GuardLedgerRecoveryTest, ARefusalAfterACommitInDoubtIsUnknown) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  FakeTransaction transaction{*ledger_, {}, FakeTransaction::Ending::kCommitLost};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  const auto settled = Settle(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION));
+  EXPECT_EQ(ReasonOf(settled.error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
 TEST_F(GuardLedgerRecoveryTest, AnOkWithoutACommitIsUnknown) {

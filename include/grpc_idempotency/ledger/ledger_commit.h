@@ -31,12 +31,12 @@ struct LedgerCommitPermit {
 class LedgerCommit {
  public:
   // The database acknowledged the commit, as durable as its commits are.
-  static LedgerCommit Committed() { return LedgerCommit(absl::OkStatus(), /*known=*/true); }
+  static LedgerCommit Committed() { return LedgerCommit(absl::OkStatus(), Kind::kCommitted); }
   // The transaction is committed, but the standby that should have it did not confirm it.
-  static LedgerCommit Unconfirmed() { return LedgerCommit(absl::OkStatus(), /*known=*/false); }
+  static LedgerCommit Unconfirmed() { return LedgerCommit(absl::OkStatus(), Kind::kUnconfirmed); }
   // Nothing of the transaction is committed.
   static LedgerCommit NotCommitted(absl::Status why) {
-    return LedgerCommit(std::move(why), /*known=*/false);
+    return LedgerCommit(std::move(why), Kind::kNotCommitted);
   }
   static LedgerCommit NotCommitted() {
     return NotCommitted(MakeError(Reason::kStoreUnavailable,
@@ -47,20 +47,23 @@ class LedgerCommit {
     return LedgerCommit(MakeError(Reason::kOutcomeNotRecorded,
                                   "the database gave no answer to the commit: call again with "
                                   "the same idempotency key to get its outcome"),
-                        /*known=*/false);
+                        Kind::kInDoubt);
   }
 
   // The status that the handler gets.
   const absl::Status& status() const { return status_; }
   // True: the transaction is committed, and the guard need not look for the row.
-  bool known_committed() const { return known_committed_; }
+  bool known_committed() const { return kind_ == Kind::kCommitted; }
+  // True: it may still be committed, also if the ledger has no row yet.
+  bool in_doubt() const { return kind_ == Kind::kInDoubt; }
 
  private:
-  LedgerCommit(absl::Status status, bool known)
-      : status_(std::move(status)), known_committed_(known) {}
+  enum class Kind { kCommitted, kUnconfirmed, kNotCommitted, kInDoubt };
+
+  LedgerCommit(absl::Status status, Kind kind) : status_(std::move(status)), kind_(kind) {}
 
   absl::Status status_;
-  bool known_committed_;
+  Kind kind_;
 };
 
 }  // namespace idempotency

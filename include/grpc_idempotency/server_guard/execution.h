@@ -154,7 +154,8 @@ class Execution {
   //   STORE_UNAVAILABLE     nothing was committed (a deferred constraint, a serialisation
   //                         failure, a busy database): give up, or repeat the whole transaction
   //   OUTCOME_NOT_RECORDED  the commit got no answer. Return this status; the guard queries the
-  //                         ledger for the outcome, as after RecordInTransaction
+  //                         ledger for the outcome, as after RecordInTransaction, and without a
+  //                         row records no other outcome
   template <typename Transaction>
   [[nodiscard]] absl::Status Commit(Transaction&& transaction, const RecordedReply& reply) {
     absl::Status recorded = RecordInTransaction(transaction, reply);
@@ -162,9 +163,15 @@ class Execution {
     if constexpr (internal::kTakesLedgerRow<Transaction>) {
       const LedgerCommit commit = CommitLedgerTransaction(transaction, MayCommit());
       if (commit.known_committed()) NoteCommitted(reply);
+      if (commit.in_doubt()) MarkCommitInDoubt();
       return commit.status();
     }
   }
+
+  // Declares that a commit by the handler itself, after RecordInTransaction, got no answer: it may
+  // still succeed. Until the ledger has its row, no outcome of this attempt is recorded, also no
+  // refusal. Commit() calls it.
+  virtual void MarkCommitInDoubt() = 0;
 
  protected:
   // From now on the guard queries the ledger before it settles the execution.

@@ -65,6 +65,9 @@ class LiveExecution final : public Execution {
   // Removes the reference from the reply of a ledger's row. It becomes the execution's own, as if
   // its handler had set it.
   void AdoptRowReference(v1::Reply& reply);
+  // A commit of this execution may still succeed.
+  bool commit_in_doubt() const { return commit_in_doubt_.load(std::memory_order_acquire); }
+  void MarkCommitInDoubt() override { commit_in_doubt_.store(true, std::memory_order_release); }
   void MarkNoEffect() override { no_effect_.store(true, std::memory_order_release); }
   absl::StatusOr<std::string> DownstreamKey(std::string_view label) const override;
   absl::Status Attach(grpc::ClientContext& context, std::string_view label) override;
@@ -88,6 +91,7 @@ class LiveExecution final : public Execution {
   const std::shared_ptr<Reservation> reservation_;
   std::atomic<bool> no_effect_{false};
   std::atomic<bool> ledger_row_begun_{false};
+  std::atomic<bool> commit_in_doubt_{false};
   mutable Mutex mutex_;
   std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::Reply> committed_ ABSL_GUARDED_BY(mutex_);

@@ -145,7 +145,7 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
       AnswerAhead();
     }
     Dispose(Disposition::kComplete);
-  } else if (code_ == grpc::StatusCode::OK || MayContradictLedger()) {
+  } else if (code_ == grpc::StatusCode::OK || MayContradictLedger() || MayStillCommit()) {
     OnNotCommitted();
   } else {
     Dispose(DispositionByPolicy());
@@ -158,10 +158,11 @@ void Settlement::OnNotCommitted() {
   const std::string answer = absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
   operation.log->Error(
       LogEvent::kLedgerDisagrees, operation.name, ": the handler returned ", answer,
-      begun ? ", but the row of RecordInTransaction is not committed"
-            : " and committed nothing in the completion ledger, although another attempt may "
-              "commit. Call Commit for every outcome, also for a refusal, unless "
-              "certainly_first(); give a method that does not use the ledger an on_lease_expiry",
+      MayStillCommit() ? ", but its commit got no answer, and may still succeed"
+      : begun          ? ", but the row of RecordInTransaction is not committed"
+              : " and committed nothing in the completion ledger, although another attempt may "
+                "commit. Call Commit for every outcome, also for a refusal, unless "
+                "certainly_first(); give a method that does not use the ledger an on_lease_expiry",
       ", attempt ", execution_->attempt(), ", record ", execution_->record_id());
   // The OK of a method that may not use the ledger at all is its outcome: its effects are
   // elsewhere, and no row would stop the next attempt. relaxed_reservation is for methods that do
@@ -199,6 +200,12 @@ bool Settlement::MayContradictLedger() const {
   return operation.on_unknown == UnknownOutcome::kAskLedger &&
          operation.options.ledger != nullptr && !execution_->certainly_first() &&
          DispositionByPolicy() == Disposition::kComplete;
+}
+
+bool Settlement::MayStillCommit() const {
+  if (!execution_->commit_in_doubt()) return false;
+  const Disposition disposition = DispositionByPolicy();
+  return disposition == Disposition::kComplete || disposition == Disposition::kRelease;
 }
 
 Disposition Settlement::DispositionByPolicy() const {

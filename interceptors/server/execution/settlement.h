@@ -40,7 +40,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // is known to have succeeded (Execution::Commit), and the ledger decides: a committed
   // operation is completed with the committed reply, also if the handler answered differently,
   // and an OK without a commit is not completed. Where the ledger decides about unknown outcomes,
-  // an attempt that is not certainly_first() records no refusal that it has not committed.
+  // an attempt that is not certainly_first() records no refusal that it has not committed; nor does
+  // any attempt whose commit is in doubt.
   //
   // An acknowledged commit made the reply durable: `done` is called at once then, and the reply is
   // recorded in the background. A retry meanwhile finds the attempt running, or, after a crash,
@@ -73,6 +74,9 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // The ledger decides, and another attempt may have committed or may still commit: its reply
   // would contradict a record of this one.
   bool MayContradictLedger() const;
+  // A commit of this attempt is in doubt, and may contradict the outcome that the policy would
+  // settle it with: a row that is not there yet is no proof.
+  bool MayStillCommit() const;
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
   void Record();

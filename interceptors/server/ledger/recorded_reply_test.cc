@@ -126,6 +126,10 @@ TEST(LedgerCommitTest, OnlyAnAcknowledgedCommitIsCertain) {
   EXPECT_TRUE(LedgerCommit::Committed().known_committed());
   EXPECT_TRUE(LedgerCommit::Committed().status().ok());
   EXPECT_FALSE(LedgerCommit::Unconfirmed().known_committed());
+  EXPECT_FALSE(LedgerCommit::Unconfirmed().in_doubt());
+  EXPECT_FALSE(LedgerCommit::NotCommitted().in_doubt());
+  EXPECT_FALSE(LedgerCommit::InDoubt().known_committed());
+  EXPECT_TRUE(LedgerCommit::InDoubt().in_doubt());
   EXPECT_TRUE(LedgerCommit::Unconfirmed().status().ok());
   EXPECT_FALSE(LedgerCommit::NotCommitted().known_committed());
   EXPECT_EQ(ReasonOf(LedgerCommit::NotCommitted().status()), Reason::kStoreUnavailable);
