@@ -433,8 +433,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
   {
     MutexLock lock(mutex_);
     const Time again = After(context_.scheduler.Now(), backoff_.Next());
-    // After the lease there is nothing left to release.
-    if (IsTemporary(answer) && again < lease_deadline_) {
+    if (IsTemporary(answer) && again < ReleaseUntil()) {
       if (RefusesCaller(answer)) LogRefusal("Release", answer);
       context_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
       return;
@@ -451,6 +450,15 @@ void Reservation::OnReleased(const absl::Status& answer) {
   }
   if (!answer.ok()) NotifyGivenUp();
   FinishRelease();
+}
+
+Reservation::Time Reservation::ReleaseUntil() const {
+  // After the lease the next attempt may run in any case, or the outcome counts as unknown. The
+  // store still accepts that nothing happened, unless another caller has found the outcome unknown
+  // first, or has taken over.
+  const bool still_needed = release_.outcome() == v1::RELEASE_OUTCOME_NOTHING_HAPPENED &&
+                            grant_.request->on_lease_expiry() != v1::LEASE_EXPIRY_TAKE_OVER;
+  return still_needed ? After(lease_deadline_, kReleaseAfterLease) : lease_deadline_;
 }
 
 absl::Status Reservation::release_answer() const {

@@ -104,17 +104,19 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // an extension of the lease was answered after each: a proxy that is busy refuses both.
   void Complete(v1::Reply reply, Completed done);
 
-  // Releases the reservation; repeated as Complete, until the lease has expired. `done` is
-  // called once: when it is answered, or given up, or after caller_timeout; release_answer()
-  // then has the result. The record is not granted again before `pause` has passed.
+  // Releases the reservation; repeated as Complete, until the lease has expired. Where the end of
+  // the lease would leave an unknown outcome although nothing happened (REQUIRE_RECOVERY), it is
+  // repeated for kReleaseAfterLease more. `done` is called once: when it is answered, or given up,
+  // or after caller_timeout; release_answer() then has the result. The record is not granted again
+  // before `pause` has passed.
   void Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
                absl::Duration pause = absl::ZeroDuration());
 
   // The result of Release:
   //   OK                    acknowledged
   //   RESERVATION_LOST      (ABORTED) another attempt holds the record
-  //   OUTCOME_NOT_RECORDED  not acknowledged; unless it is before the lease expires, the
-  //                         reservation ends with its lease
+  //   OUTCOME_NOT_RECORDED  not acknowledged; unless a repeat still is, the reservation ends
+  //                         with its lease
   //   any other             the service refuses the request, and the reservation ends with its
   //                         lease
   absl::Status release_answer() const;
@@ -162,6 +164,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
 
   void TryRelease();
   void OnReleased(const absl::Status& answer);
+  // When it is no longer repeated.
+  Time ReleaseUntil() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishRelease();
 
   void NotifyGivenUp();

@@ -44,6 +44,7 @@ class ReservationTest : public testing::Test {
     v1::ReserveRequest request = SampleReserveRequest();
     request.set_request_token(Uuid::Random().ToString());
     *request.mutable_lease() = ToWire(absl::Seconds(30));
+    request.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
     grant_.request = std::make_shared<const v1::ReserveRequest>(request);
     grant_.lease = absl::Seconds(30);
     grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(30);
@@ -79,6 +80,13 @@ class ReservationTest : public testing::Test {
                absl::Duration pause = absl::ZeroDuration()) {
     reservation_->Release(
         "reason", outcome, [this] { ++answers_; }, pause);
+  }
+  // As if the method had declared it.
+  void StartUnder(v1::LeaseExpiry on_lease_expiry) {
+    v1::ReserveRequest request = *grant_.request;
+    request.set_on_lease_expiry(on_lease_expiry);
+    grant_.request = std::make_shared<const v1::ReserveRequest>(request);
+    Start();
   }
   // As if the method had declared such a short lease.
   void StartWithLease(absl::Duration lease, absl::Duration max_lease = limits::kDefaultMaxLease) {
@@ -559,6 +567,50 @@ TEST_F(ReservationTest, RepeatsReleaseButNotPastTheLease) {
   EXPECT_TRUE(Ended());
   EXPECT_EQ(store_.calls(Operation::kExtend), 0);
   EXPECT_GT(store_.calls(Operation::kRelease), 5);
+}
+
+// Nothing would run again after the lease, although nothing happened.
+TEST_F(ReservationTest, UnderRequireRecoveryAReleaseIsRepeatedPastTheLease) {
+  StartUnder(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  store_.Fail(Operation::kRelease, Away(), 1000);
+  Release();
+  scheduler_.Advance(absl::Minutes(5));
+  EXPECT_EQ(answers_, 1);
+  EXPECT_FALSE(Ended());
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(reservation_->release_answer().ok());
+  EXPECT_TRUE(Ended());
+}
+
+// The default of the service.
+TEST_F(ReservationTest, WithoutAChoiceAReleaseIsRepeatedPastTheLease) {
+  StartUnder(v1::LEASE_EXPIRY_UNSPECIFIED);
+  store_.Fail(Operation::kRelease, Away(), 1000);
+  Release();
+  scheduler_.Advance(absl::Minutes(5));
+  EXPECT_FALSE(Ended());
+  reservation_->LetLapse();
+}
+
+TEST_F(ReservationTest, AReleaseIsNotRepeatedWithoutEnd) {
+  StartUnder(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  store_.Fail(Operation::kRelease, Away(), 100'000);
+  Release();
+  scheduler_.Advance(absl::Seconds(30) + kReleaseAfterLease - absl::Seconds(2));
+  EXPECT_FALSE(Ended());
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_TRUE(Ended());
+}
+
+// The end of the lease leads to the same.
+TEST_F(ReservationTest, AReleaseAsUnknownIsNotRepeatedPastTheLease) {
+  StartUnder(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  store_.Fail(Operation::kRelease, Away(), 1000);
+  Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+  scheduler_.Advance(absl::Seconds(30));
+  EXPECT_TRUE(Ended());
 }
 
 TEST_F(ReservationTest, LetLapseOnlyStopsTheHeartbeats) {

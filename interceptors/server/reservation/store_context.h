@@ -54,6 +54,9 @@ inline constexpr absl::Duration kTryTimeout = absl::Seconds(2);
 // the store.
 inline constexpr absl::Duration kFirstRepeat = absl::Milliseconds(20);
 inline constexpr absl::Duration kLongestRepeat = absl::Milliseconds(500);
+// How long after its lease a release is repeated, where it is still needed then. Longer than most
+// outages; none of them can add reservations to those that were held when it began.
+inline constexpr absl::Duration kReleaseAfterLease = absl::Hours(1);
 
 }  // namespace idempotency::internal
 
