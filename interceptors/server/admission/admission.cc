@@ -144,7 +144,7 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
   operation_->reservations.Request(
       std::move(request), max_wait, deadline,
       [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); },
-      LateGrant{unguarded_});
+      LateGrant{unguarded_, LeaveOpen()});
 }
 
 Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOperation> operation,
@@ -265,17 +265,27 @@ void Admission::Grant(ReserveAnswer answer) {
   grant.lease = operation_->policy.lease;
   grant.max_lease = operation_->policy.max_lease;
   grant.lease_deadline = After(answer.sent, FromWire(reserved.lease_remaining()));
-  auto execution =
-      std::make_shared<LiveExecution>(operation_, reserve_request_, std::move(answer.response),
-                                      operation_->reservations.Hold(std::move(grant)));
+  grant.recovering = reserved.recovering();
+  const std::shared_ptr<Reservation> reservation = operation_->reservations.Hold(std::move(grant));
+  reservation->OnLeftOpen(LeaveOpen());
+  auto execution = std::make_shared<LiveExecution>(operation_, reserve_request_,
+                                                   std::move(answer.response), reservation);
   WatchForLoss(*execution);
   if (execution->grant().reservation_token() == cleared_token_) {
+    reservation->NoteRecovered();
     Start(std::move(execution));
   } else if (operation_->options.ledger != nullptr && execution->attempt() > 1) {
     ConsultLedger(execution);
   } else {
     Recover(std::move(execution));
   }
+}
+
+Reservation::LeftOpen Admission::LeaveOpen() const {
+  if (operation_->unknown_outcomes == nullptr) return nullptr;
+  return [operation = operation_](const v1::ReserveRequest& request) {
+    operation->unknown_outcomes->Add(operation, request);
+  };
 }
 
 void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
@@ -308,14 +318,7 @@ void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1
 
 void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
                          const absl::Status& why) {
-  execution->reservation()->Release(reason,
-                                    execution->grant().recovering()
-                                        ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
-                                        : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
-                                    [] {});
-  if (execution->grant().recovering() && operation_->unknown_outcomes != nullptr) {
-    operation_->unknown_outcomes->Add(operation_, *reserve_request_);
-  }
+  execution->reservation()->GiveBack(reason, [] {});
   Refuse(why, execution->record_id());
 }
 
@@ -342,11 +345,9 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
     Replay(completed->reply, execution->record_id(), completed->expires_at,
            execution->grant().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
-    if (operation_->unknown_outcomes != nullptr) {
-      operation_->unknown_outcomes->Add(operation_, *reserve_request_);
-    }
     Refuse(open->why, execution->record_id());
   } else {
+    execution->reservation()->NoteRecovered();
     Start(std::move(execution));
   }
 }

@@ -111,15 +111,23 @@ void BackgroundRecovery::OnDecision(const std::string& name, const Admission::De
   if (const auto* granted = std::get_if<Admission::Granted>(&decision)) {
     // Nothing happened, as recovery found out now, or another one did earlier: the client may
     // run the operation.
-    granted->execution->reservation()->Release("recovered: nothing happened",
-                                               v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+    const std::shared_ptr<Reservation> reservation = granted->execution->reservation();
+    reservation->GiveBack("recovered: nothing happened",
+                          [self = shared_from_this(), name, reservation] {
+                            self->EndTry(name, /*is_open=*/!reservation->release_answer().ok());
+                          });
+    return;
   }
   const auto* refused = std::get_if<Admission::Refused>(&decision);
+  EndTry(name, refused != nullptr && IsOpen(refused->why));
+}
+
+void BackgroundRecovery::EndTry(const std::string& name, bool is_open) {
   MutexLock lock(mutex_);
   --trying_;
   const auto found = candidates_.find(name);
   if (found == candidates_.end()) return;
-  if (refused != nullptr && IsOpen(refused->why) && scheduler_.Now() < found->second.give_up) {
+  if (is_open && scheduler_.Now() < found->second.give_up) {
     TryLater(name);
   } else {
     candidates_.erase(found);

@@ -69,6 +69,8 @@ class BackgroundRecovery : public UnknownOutcomeSink,
   void OnFound(const std::string& name, std::shared_ptr<const GuardedOperation> operation,
                v1::ReserveRequest reserve_request, const absl::Status& found);
   void OnDecision(const std::string& name, const Admission::Decision& decision);
+  // It is tried again later if the record is still open.
+  void EndTry(const std::string& name, bool is_open);
 
   Scheduler& scheduler_;
   const std::size_t limit_;

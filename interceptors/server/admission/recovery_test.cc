@@ -68,11 +68,11 @@ class RecoveryTest : public testing::Test {
     return std::make_shared<const GuardedOperation>(std::move(operation));
   }
 
-  Admission::Decision Ask() {
+  Admission::Decision Ask(std::chrono::milliseconds patience = kSoon) {
     std::promise<Admission::Decision> decision;
     Admission::Admit(
         MakeOperation(), std::make_shared<v1::ReserveRequest>(reserve_request_),
-        reservations_->Now() + kSoon,
+        reservations_->Now() + patience,
         [&decision](Admission::Decision decided) { decision.set_value(std::move(decided)); },
         &reserve_request_);
     return decision.get_future().get();
@@ -355,6 +355,42 @@ TEST_F(BackgroundRecoveryTest, CoversAReplyThatLostItsReservation) {
   const auto execution = AskGranted();
   store_->TakeOver();
   EXPECT_EQ(ReasonOf(Settle(execution, grpc::StatusCode::OK)), Reason::kReservationLost);
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
+TEST_F(BackgroundRecoveryTest, CoversAGrantWhoseHandlerDidNotRun) {
+  Remember(10);
+  store_->Fail(Operation::kRelease, InvalidField("reason", "no"), 1);
+  AskGranted()->reservation()->GiveBack("the lease expired", [] {});
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
+TEST_F(BackgroundRecoveryTest, CoversAGrantThatIsLeftToItsLease) {
+  Remember(10);
+  AskGranted()->reservation()->LetLapse();
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
+TEST_F(BackgroundRecoveryTest, CoversAGrantWithoutAWaitingCaller) {
+  LeaveADeadAttempt();
+  Remember(10);
+  store_->HoldAnswers(Operation::kReserve);
+  const Admission::Decision decision = Ask(std::chrono::milliseconds(50));
+  EXPECT_TRUE(std::holds_alternative<Admission::Refused>(decision));
+  store_->AnswerHeld(Operation::kReserve);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  EXPECT_TRUE(WaitUntilPlanned());
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
+TEST_F(BackgroundRecoveryTest, KeepsARecordUntilItsReleaseIsAnswered) {
+  Remember(10);
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  store_->Fail(Operation::kRelease, InvalidField("reason", "no"), 1);
+  TryOnce();
+  EXPECT_TRUE(store_->WaitForCalls(Operation::kRelease, 2));
+  EXPECT_TRUE(WaitUntilPlanned());
   EXPECT_EQ(background_recovery_->size(), 1u);
 }
 

@@ -27,7 +27,7 @@ namespace {
 // The call's handler does not run after all.
 std::shared_ptr<LiveExecution> GiveBack(GuardedCall& call, std::string reason) {
   std::shared_ptr<LiveExecution> execution = call.Withdraw();
-  execution->reservation()->Release(std::move(reason), v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  execution->reservation()->GiveBack(std::move(reason), [] {});
   return execution;
 }
 

@@ -218,7 +218,6 @@ void Settlement::Dispose(Disposition disposition) {
     MutexLock lock(mutex_);
     disposition_ = disposition;
   }
-  LeaveOpenIfGivenUp();
   switch (disposition) {
     case Disposition::kComplete:
       Record();
@@ -249,10 +248,7 @@ void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
   if (release_reason_.empty()) release_reason_ = HandlersAnswer();
   execution_->reservation()->Release(
       release_reason_, outcome,
-      [self = shared_from_this(), outcome] {
-        if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) {
-          LeaveOpen(self->execution_->shared_operation(), self->execution_->reserve_request());
-        }
+      [self = shared_from_this()] {
         self->Finish({self->LossIfRefused(), absl::InfinitePast(),
                       self->execution_->reservation()->release_answer()});
       },
@@ -272,22 +268,6 @@ std::string Settlement::HandlersAnswer() const {
 absl::Status Settlement::LossIfRefused() const {
   // A failure must not count as the operation's: another attempt decides.
   return execution_->reservation()->refused() ? ReservationLost() : instead_;
-}
-
-void Settlement::LeaveOpen(const std::shared_ptr<const GuardedOperation>& operation,
-                           const v1::ReserveRequest& request) {
-  if (operation->unknown_outcomes != nullptr) operation->unknown_outcomes->Add(operation, request);
-}
-
-void Settlement::LeaveOpenIfGivenUp() {
-  const auto& operation = execution_->shared_operation();
-  if (operation->unknown_outcomes == nullptr || operation->on_unknown != UnknownOutcome::kRecover) {
-    return;
-  }
-  // The record is UNKNOWN once its lease has expired; an attempt that took it over may leave it
-  // open again. Not the execution itself, which holds the reservation.
-  execution_->reservation()->OnGivenUp(
-      [operation](const v1::ReserveRequest& request) { LeaveOpen(operation, request); });
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {

@@ -86,12 +86,6 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   absl::Status LossIfRefused() const;
   // The record's reason for a release that was given none.
   std::string HandlersAnswer() const;
-  // Passes an unknown outcome to background recovery, if it is on.
-  static void LeaveOpen(const std::shared_ptr<const GuardedOperation>& operation,
-                        const v1::ReserveRequest& request);
-  // The same once the reservation ends without an acknowledged outcome, also after the caller
-  // has its answer.
-  void LeaveOpenIfGivenUp();
   // The caller gets `why`, and the next attempt may run, or recover.
   void Abandon(const absl::Status& why);
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);

@@ -73,7 +73,8 @@ Reservation::Reservation(PassKey<Reservation> /*key*/, StoreContext context, Gra
       beats_until_(After(context_.scheduler.Now(), grant_.max_lease)),
       hold_(context_.recordings->Begin()),
       lease_deadline_(grant_.lease_deadline),
-      backoff_(kFirstRepeat, kLongestRepeat) {}
+      backoff_(kFirstRepeat, kLongestRepeat),
+      recovering_(grant_.recovering) {}
 
 void Reservation::Start() {
   MutexLock lock(mutex_);
@@ -257,18 +258,25 @@ std::shared_ptr<const v1::CompleteRequest> Reservation::MakeComplete(v1::Reply r
   return request;
 }
 
-void Reservation::OnGivenUp(GivenUp on_given_up) {
+void Reservation::OnLeftOpen(LeftOpen on_left_open) {
   MutexLock lock(mutex_);
-  on_given_up_ = std::move(on_given_up);
+  on_left_open_ = std::move(on_left_open);
 }
 
-void Reservation::NotifyGivenUp() {
-  GivenUp on_given_up;
+void Reservation::NotifyLeftOpen() {
+  LeftOpen on_left_open;
   {
     MutexLock lock(mutex_);
-    on_given_up = std::exchange(on_given_up_, nullptr);
+    on_left_open = std::exchange(on_left_open_, nullptr);
   }
-  if (on_given_up) on_given_up(*grant_.request);
+  // The next attempt may run in any case.
+  const bool may_take_over = grant_.request->on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER;
+  if (on_left_open && (grant_.recovering || !may_take_over)) on_left_open(*grant_.request);
+}
+
+void Reservation::NoteRecovered() {
+  MutexLock lock(mutex_);
+  recovering_ = false;
 }
 
 void Reservation::KeepUntilEnd(std::shared_ptr<void> place) {
@@ -333,7 +341,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
     }
     End();
   }
-  if (!acknowledged) NotifyGivenUp();
+  if (!acknowledged) NotifyLeftOpen();
   FinishComplete(is_lost ? ReservationLost() : std::move(answer));
 }
 
@@ -416,6 +424,17 @@ void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Releas
   TryRelease();
 }
 
+void Reservation::GiveBack(std::string reason, Released done) {
+  bool recovering = false;
+  {
+    MutexLock lock(mutex_);
+    recovering = recovering_;
+  }
+  Release(std::move(reason),
+          recovering ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+          std::move(done));
+}
+
 void Reservation::TryRelease() {
   v1::ReleaseRequest request;
   {
@@ -430,8 +449,10 @@ void Reservation::TryRelease() {
 
 void Reservation::OnReleased(const absl::Status& answer) {
   if (IsLost(answer)) NoteRefused();
+  bool is_unknown = false;
   {
     MutexLock lock(mutex_);
+    is_unknown = release_.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN;
     const Time again = After(context_.scheduler.Now(), backoff_.Next());
     if (IsTemporary(answer) && again < ReleaseUntil()) {
       if (RefusesCaller(answer)) LogRefusal("Release", answer);
@@ -448,7 +469,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
     }
     End();
   }
-  if (!answer.ok()) NotifyGivenUp();
+  if (!answer.ok() || is_unknown) NotifyLeftOpen();
   FinishRelease();
 }
 
@@ -484,7 +505,7 @@ void Reservation::LetLapse() {
     MutexLock lock(mutex_);
     End();
   }
-  NotifyGivenUp();
+  NotifyLeftOpen();
 }
 
 void Reservation::End() {

@@ -38,7 +38,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   using Released = absl::AnyInvocable<void()>;
   using Stored = CheckpointQueue::Stored;
   using Lost = absl::AnyInvocable<void()>;
-  using GivenUp = absl::AnyInvocable<void(const v1::ReserveRequest& request)>;
+  using LeftOpen = absl::AnyInvocable<void(const v1::ReserveRequest& request)>;
 
   struct Grant {
     // The request that it answers.
@@ -49,6 +49,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
     Time lease_deadline;
     // How long heartbeats continue while the handler runs, from Make().
     absl::Duration max_lease = limits::kDefaultMaxLease;
+    // The outcome of an earlier attempt is unknown.
+    bool recovering = false;
   };
 
   // The caller of Checkpoint, Complete and Release gets an answer after `caller_timeout` at the
@@ -82,11 +84,14 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Checkpoints are stored one after another, in the order given.
   void Checkpoint(std::string progress, Stored done);
 
-  // `on_given_up` is called once if the reservation ends without the store's acknowledgement of
-  // Complete or Release: it was lost, refused for good, or is left to its lease. It gets the
-  // request that the grant answers. Never called by the end of the guard. Call it before the
-  // reservation ends.
-  void OnGivenUp(GivenUp on_given_up);
+  // `on_left_open` is called once if the reservation ends with an unknown outcome: released as
+  // such, or, under REQUIRE_RECOVERY, without the store's acknowledgement of Complete or Release:
+  // it was lost, refused for good, or is left to its lease. It gets the request that the grant
+  // answers. Never called by the end of the guard. Call it before the reservation ends.
+  void OnLeftOpen(LeftOpen on_left_open);
+
+  // The earlier attempt whose outcome was unknown had no effect.
+  void NoteRecovered();
 
   // Destroys `place` when the reservation ends; at once if it has ended.
   void KeepUntilEnd(std::shared_ptr<void> place);
@@ -111,6 +116,10 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // before `pause` has passed.
   void Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
                absl::Duration pause = absl::ZeroDuration());
+
+  // The same for an attempt whose handler has not run: nothing happened, unless the outcome of an
+  // earlier attempt is still unknown.
+  void GiveBack(std::string reason, Released done);
 
   // The result of Release:
   //   OK                    acknowledged
@@ -168,7 +177,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   Time ReleaseUntil() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishRelease();
 
-  void NotifyGivenUp();
+  void NotifyLeftOpen();
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const StoreContext context_;
@@ -190,11 +199,13 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   Scheduler::TaskId lease_watch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_notified_ ABSL_GUARDED_BY(mutex_) = false;
   absl::InlinedVector<Lost, 1> on_lost_ ABSL_GUARDED_BY(mutex_);
-  GivenUp on_given_up_ ABSL_GUARDED_BY(mutex_);
+  LeftOpen on_left_open_ ABSL_GUARDED_BY(mutex_);
   // Made with the first checkpoint.
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<const v1::CompleteRequest> complete_ ABSL_GUARDED_BY(mutex_);
+  // The outcome of an earlier attempt is still unknown.
+  bool recovering_ ABSL_GUARDED_BY(mutex_);
   // In a row, while small requests are answered.
   int content_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
   bool content_dropped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -744,35 +744,69 @@ TEST_F(ReservationTest, ACheckpointThatItsOwnReleaseOvertookIsNoLoss) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, WithAnAcknowledgedOutcomeItIsNotGivenUp) {
-  int given_up = 0;
-  reservation_->OnGivenUp([&](const v1::ReserveRequest&) { ++given_up; });
+TEST_F(ReservationTest, WithAnAcknowledgedOutcomeItIsNotLeftOpen) {
+  StartUnder(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  int left_open = 0;
+  reservation_->OnLeftOpen([&](const v1::ReserveRequest&) { ++left_open; });
   Complete();
   EXPECT_TRUE(outcome_.ok()) << outcome_;
-  EXPECT_EQ(given_up, 0);
+  EXPECT_EQ(left_open, 0);
 }
 
-TEST_F(ReservationTest, LeftToItsLeaseItIsGivenUp) {
-  std::string given_up;
-  reservation_->OnGivenUp(
-      [&](const v1::ReserveRequest& request) { given_up += request.record_key().key(); });
+TEST_F(ReservationTest, LeftToItsLeaseItIsLeftOpen) {
+  StartUnder(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  std::string left_open;
+  reservation_->OnLeftOpen(
+      [&](const v1::ReserveRequest& request) { left_open += request.record_key().key(); });
   reservation_->LetLapse();
-  EXPECT_EQ(given_up, grant_.request->record_key().key());
+  EXPECT_EQ(left_open, grant_.request->record_key().key());
+}
+
+TEST_F(ReservationTest, ReleasedAsUnknownItIsLeftOpen) {
+  int left_open = 0;
+  reservation_->OnLeftOpen([&](const v1::ReserveRequest&) { ++left_open; });
+  Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+  EXPECT_EQ(left_open, 0) << "the next attempt takes over";
+  StartUnder(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  reservation_->OnLeftOpen([&](const v1::ReserveRequest&) { ++left_open; });
+  Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+  EXPECT_EQ(left_open, 1);
+}
+
+TEST_F(ReservationTest, GivenBackNothingHappened) {
+  reservation_->GiveBack("not run", [] {});
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+}
+
+TEST_F(ReservationTest, GivenBackBeforeTheEarlierAttemptIsRecoveredItIsUnknown) {
+  grant_.recovering = true;
+  Start();
+  reservation_->GiveBack("not run", [] {});
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(ReservationTest, GivenBackAfterTheEarlierAttemptIsRecoveredNothingHappened) {
+  grant_.recovering = true;
+  Start();
+  reservation_->NoteRecovered();
+  reservation_->GiveBack("not run", [] {});
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
 }
 
 // Its caller had the answer long before.
-TEST_F(ReservationTest, ARecordingThatIsLostAfterAnOutageIsGivenUp) {
-  int given_up = 0;
-  reservation_->OnGivenUp([&](const v1::ReserveRequest&) { ++given_up; });
+TEST_F(ReservationTest, ARecordingThatIsLostAfterAnOutageIsLeftOpen) {
+  StartUnder(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  int left_open = 0;
+  reservation_->OnLeftOpen([&](const v1::ReserveRequest&) { ++left_open; });
   store_.Fail(Operation::kComplete, Away(), 1000);
   Complete();
   scheduler_.Advance(absl::Seconds(6));
   EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
-  EXPECT_EQ(given_up, 0);
+  EXPECT_EQ(left_open, 0);
   store_.TakeOver();
   store_.Recover();
   scheduler_.Advance(absl::Seconds(1));
-  EXPECT_EQ(given_up, 1);
+  EXPECT_EQ(left_open, 1);
 }
 
 TEST_F(ReservationTest, RefusedReleaseIsALoss) {

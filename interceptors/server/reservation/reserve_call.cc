@@ -14,7 +14,6 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/server/reservation/reservation.h"
 
 namespace idempotency::internal {
 namespace {
@@ -209,14 +208,11 @@ void ReserveCall::ReleaseGrant(Time sent, const v1::Reserved& grant) {
   held.request = request_;
   held.reservation_token = grant.reservation_token();
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
+  held.recovering = grant.recovering();
   const auto reservation = Reservation::Make(context_, std::move(held), kTryTimeout);
+  reservation->OnLeftOpen(std::move(late_.on_left_open));
   if (!MayRunUnguarded()) {
-    reservation->Release("the caller had stopped waiting",
-                         // This grant had no effect; the effect of an earlier attempt is as unknown
-                         // as before.
-                         grant.recovering() ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
-                                            : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
-                         [] {});
+    reservation->GiveBack("the caller had stopped waiting", [] {});
   } else if (request_->on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER) {
     reservation->LetLapse();
   } else {

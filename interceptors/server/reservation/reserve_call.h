@@ -11,6 +11,7 @@
 #include "core/mutex.h"
 #include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/reservation/reservation.h"
 #include "interceptors/server/reservation/store_context.h"
 #include "interceptors/server/reservation/unguarded_run.h"
 
@@ -23,10 +24,12 @@ struct ReserveAnswer {
   Scheduler::Time sent;
 };
 
-// What a grant that arrives without a waiting caller must take into account.
+// How a grant that arrives without a waiting caller is handled.
 struct LateGrant {
   // Of a call that runs its handler if there is no verdict; otherwise nullptr.
-  std::shared_ptr<const UnguardedRun> unguarded;
+  std::shared_ptr<const UnguardedRun> unguarded = nullptr;
+  // For its reservation; may be empty.
+  Reservation::LeftOpen on_left_open = nullptr;
 };
 
 // One request for a reservation, repeated until it is answered.
@@ -97,7 +100,8 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
 
   // The request of the first try.
   const std::shared_ptr<const v1::ReserveRequest> request_;
-  const LateGrant late_;
+  // One try is outstanding at a time, and one gets a grant without a waiting caller.
+  LateGrant late_;
   Mutex mutex_;
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
   // Set once it is pursued without a waiting caller.

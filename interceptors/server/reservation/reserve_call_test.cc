@@ -42,7 +42,7 @@ class ReserveCallTest : public testing::Test {
           ++answers_;
           answer_ = std::move(answer);
         },
-        LateGrant{unguarded_});
+        LateGrant{unguarded_, nullptr});
     asked->Start();
     return asked;
   }
