@@ -10,6 +10,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
+#include "embedded/call_deadlines.h"
 
 #include "client/connection/message_texts.h"
 #include "client/connection/transport_error_reporter.h"
@@ -56,7 +57,7 @@ class DirectConnection::Calls {
   bool Add(std::shared_ptr<Call> call);
   // The service has answered.
   void Remove(std::uint64_t id);
-  // Answers those whose deadline has passed. Returns the next deadline.
+  // Answers those whose deadline has passed, each once. Returns the next deadline.
   SteadyClock::time_point FailExpired();
   // Answers all, adds no others, and returns when the last callback has returned.
   void FailAll();
@@ -82,6 +83,7 @@ class DirectConnection::Calls {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   Table calls_ ABSL_GUARDED_BY(mutex_);
+  CallDeadlines deadlines_ ABSL_GUARDED_BY(mutex_);
   std::size_t running_callbacks_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -192,6 +194,7 @@ bool DirectConnection::Calls::Add(std::shared_ptr<Call> call) {
   MutexLock lock(mutex_);
   if (closing_) return false;
   call->set_id(++last_id_);
+  deadlines_.Add(call->deadline(), last_id_);
   calls_.emplace(last_id_, std::move(call));
   return true;
 }
@@ -201,6 +204,7 @@ void DirectConnection::Calls::Remove(std::uint64_t id) {
   MutexLock lock(mutex_);
   const auto found = calls_.find(id);
   removed = std::move(found->second);
+  deadlines_.Remove(removed->deadline(), id);
   calls_.erase(found);
 }
 
@@ -216,17 +220,12 @@ void DirectConnection::Calls::LeaveCallback() {
 
 SteadyClock::time_point DirectConnection::Calls::FailExpired() {
   const SteadyClock::time_point now = SteadyClock::now();
-  SteadyClock::time_point next = SteadyClock::time_point::max();
+  SteadyClock::time_point next;
   std::vector<std::shared_ptr<Call>> expired;
   {
     MutexLock lock(mutex_);
-    for (const auto& [id, call] : calls_) {
-      if (call->deadline() <= now) {
-        expired.push_back(call);
-      } else {
-        next = std::min(next, call->deadline());
-      }
-    }
+    for (const std::uint64_t id : deadlines_.TakeExpired(now)) expired.push_back(calls_.at(id));
+    next = deadlines_.next();
   }
   const absl::Status passed =
       ErrorFor(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed"));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "embedded/call_deadlines.h"
 
 #include "core/answer_kind.h"
 #include "core/clock.h"
@@ -29,7 +30,9 @@
 namespace idempotency::internal {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr std::chrono::seconds kLong{30};
 
@@ -96,6 +99,23 @@ class DirectConnectionTest : public ::testing::Test {
   std::unique_ptr<DirectConnection> connection_ =
       std::make_unique<DirectConnection>(nullptr, operations_);
 };
+
+// The service keeps a call past its deadline while its store does not answer.
+TEST(CallDeadlinesTest, ACallExpiresOnce) {
+  const SteadyTime start;
+  CallDeadlines deadlines;
+  EXPECT_EQ(deadlines.next(), SteadyTime::max());
+  deadlines.Add(start + std::chrono::seconds(2), 1);
+  deadlines.Add(start + std::chrono::seconds(1), 2);
+  deadlines.Add(start + std::chrono::seconds(3), 3);
+  EXPECT_EQ(deadlines.next(), start + std::chrono::seconds(1));
+  EXPECT_THAT(deadlines.TakeExpired(start + std::chrono::seconds(2)), ElementsAre(2, 1));
+  EXPECT_THAT(deadlines.TakeExpired(start + std::chrono::seconds(2)), IsEmpty());
+  EXPECT_EQ(deadlines.next(), start + std::chrono::seconds(3));
+  deadlines.Remove(start + std::chrono::seconds(2), 1);
+  deadlines.Remove(start + std::chrono::seconds(3), 3);
+  EXPECT_EQ(deadlines.next(), SteadyTime::max());
+}
 
 TEST_F(DirectConnectionTest, ReservesCompletesAndReplays) {
   const std::string token = Grant("one");
