@@ -64,29 +64,33 @@ absl::Status ParentOperation::Attach(grpc::ClientContext& context, std::string_v
   // Without a key a caller that ignores the status would get one from the
   // client interceptor, and a different one on the next attempt.
   context.AddMetadata(std::string(kKeyMetadata), key.ok() ? *key : std::string(kKeyToCome));
-  if (!key.ok()) {
-    context.AddMetadata(std::string(kAttachedMetadata), "failed");
-    return key.status();
-  }
-  Mark(context, *key);
-  return absl::OkStatus();
+  return Mark(context, key);
 }
 
 absl::Status ParentOperation::Attach(grpc::ClientContext& context) {
   context.AddMetadata(std::string(kKeyMetadata), std::string(kKeyToCome));
-  Mark(context, /*key=*/"");
-  return Derive("", "").status();
+  absl::StatusOr<std::string> key = Derive("", "");
+  // The client interceptor has the key's method.
+  if (key.ok()) key->clear();
+  return Mark(context, key);
 }
 
-void ParentOperation::Mark(grpc::ClientContext& context, std::string_view key) {
+absl::Status ParentOperation::Mark(grpc::ClientContext& context,
+                                   const absl::StatusOr<std::string>& key) {
+  if (!key.ok()) {
+    ParentTable::Instance().NoteFailedAttach();
+    context.AddMetadata(std::string(kAttachedMetadata), "failed");
+    return key.status();
+  }
   {
     MutexLock lock(mutex_);
     if (!listed_) ParentTable::Instance().Enter(id_, weak_from_this());
     listed_ = true;
   }
   context.AddMetadata(std::string(kAttachedMetadata),
-                      key.empty() ? id_ : absl::StrCat(id_, "/", AbslView(key)));
+                      key->empty() ? id_ : absl::StrCat(id_, "/", *key));
   context.AddMetadata(std::string(kParentMetadata), announcement_);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ParentOperation::KeyOfOnlyCall(std::string_view method) {

@@ -76,8 +76,9 @@ class ParentOperation final : public std::enable_shared_from_this<ParentOperatio
 
  private:
   absl::StatusOr<std::string> Derive(std::string_view method, std::string_view label) const;
-  // Adds the metadata of every attached call to `context`.
-  void Mark(grpc::ClientContext& context, std::string_view key);
+  // Adds the metadata of every attached call to `context`, or marks it as a call that must not be
+  // sent. Returns the status of `key`.
+  absl::Status Mark(grpc::ClientContext& context, const absl::StatusOr<std::string>& key);
 
   const Facts facts_;
   const std::string announcement_;

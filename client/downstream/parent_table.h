@@ -24,17 +24,24 @@ class ParentTable {
   void Enter(const std::string& id, std::weak_ptr<ParentOperation> parent);
   // No effect for one that was never entered.
   void Leave(const std::string& id);
+  // A call was to be attached, and is marked as one that must not be sent.
+  void NoteFailedAttach() { attach_failed_.store(true, std::memory_order_release); }
   // nullptr once it has ended.
   std::shared_ptr<ParentOperation> Find(std::string_view id);
 
-  // False: no call of this process can be attached. Costs almost nothing, so
-  // that programs that only call do not pay for the servers' feature.
-  bool empty() const { return size_.load(std::memory_order_acquire) == 0; }
+  // True: no call of this process is attached, or carries the mark of an Attach that failed. Costs
+  // almost nothing, so that programs that only call do not pay for the servers' feature.
+  bool empty() const {
+    return size_.load(std::memory_order_acquire) == 0 &&
+           !attach_failed_.load(std::memory_order_acquire);
+  }
 
  private:
   Mutex mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<ParentOperation>> parents_ ABSL_GUARDED_BY(mutex_);
   std::atomic<std::size_t> size_{0};
+  // Never reset: the call may be made at any time.
+  std::atomic<bool> attach_failed_{false};
 };
 
 }  // namespace idempotency::internal
