@@ -1,8 +1,9 @@
 #include "client/connection/open_streams.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
+
+#include "core/fatal.h"
 
 namespace idempotency::internal {
 
@@ -15,7 +16,7 @@ OpenStreams::States::const_iterator OpenStreams::Find(const SessionStream& strea
   const auto found = std::find_if(states_.begin(), states_.end(), [&](const auto& state) {
     return state->stream().get() == &stream;
   });
-  if (found == states_.end()) std::abort();
+  Require(found != states_.end(), "a stream of a session is not open");
   return found;
 }
 

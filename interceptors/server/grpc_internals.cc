@@ -154,6 +154,10 @@ v1::Reply Overloaded() {
 
 constexpr std::string_view kClientLeft = "the call was cancelled before the handler ran";
 
+void NotRun(HandlerStart& start, std::string_view reason) {
+  if (start.not_run != nullptr) start.not_run(reason);
+}
+
 // A sync call: the thread that delivered it waits inside RunHandler.
 class PendingSyncCall final : public PendingCall {
  public:
@@ -200,9 +204,9 @@ class PendingSyncCall final : public PendingCall {
  private:
   // The reply that is sent instead of running the handler.
   std::optional<v1::Reply> LastLook() {
-    if (start_.not_run != nullptr &&
+    if (start_.needs_client &&
         (parameter_.server_context->IsCancelled() || ClientDeadlinePassed(context()))) {
-      start_.not_run(kClientLeft);
+      NotRun(start_, kClientLeft);
       return Cancelled();
     }
     return start_.last_look == nullptr ? std::nullopt : start_.last_look();
@@ -283,7 +287,7 @@ class PendingCallbackCall final : public PendingCall,
     absl::AnyInvocable<void()> begin = [self = shared_from_this()] { self->RunHandler(); };
     if (AfterAnswers::Keep(begin)) return;
     if (dependencies_.handlers.Run(std::move(begin)) == WorkerPool::Outcome::kTaken) return;
-    if (start_.not_run != nullptr) start_.not_run("too many handlers waited for a thread");
+    NotRun(start_, "too many handlers waited for a thread");
     Answer(Overloaded());
   }
 
@@ -307,8 +311,8 @@ class PendingCallbackCall final : public PendingCall,
  private:
   void RunHandler() {
     // IsCancelled() is not valid before the inner handler runs.
-    if (start_.not_run != nullptr && ClientDeadlinePassed(context())) {
-      start_.not_run(kClientLeft);
+    if (start_.needs_client && ClientDeadlinePassed(context())) {
+      NotRun(start_, kClientLeft);
       Answer(Cancelled());
       return;
     }

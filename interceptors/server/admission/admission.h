@@ -65,7 +65,9 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   using Labels = google::protobuf::Map<std::string, std::string>;
 
   void Request(absl::Duration max_wait, Scheduler::Time deadline);
-  // Calls the hook and ends the span, once. Without a verdict it is empty.
+  // Calls the hook and ends the span, once: with the first verdict that the call follows. That is
+  // not an `outcome_unknown` for which the ledger has the commit, but the answer to the request
+  // after it; and the first of two grants (Start). Without a verdict it is empty.
   void ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& why);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
   // The outcome is unknown, and no recovery handler can find it out: the ledger may.

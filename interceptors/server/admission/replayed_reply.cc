@@ -36,8 +36,8 @@ void AddTrailers(MetadataEntries entries, v1::Reply& reply) {
   }
 }
 
-// The stored reply with its metadata, for any body.
-v1::Reply Told(ReplayedReply::Stored stored) {
+// The stored reply as a replay, for any body.
+v1::Reply WithRecordMetadata(ReplayedReply::Stored stored) {
   v1::Reply reply = std::move(stored.reply);
   AddTrailers(RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true), reply);
   AddTrailers(TraceMetadata(stored.traceparent), reply);
@@ -83,7 +83,7 @@ absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply:
     return LoadFailed();
   }
   stored.reply.set_body(message->SerializePartialAsString());
-  return Told(std::move(stored));
+  return WithRecordMetadata(std::move(stored));
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stor
     return;
   }
   if (!loads) {
-    done(Told(std::move(stored)));
+    done(WithRecordMetadata(std::move(stored)));
     return;
   }
   WorkerPool& loaders = operation->pools.loaders;

@@ -160,6 +160,7 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
     const auto withdrawn = GiveBack(*guarded, "the lease expired before the handler ran");
     return RejectionReply(ReservationLost(), withdrawn->record_id());
   };
+  start.needs_client = true;
   start.not_run = [guarded = call.guarded](std::string_view reason) {
     GiveBack(*guarded, std::string(reason));
   };
@@ -170,10 +171,12 @@ void GuardedMethod::RunUnguarded(const Call& call) {
   calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
   operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
                         ": no verdict was received: a call runs unguarded, as its policy allows");
-  // Nothing runs for a client that has disconnected.
-  call.pending->Run({nullptr, [unguarded = call.unguarded](std::string_view /*reason*/) {
-                       unguarded->RuleOut();
-                     }});
+  HandlerStart start;
+  start.needs_client = true;
+  start.not_run = [unguarded = call.unguarded](std::string_view /*reason*/) {
+    unguarded->RuleOut();
+  };
+  call.pending->Run(std::move(start));
 }
 
 void GuardedMethod::Replay(const Call& call, v1::Reply reply) {

@@ -15,15 +15,16 @@
 
 namespace idempotency::internal {
 
-// The functions that gRPC's side calls between the decision to run a handler and its start.
-// Both may be empty.
+// What gRPC's side does between the decision to run a handler and its start. Both functions may be
+// empty.
 struct HandlerStart {
   // Called on the handler's thread, right before the handler: time has passed since the
   // decision. If it returns a reply, the handler does not run, and the reply is sent instead.
   absl::AnyInvocable<std::optional<v1::Reply>()> last_look;
-  // The handler does not run, for this reason. Empty: the call does not check whether the
-  // client has disconnected.
+  // The handler does not run, for this reason.
   absl::AnyInvocable<void(std::string_view reason)> not_run;
+  // The handler does not run for a client that is known to have left.
+  bool needs_client = false;
 };
 
 // A call with one request that has arrived and whose handler has not started. Exactly one of
@@ -39,8 +40,10 @@ class PendingCall {
   // unary one. Used while the handler runs and its reply is sent.
   virtual std::shared_ptr<StreamWriter> MakeStreamWriter() = 0;
 
-  // Runs the handler, on a thread that it may block. If the client has disconnected, the call
-  // ends with CANCELLED instead, and if too many handlers wait for a thread, with OVERLOADED.
+  // Runs the handler, on a thread that it may block. If HandlerStart::needs_client and the client
+  // has left, the call ends with CANCELLED instead, and if too many handlers wait for a thread,
+  // with OVERLOADED. Of a callback call gRPC reports a cancellation only to a handler that runs:
+  // its client has left once its deadline has passed.
   virtual void Run(HandlerStart start) = 0;
 
   // Answers instead of the handler. Without initial metadata in `reply` and with a code other

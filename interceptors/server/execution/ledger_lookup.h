@@ -48,7 +48,8 @@ class LedgerLookup final : public std::enable_shared_from_this<LedgerLookup> {
   void Start();
   void Try();
   void OnAnswer(Answer answer);
-  // False if there is no further try.
+  // False if this answer is the last one: true if there is a further try, or its caller has an
+  // answer already.
   bool TryAgain();
   void Finish(Answer answer);
 

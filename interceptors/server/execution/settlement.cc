@@ -155,7 +155,7 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
 void Settlement::OnNotCommitted() {
   const GuardedOperation& operation = execution_->operation();
   const bool begun = execution_->ledger_row_begun();
-  const std::string answer = absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  const std::string answer = NameOf(code_);
   operation.log->Error(
       LogEvent::kLedgerDisagrees, operation.name, ": the handler returned ", answer,
       MayStillCommit() ? ", but its commit got no answer, and may still succeed"
@@ -256,8 +256,7 @@ void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
 }
 
 std::string Settlement::HandlersAnswer() const {
-  std::string answer =
-      "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  std::string answer = "the handler answered " + NameOf(code_);
   // The codes that gRPC returns for a handler that threw, in the sync and the callback API.
   if (code_ == grpc::StatusCode::UNKNOWN || code_ == grpc::StatusCode::UNIMPLEMENTED) {
     answer += ", or threw";

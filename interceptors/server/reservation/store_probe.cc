@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/answer_kind.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 
@@ -13,7 +14,9 @@ namespace {
 constexpr char kProbe[] = "guard.readiness";
 
 bool MayPass(const absl::Status& status) {
-  return IsIndefinite(status) || status.code() == absl::StatusCode::kResourceExhausted;
+  // Refused credentials are reported at once, although they may be renewed: to start with them is
+  // a fault of the configuration.
+  return IsTemporary(status) && !RefusesCaller(status);
 }
 
 }  // namespace
