@@ -41,7 +41,8 @@ class Execution {
  public:
   virtual ~Execution() = default;
 
-  // The execution that `context` belongs to; nullptr in an unguarded call.
+  // The execution that `context` belongs to; nullptr in an unguarded call, and once its outcome is
+  // settled: interceptors of the application at PRE_SEND_STATUS no longer find it.
   static Execution* FromContext(grpc::ServerContextBase* context);
 
   // 1 for the first run of this record, 2 after one that did not complete, ... With

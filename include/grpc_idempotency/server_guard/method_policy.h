@@ -99,10 +99,11 @@ struct MethodPolicy {
   // Run the handler unguarded when there is no verdict: no answer arrived (STORE_UNAVAILABLE),
   // or the store has none. Never when the service refuses the call, or refuses this server (its
   // credentials, for example), never for a guard that is being closed, and never once the caller's
-  // deadline has passed, also while the call waits for another attempt. Promise 6 of the
-  // README does not hold for this method. Each such call is logged and counted
-  // (ServerGuard::calls_failed_open), and may be a second execution. A reservation that is granted
-  // to it later ends with an unknown outcome (docs/policies.md).
+  // deadline has passed, also while the call waits for another attempt. A call of
+  // the callback API that its caller has cancelled before runs: gRPC reports that only to a
+  // handler. Promise 6 of the README does not hold for this method. Each such call is logged and
+  // counted (ServerGuard::calls_failed_open), and may be a second execution. A reservation that is
+  // granted to it later ends with an unknown outcome (docs/policies.md).
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kUnguarded;
