@@ -20,9 +20,9 @@ class GuardedCall {
  public:
   // Only the call's admitter knows its method: the same path may be served on several hosts.
   // Until then the call belongs to a guard, which its reservations identify.
-  explicit GuardedCall(const ReservationClient& guard) : guard_(guard) {}
+  explicit GuardedCall(const ReservationClient& owner) : owner_(owner) {}
 
-  bool IsOf(const ReservationClient& guard) const { return &guard_ == &guard; }
+  bool IsOf(const ReservationClient& guard) const { return &owner_ == &guard; }
 
   // The handler will run, under this reservation. `stream` is nullptr for a
   // unary call.
@@ -48,7 +48,8 @@ class GuardedCall {
   bool omits_message() const { return omit_message_; }
 
  private:
-  const ReservationClient& guard_;
+  // Only compared: it identifies the guard.
+  const ReservationClient& owner_;
   std::shared_ptr<LiveExecution> execution_;
   std::shared_ptr<GuardedStream> stream_;
   CallCanceller canceller_;
