@@ -376,10 +376,9 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
   over.request = request;
   over.lease = absl::Milliseconds(20);
   over.lease_deadline = reservations_->Now();
-  v1::ReserveResponse grant;
-  grant.mutable_reserved()->set_attempt(1);
+  over.answer.mutable_reserved()->set_attempt(1);
   store_->Hold(Operation::kExtend);
-  LiveExecution late(operation_, request, grant, reservations_->Hold(std::move(over)));
+  LiveExecution late(operation_, request, reservations_->Hold(std::move(over)));
   FakeTransaction transaction{*ledger_, {}};
   EXPECT_EQ(
       ReasonOf(static_cast<Execution&>(late).RecordInTransaction(transaction, Message("paid"))),

@@ -23,7 +23,6 @@
 #include "interceptors/server/call/guarded_method.h"
 #include "interceptors/server/call/stream_writer_interceptor.h"
 #include "interceptors/server/connection/replay_cache.h"
-#include "interceptors/server/connection/store_connection.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/policy/policy_rules.h"

@@ -5,18 +5,18 @@
 #include <sqlite3.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "google/protobuf/util/message_differencer.h"
 
-#include "core/mutex.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/client/connection_factory.h"
-#include "interceptors/server/connection/store_connection.h"
+#include "grpc_idempotency/limits.h"
+#include "interceptors/server/reservation/reservation_client.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/metrics_page.h"
@@ -136,7 +136,7 @@ TEST_P(GuardReplayCache, TurnedOnTheStoreIsNotUsedForRetries) {
 INSTANTIATE_TEST_SUITE_P(BothApis, GuardReplayCache, ::testing::Values(Api::kSync, Api::kCallback),
                          ApiName);
 
-// The guard's connection on a clock of the test's, and the store's file.
+// The guard's reservations with a cache on a clock of the test's, and the store's file.
 class ReplayCacheAndStore : public ::testing::Test {
  protected:
   static constexpr absl::Duration kMaxAge = absl::Seconds(10);
@@ -144,13 +144,30 @@ class ReplayCacheAndStore : public ::testing::Test {
   // In the guard's order: the cache first.
   v1::ReserveResponse Reserve(const std::string& key) {
     const v1::ReserveRequest request = SomeReserve(key);
-    const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
+    const auto known = reservations_.FindReplay(request);
     if (known != nullptr) return known->response;
-    return Ask<v1::ReserveResponse>(&Connection::Reserve, request);
+    std::promise<absl::StatusOr<ReserveAnswer>> answered;
+    reservations_.Request(std::make_shared<const v1::ReserveRequest>(request), absl::ZeroDuration(),
+                          reservations_.Now() + std::chrono::seconds(20),
+                          [&](auto answer) { answered.set_value(std::move(answer)); });
+    const absl::StatusOr<ReserveAnswer> answer = answered.get_future().get();
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? answer->response : v1::ReserveResponse();
   }
   void Complete(const std::string& key, const v1::ReserveResponse& grant) {
-    Ask<v1::CompleteResponse>(&Connection::Complete,
-                              SomeComplete(key, grant.reserved().reservation_token(), "reply"));
+    Reservation::Grant held;
+    held.request = std::make_shared<const v1::ReserveRequest>(SomeReserve(key));
+    held.answer = grant;
+    held.lease = limits::kDefaultLease;
+    held.lease_deadline = reservations_.Now() + std::chrono::seconds(20);
+    v1::Reply reply;
+    reply.set_body("reply");
+    std::promise<absl::Status> answered;
+    reservations_.Hold(std::move(held))->Complete(std::move(reply), [&](const auto& answer) {
+      answered.set_value(answer.status());
+    });
+    const absl::Status status = answered.get_future().get();
+    EXPECT_TRUE(status.ok()) << status;
   }
   // Another party's change to the store, unnoticed by any guard.
   void DeleteAllRecords() {
@@ -169,33 +186,9 @@ class ReplayCacheAndStore : public ::testing::Test {
   ManualClock clock_;
   std::shared_ptr<ReplayCache> cache_ = std::make_shared<ReplayCache>(
       ReplayCacheOptions{ReplayCacheOptions().capacity_bytes, kMaxAge}, clock_);
-  const std::unique_ptr<Connection> connection_ = std::make_unique<StoreConnection>(
+  ReservationClient reservations_{
       MakeConnection(grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials())),
-      cache_);
-
- private:
-  // Waits for the answer and expects that it is OK.
-  template <typename Response, typename Request>
-  Response Ask(void (Connection::*method)(const Request&, Connection::Deadline,
-                                          Connection::Callback<Response>),
-               const Request& request) {
-    Mutex mutex;
-    CondVar answered;
-    absl::StatusOr<Response> answer;
-    bool is_answered = false;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    (connection_.get()->*method)(request, deadline, [&](absl::StatusOr<Response> given) {
-      MutexLock lock(mutex);
-      answer = std::move(given);
-      is_answered = true;
-      answered.NotifyAll();
-    });
-    MutexLock lock(mutex);
-    // NOLINTNEXTLINE(bugprone-infinite-loop): the callback changes it.
-    while (!is_answered) answered.Wait(lock);
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    return answer.ok() ? *answer : Response();
-  }
+      absl::Seconds(20), absl::Seconds(5), cache_};
 };
 
 TEST_F(ReplayCacheAndStore, TheAnswerIsTheServicesFieldByField) {

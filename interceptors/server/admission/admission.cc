@@ -261,15 +261,13 @@ void Admission::Grant(ReserveAnswer answer) {
   const v1::Reserved& reserved = answer.response.reserved();
   Reservation::Grant grant;
   grant.request = reserve_request_;
-  grant.reservation_token = reserved.reservation_token();
   grant.lease = operation_->policy.lease;
   grant.max_lease = operation_->policy.max_lease;
   grant.lease_deadline = After(answer.sent, FromWire(reserved.lease_remaining()));
-  grant.recovering = reserved.recovering();
+  grant.answer = std::move(answer.response);
   const std::shared_ptr<Reservation> reservation = operation_->reservations.Hold(std::move(grant));
   reservation->OnLeftOpen(LeaveOpen());
-  auto execution = std::make_shared<LiveExecution>(operation_, reserve_request_,
-                                                   std::move(answer.response), reservation);
+  auto execution = std::make_shared<LiveExecution>(operation_, reserve_request_, reservation);
   WatchForLoss(*execution);
   if (execution->grant().reservation_token() == cleared_token_) {
     reservation->NoteRecovered();

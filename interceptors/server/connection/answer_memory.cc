@@ -47,18 +47,11 @@ std::size_t MemoryOf(const v1::Replay& replay) {
          MemoryOf(replay.labels());
 }
 
-std::size_t MemoryOf(const v1::Reserved& reserved) {
-  return sizeof(reserved) + MemoryOf(reserved.reservation_token()) +
-         MemoryOf(reserved.checkpoint()) + 2 * sizeof(Timestamp) +
-         sizeof(google::protobuf::Duration) + MemoryOf(reserved.labels());
-}
-
 }  // namespace
 
 std::size_t MemoryOf(const v1::ReserveResponse& answer) {
   return sizeof(answer) + MemoryOf(answer.record_id()) +
-         (answer.has_replay() ? MemoryOf(answer.replay()) : 0) +
-         (answer.has_reserved() ? MemoryOf(answer.reserved()) : 0);
+         (answer.has_replay() ? MemoryOf(answer.replay()) : 0);
 }
 
 }  // namespace idempotency::internal

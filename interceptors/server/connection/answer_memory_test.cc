@@ -62,19 +62,5 @@ TEST(AnswerMemoryTest, ManySmallElementsCount) {
   }
 }
 
-TEST(AnswerMemoryTest, EveryFieldOfAGrantCounts) {
-  v1::ReserveResponse answer = Answered();
-  v1::Reserved& reserved = *answer.mutable_reserved();
-  reserved.set_reservation_token("01890a5d-ac96-774b-bcce-b302099a8057");
-  reserved.mutable_lease_remaining()->set_seconds(1);
-  reserved.mutable_expires_at()->set_seconds(1);
-  reserved.mutable_created_at()->set_seconds(1);
-  ExpectAsProtobufCounts(answer);
-  reserved.set_checkpoint(std::string(10'000, 'c'));
-  ExpectAsProtobufCounts(answer);
-  (*reserved.mutable_labels())["traceparent"] = std::string(10'000, 't');
-  ExpectAsProtobufCounts(answer);
-}
-
 }  // namespace
 }  // namespace idempotency::internal

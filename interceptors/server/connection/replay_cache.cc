@@ -11,6 +11,8 @@
 #include "core/mutex.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/reply.h"
 #include "interceptors/server/connection/answer_memory.h"
 
 namespace idempotency::internal {
@@ -44,26 +46,20 @@ bool IsOver(const Moment& end, const Moment& now) {
 }
 
 // The memory of an entry: the list's node, about two slots of the set, the block of the shared
-// answer, that of the request, which a grant and its replay share, and the data that these point
-// to. The allocator's overhead is not counted.
+// answer, and the data that it points to. The allocator's overhead is not counted.
 std::size_t WeightOf(const ReplayCache::Answer& answer) {
   constexpr std::size_t kNode = sizeof(Entry) + 2 * sizeof(void*);
   constexpr std::size_t kSlots = 2 * (sizeof(Entries::iterator) + 1);
   constexpr std::size_t kCounts = 2 * sizeof(void*);
   return kNode + kSlots + kCounts + sizeof(answer) - sizeof(answer.response) +
-         MemoryOf(answer.response) + kCounts + sizeof(ReservedRequest) +
-         answer.request->allocated_bytes();
+         MemoryOf(answer.response) + answer.request.allocated_bytes();
 }
 
 }  // namespace
 
-// A record key that is looked up: of a message, or of a request that the cache has encoded.
+// A record key that is looked up.
 struct ReplayCache::Key {
   const v1::RecordKey& record_key;
-  std::size_t hash;
-};
-struct ReplayCache::StoredKey {
-  const ReservedRequest& request;
   std::size_t hash;
 };
 
@@ -79,26 +75,13 @@ class ReplayCache::Shard {
     Entries dropped;
     MutexLock lock(mutex_);
     const Entries::iterator* const found = FindAlive(key, now, dropped);
-    if (found == nullptr || !(*found)->answer->response.has_replay() ||
-        !(*found)->answer->request->HasFingerprints(fingerprints)) {
+    if (found == nullptr || !(*found)->answer->request.HasFingerprints(fingerprints)) {
       ++counters_.misses;
       return nullptr;
     }
     ++counters_.hits;
     Protect(*found);
     return (*found)->answer;
-  }
-
-  std::shared_ptr<const Answer> FindGrant(const Key& key, std::string_view reservation_token,
-                                          const Moment& now) {
-    Entries dropped;
-    MutexLock lock(mutex_);
-    const Entries::iterator* const found = FindAlive(key, now, dropped);
-    if (found == nullptr) return nullptr;
-    const v1::ReserveResponse& response = (*found)->answer->response;
-    const bool is_grant =
-        response.has_reserved() && response.reserved().reservation_token() == reservation_token;
-    return is_grant ? (*found)->answer : nullptr;
   }
 
   // `added` has one entry.
@@ -118,11 +101,11 @@ class ReplayCache::Shard {
     by_key_.insert(probation_.begin());
   }
 
-  void DropReplay(const StoredKey& key) {
+  void Drop(const Key& key) {
     Entries dropped;
     MutexLock lock(mutex_);
     const auto held = by_key_.find(key);
-    if (held != by_key_.end() && (*held)->answer->response.has_replay()) Remove(*held, dropped);
+    if (held != by_key_.end()) Remove(*held, dropped);
   }
 
   void AddTo(ReplayCacheCounters& sum) const {
@@ -138,21 +121,16 @@ class ReplayCache::Shard {
   struct EntryHash {
     using is_transparent = void;
     std::size_t operator()(const Key& key) const { return key.hash; }
-    std::size_t operator()(const StoredKey& key) const { return key.hash; }
     std::size_t operator()(Entries::iterator entry) const { return entry->hash; }
   };
   struct EntryEq {
     using is_transparent = void;
     bool operator()(const Key& a, Entries::iterator b) const {
-      return a.hash == b->hash && b->answer->request->HasKey(a.record_key);
-    }
-    bool operator()(const StoredKey& a, Entries::iterator b) const {
-      return a.hash == b->hash && b->answer->request->HasSameKey(a.request);
+      return a.hash == b->hash && b->answer->request.HasKey(a.record_key);
     }
     bool operator()(Entries::iterator a, const Key& b) const { return (*this)(b, a); }
-    bool operator()(Entries::iterator a, const StoredKey& b) const { return (*this)(b, a); }
     bool operator()(Entries::iterator a, Entries::iterator b) const {
-      return (*this)(StoredKey{*a->answer->request, a->hash}, b);
+      return a->hash == b->hash && a->answer->request.HasSameKey(b->answer->request);
     }
   };
 
@@ -239,14 +217,10 @@ ReplayCache::Shard& ReplayCache::ShardOf(std::size_t hash) const {
 }
 
 Moment ReplayCache::EndOf(const v1::ReserveResponse& response, Moment asked) const {
-  absl::Duration life = max_age_;
-  absl::Time wall = asked.wall + max_age_;
-  if (response.has_replay()) {
-    const absl::Time expires_at = FromWire(response.replay().expires_at());
-    life = std::min(life, expires_at - FromWire(response.replay().completed_at()));
-    wall = std::min(wall, expires_at);
-  }
-  return {After(asked.monotonic, life), wall};
+  const absl::Time expires_at = FromWire(response.replay().expires_at());
+  const absl::Duration life = expires_at - FromWire(response.replay().completed_at());
+  return {After(asked.monotonic, std::min(max_age_, life)),
+          std::min(asked.wall + max_age_, expires_at)};
 }
 
 ReplayCache::Key ReplayCache::KeyOf(const v1::RecordKey& key) const {
@@ -259,16 +233,42 @@ std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindReplay(
   return ShardOf(key.hash).FindReplay(key, fingerprints, Now());
 }
 
-std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindGrant(
-    const v1::RecordKey& record_key, std::string_view reservation_token) {
-  const Key key = KeyOf(record_key);
-  return ShardOf(key.hash).FindGrant(key, reservation_token, Now());
+void ReplayCache::KeepVerdict(const v1::ReserveRequest& request, const v1::ReserveResponse& verdict,
+                              Moment asked) {
+  switch (verdict.verdict_case()) {
+    case v1::ReserveResponse::kReplay:
+      return Keep(std::make_shared<const Answer>(Answer{
+                      ReservedRequest(request.record_key(), request.fingerprints()), verdict}),
+                  asked);
+    case v1::ReserveResponse::kMismatch:
+      return;
+    default:
+      return Drop(request.record_key());
+  }
+}
+
+void ReplayCache::KeepReply(const v1::ReserveRequest& request, const v1::ReserveResponse& grant,
+                            const v1::CompleteRequest& completed,
+                            const v1::CompleteResponse& acknowledged, Moment asked) {
+  const std::size_t reply_bytes = ReplyBytes(completed.reply());
+  // The service stores a reply over kMaxReplyBytes without its content.
+  if (reply_bytes > limits::kMaxReplyBytes || reply_bytes > max_entry_bytes_) return;
+  auto answer = std::make_shared<Answer>(
+      Answer{ReservedRequest(request.record_key(), request.fingerprints()), {}});
+  answer->response.set_record_id(grant.record_id());
+  v1::Replay& replay = *answer->response.mutable_replay();
+  *replay.mutable_reply() = completed.reply();
+  *replay.mutable_completed_at() = acknowledged.completed_at();
+  *replay.mutable_expires_at() = acknowledged.expires_at();
+  replay.set_attempt(grant.reserved().attempt());
+  *replay.mutable_labels() = grant.reserved().labels();
+  Keep(std::move(answer), asked);
 }
 
 void ReplayCache::Keep(std::shared_ptr<const Answer> answer, Moment asked) {
   Entries added(1);
   Entry& entry = added.front();
-  entry.hash = answer->request->hash() & hash_mask_;
+  entry.hash = answer->request.hash() & hash_mask_;
   entry.asked = asked;
   entry.end = EndOf(answer->response, asked);
   entry.bytes = WeightOf(*answer);
@@ -279,9 +279,9 @@ void ReplayCache::Keep(std::shared_ptr<const Answer> answer, Moment asked) {
   shard.Keep(std::move(added), now);
 }
 
-void ReplayCache::DropReplay(const ReservedRequest& request) {
-  const std::size_t hash = request.hash() & hash_mask_;
-  ShardOf(hash).DropReplay({request, hash});
+void ReplayCache::Drop(const v1::RecordKey& record_key) {
+  const Key key = KeyOf(record_key);
+  ShardOf(key.hash).Drop(key);
 }
 
 ReplayCacheCounters ReplayCache::counters() const {

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -39,8 +38,8 @@ namespace idempotency::internal {
 // given again. Most operations are never retried; in a plain LRU each of them would evict a
 // reply that a client is retrying.
 //
-// Grants are cached too, with max_age and within the same capacity, so that the reply that
-// completes one can be cached with the fingerprints of its request.
+// The cache is filled from the guard's own traffic: from a `replay` of the store, and from a reply
+// whose recording the store has acknowledged.
 //
 // Thread-safe. A lookup copies nothing and allocates nothing.
 class ReplayCache {
@@ -52,9 +51,9 @@ class ReplayCache {
     std::chrono::steady_clock::time_point monotonic;
     absl::Time wall;
   };
-  // A request and the store's answer to it: `replay` or `reserved`.
+  // A request and the store's answer to it, a `replay`.
   struct Answer {
-    std::shared_ptr<const ReservedRequest> request;
+    ReservedRequest request;
     v1::ReserveResponse response;
   };
 
@@ -68,19 +67,30 @@ class ReplayCache {
   ReplayCache& operator=(const ReplayCache&) = delete;
 
   Moment Now() const { return {clock_.Monotonic(), clock_.Now()}; }
+  // Without a cache the time is not read.
+  static Moment NowOf(const ReplayCache* cache) {
+    return cache == nullptr ? Moment() : cache->Now();
+  }
 
   // The replay that the store would answer; nullptr if the store must be queried.
   std::shared_ptr<const Answer> FindReplay(const v1::RecordKey& key,
                                            const Fingerprints& fingerprints);
-  // The grant with `reservation_token`; nullptr if it is not cached (any more).
-  std::shared_ptr<const Answer> FindGrant(const v1::RecordKey& key,
-                                          std::string_view reservation_token);
+
+  // The store has answered `request`, which was sent at `asked`. A replay is cached, field by
+  // field; any other verdict but a mismatch, which concerns another request, drops the record's
+  // replay.
+  void KeepVerdict(const v1::ReserveRequest& request, const v1::ReserveResponse& verdict,
+                   Moment asked);
+  // The store has acknowledged `completed`, which was sent at `asked`, for the reservation that
+  // `grant` granted to `request`. Caches the replay that the store would answer.
+  void KeepReply(const v1::ReserveRequest& request, const v1::ReserveResponse& grant,
+                 const v1::CompleteRequest& completed, const v1::CompleteResponse& acknowledged,
+                 Moment asked);
 
   // Stores `answer` in place of the cached one for its key, unless that one was requested
   // later, or `answer` is over max_entry_bytes().
   void Keep(std::shared_ptr<const Answer> answer, Moment asked);
-  // The store has returned another verdict on the request's record: drops the cached replay.
-  void DropReplay(const ReservedRequest& request);
+  void Drop(const v1::RecordKey& key);
 
   // The maximum size of one entry.
   std::size_t max_entry_bytes() const { return max_entry_bytes_; }
@@ -89,7 +99,6 @@ class ReplayCache {
  private:
   class Shard;
   struct Key;
-  struct StoredKey;
 
   // The time from which an answer, requested at `asked`, is no longer given.
   Moment EndOf(const v1::ReserveResponse& response, Moment asked) const;

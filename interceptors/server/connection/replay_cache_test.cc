@@ -51,14 +51,9 @@ struct TestAnswer {
 
 void KeepIn(ReplayCache& cache, const v1::RecordKey& key, const TestAnswer& answer,
             ReplayCache::Moment asked) {
-  cache.Keep(
-      std::make_shared<const ReplayCache::Answer>(ReplayCache::Answer{
-          std::make_shared<const ReservedRequest>(key, answer.fingerprints), answer.response}),
-      asked);
-}
-
-void DropFrom(ReplayCache& cache, const std::string& key) {
-  cache.DropReplay(ReservedRequest(Key(key), {}));
+  cache.Keep(std::make_shared<const ReplayCache::Answer>(
+                 ReplayCache::Answer{ReservedRequest(key, answer.fingerprints), answer.response}),
+             asked);
 }
 
 class ReplayCacheTest : public testing::Test {
@@ -76,12 +71,6 @@ class ReplayCacheTest : public testing::Test {
     replay.set_attempt(3);
     Set(*replay.mutable_completed_at(), clock_.Now());
     Set(*replay.mutable_expires_at(), clock_.Now() + absl::Hours(24));
-    return answer;
-  }
-  TestAnswer Grant(const std::string& token) const {
-    TestAnswer answer;
-    answer.fingerprints = Prints({{1, 'a'}});
-    answer.response.mutable_reserved()->set_reservation_token(token);
     return answer;
   }
   void Keep(const std::string& key, const TestAnswer& answer) {
@@ -204,31 +193,20 @@ TEST_F(ReplayCacheTest, TimeThatPassedWhileTheMachineSleptCounts) {
 TEST_F(ReplayCacheTest, TheAnswerRequestedLaterStays) {
   const ReplayCache::Moment before = cache_.Now();
   clock_.Advance(absl::Seconds(1));
-  Keep("order-1", Grant("token-2"));
-  KeepIn(cache_, Key("order-1"), Replay(), before);
-  EXPECT_FALSE(Has("order-1"));
-  EXPECT_NE(cache_.FindGrant(Key("order-1"), "token-2"), nullptr);
+  Keep("order-1", Replay(200));
+  KeepIn(cache_, Key("order-1"), Replay(100), before);
+  const auto found = cache_.FindReplay(Key("order-1"), Prints({{1, 'a'}}));
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->response.replay().reply().body().size(), 200u);
 }
 
-TEST_F(ReplayCacheTest, GrantsAreNoReplays) {
-  Keep("order-1", Grant("token-1"));
-  EXPECT_FALSE(Has("order-1"));
-  EXPECT_NE(cache_.FindGrant(Key("order-1"), "token-1"), nullptr);
-  EXPECT_EQ(cache_.FindGrant(Key("order-1"), "token-2"), nullptr);
-  EXPECT_EQ(cache_.FindGrant(Key("order-2"), "token-1"), nullptr);
+TEST_F(ReplayCacheTest, DroppingForgetsOneReplay) {
   Keep("order-1", Replay());
-  EXPECT_EQ(cache_.FindGrant(Key("order-1"), ""), nullptr);
-  EXPECT_EQ(cache_.counters().entries, 1u);
-}
-
-TEST_F(ReplayCacheTest, DroppingForgetsAReplayButNoGrant) {
-  Keep("order-1", Replay());
-  Keep("order-2", Grant("token-2"));
-  DropFrom(cache_, "order-1");
-  DropFrom(cache_, "order-2");
-  DropFrom(cache_, "order-3");
+  Keep("order-2", Replay());
+  cache_.Drop(Key("order-1"));
+  cache_.Drop(Key("order-3"));
   EXPECT_FALSE(Has("order-1"));
-  EXPECT_NE(cache_.FindGrant(Key("order-2"), "token-2"), nullptr);
+  EXPECT_TRUE(Has("order-2"));
   EXPECT_EQ(cache_.counters().entries, 1u);
 }
 
@@ -306,7 +284,7 @@ TEST_F(ReplayCacheTest, WhatTheCacheAddsToAnEntryWeighsToo) {
 TEST_F(ReplayCacheTest, WeighsNothingWhenAllIsForgotten) {
   for (int i = 0; i < 50; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
   for (int i = 0; i < 25; ++i) EXPECT_TRUE(Has(absl::StrCat("order-", i)));
-  for (int i = 0; i < 50; ++i) DropFrom(cache_, absl::StrCat("order-", i));
+  for (int i = 0; i < 50; ++i) cache_.Drop(Key(absl::StrCat("order-", i)));
   EXPECT_EQ(cache_.counters().entries, 0u);
   EXPECT_EQ(cache_.counters().bytes, 0u);
 }
@@ -427,7 +405,7 @@ TEST_F(ReplayCacheTest, WhatWasDroppedTakesNoShareOfTheProtected) {
     const std::string key = absl::StrCat("dropped-", i);
     Keep(key, Replay(8 * 1024));
     ASSERT_TRUE(Has(key));
-    DropFrom(cache_, key);
+    cache_.Drop(Key(key));
   }
   Keep("retried", Replay(8 * 1024));
   EXPECT_TRUE(Has("retried"));
@@ -449,7 +427,7 @@ TEST_F(CollidingReplayCacheTest, EachPartOfTheKeyIsCompared) {
   Keep("order-1", Replay());
   for (std::size_t i = 1; i < keys.size(); ++i) {
     EXPECT_FALSE(Has(keys[i])) << keys[i].ShortDebugString();
-    cache_.DropReplay(ReservedRequest(keys[i], {}));
+    cache_.Drop(keys[i]);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     TestAnswer answer = Replay();
@@ -515,7 +493,7 @@ TEST_F(ReplayCacheTest, ThreadsSeeOnlyWholeAnswersOfTheirOwnKey) {
           ASSERT_EQ(found->response.record_id(), key);
           ASSERT_EQ(found->response.replay().reply().body().size(), 8u * 1024);
         }
-        if (i % 50 == 0) DropFrom(cache_, key);
+        if (i % 50 == 0) cache_.Drop(Key(key));
         if (i % 100 == 0) clock_.Advance(absl::Seconds(1));
         ASSERT_LE(cache_.counters().bytes, kMiB);
       }

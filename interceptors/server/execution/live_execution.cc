@@ -20,12 +20,11 @@ namespace idempotency::internal {
 
 LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
                              std::shared_ptr<const v1::ReserveRequest> reserve_request,
-                             v1::ReserveResponse grant, std::shared_ptr<Reservation> reservation)
+                             std::shared_ptr<Reservation> reservation)
     : operation_(std::move(operation)),
       reserve_request_(std::move(reserve_request)),
-      grant_(std::move(grant)),
-      labels_(grant_.reserved().labels().begin(), grant_.reserved().labels().end()),
       reservation_(std::move(reservation)),
+      labels_(grant().labels().begin(), grant().labels().end()),
       reply_type_(operation_->reply_type) {}
 
 absl::Time LiveExecution::expires_at() const { return FromWire(grant().expires_at()); }

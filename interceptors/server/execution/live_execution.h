@@ -24,10 +24,10 @@ namespace idempotency::internal {
 // settled. Thread-safe.
 class LiveExecution final : public Execution {
  public:
-  // `reserve_request` is the request for the reservation, `grant` its answer.
+  // `reserve_request` is the request for the reservation.
   LiveExecution(std::shared_ptr<const GuardedOperation> operation,
                 std::shared_ptr<const v1::ReserveRequest> reserve_request,
-                v1::ReserveResponse grant, std::shared_ptr<Reservation> reservation);
+                std::shared_ptr<Reservation> reservation);
 
   const GuardedOperation& operation() const { return *operation_; }
   const std::shared_ptr<const GuardedOperation>& shared_operation() const { return operation_; }
@@ -37,7 +37,7 @@ class LiveExecution final : public Execution {
   const std::shared_ptr<const v1::ReserveRequest>& shared_reserve_request() const {
     return reserve_request_;
   }
-  const v1::Reserved& grant() const { return grant_.reserved(); }
+  const v1::Reserved& grant() const { return reservation_->grant().reserved(); }
   // When the record expires, as known at its reservation.
   absl::Time expires_at() const;
   bool no_effect() const { return no_effect_.load(std::memory_order_acquire); }
@@ -51,7 +51,7 @@ class LiveExecution final : public Execution {
   bool certainly_first() const override { return attempt() == 1 && !reserve_request_->relaxed(); }
   // A crash of the store may remove the record: another attempt 1 may have run, or be running.
   bool MayBeLost() const { return attempt() == 1 && reserve_request_->relaxed(); }
-  const std::string& record_id() const override { return grant_.record_id(); }
+  const std::string& record_id() const override { return reservation_->grant().record_id(); }
   bool lost() const override { return reservation_->lost(); }
   const std::string& checkpoint() const override { return grant().checkpoint(); }
   const std::map<std::string, std::string>& labels() const override { return labels_; }
@@ -86,9 +86,8 @@ class LiveExecution final : public Execution {
 
   const std::shared_ptr<const GuardedOperation> operation_;
   const std::shared_ptr<const v1::ReserveRequest> reserve_request_;
-  const v1::ReserveResponse grant_;
-  const std::map<std::string, std::string> labels_;
   const std::shared_ptr<Reservation> reservation_;
+  const std::map<std::string, std::string> labels_;
   std::atomic<bool> no_effect_{false};
   std::atomic<bool> ledger_row_begun_{false};
   std::atomic<bool> commit_in_doubt_{false};

@@ -74,7 +74,7 @@ Reservation::Reservation(PassKey<Reservation> /*key*/, StoreContext context, Gra
       hold_(context_.recordings->Begin()),
       lease_deadline_(grant_.lease_deadline),
       backoff_(kFirstRepeat, kLongestRepeat),
-      recovering_(grant_.recovering) {}
+      recovering_(grant_.answer.reserved().recovering()) {}
 
 void Reservation::Start() {
   MutexLock lock(mutex_);
@@ -153,7 +153,7 @@ void Reservation::ScheduleBeat(Time when) {
 v1::ExtendRequest Reservation::MakeExtend(absl::Duration lease) const {
   v1::ExtendRequest request;
   *request.mutable_record_key() = grant_.request->record_key();
-  request.set_reservation_token(grant_.reservation_token);
+  request.set_reservation_token(token());
   *request.mutable_lease() = ToWire(lease);
   return request;
 }
@@ -252,7 +252,7 @@ void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
 std::shared_ptr<const v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) const {
   auto request = MakeArenaMessage<v1::CompleteRequest>();
   *request->mutable_record_key() = grant_.request->record_key();
-  request->set_reservation_token(grant_.reservation_token);
+  request->set_reservation_token(token());
   // Not a copy in the arena: a reply may be large.
   request->set_allocated_reply(std::make_unique<v1::Reply>(std::move(reply)).release());
   return request;
@@ -271,7 +271,7 @@ void Reservation::NotifyLeftOpen() {
   }
   // The next attempt may run in any case.
   const bool may_take_over = grant_.request->on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER;
-  if (on_left_open && (grant_.recovering || !may_take_over)) on_left_open(*grant_.request);
+  if (on_left_open && (grant_.answer.reserved().recovering() || !may_take_over)) on_left_open(*grant_.request);
 }
 
 void Reservation::NoteRecovered() {
@@ -307,9 +307,20 @@ void Reservation::TryComplete() {
     if (phase_ != Phase::kCompleting) return;
     request = complete_;
   }
-  context_.connection.Complete(
-      *request, After(context_.scheduler.Now(), TryTimeoutFor(request->reply())),
-      [self = shared_from_this()](auto answer) { self->OnCompleted(std::move(answer)); });
+  const Time deadline = After(context_.scheduler.Now(), TryTimeoutFor(request->reply()));
+  const ReplayCache::Moment asked = ReplayCache::NowOf(context_.replays.get());
+  context_.connection.Complete(*request, deadline,
+                               [self = shared_from_this(), request, asked](auto answer) {
+                                 self->KeepReply(*request, answer, asked);
+                                 self->OnCompleted(std::move(answer));
+                               });
+}
+
+void Reservation::KeepReply(const v1::CompleteRequest& request,
+                            const absl::StatusOr<v1::CompleteResponse>& answer,
+                            ReplayCache::Moment asked) const {
+  if (context_.replays == nullptr || !answer.ok()) return;
+  context_.replays->KeepReply(*grant_.request, grant_.answer, request, *answer, asked);
 }
 
 void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
@@ -412,7 +423,7 @@ void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Releas
     MutexLock lock(mutex_);
     phase_ = Phase::kReleasing;
     *release_.mutable_record_key() = grant_.request->record_key();
-    release_.set_reservation_token(grant_.reservation_token);
+    release_.set_reservation_token(token());
     release_.set_reason(std::move(reason));
     release_.set_outcome(outcome);
     if (pause > absl::ZeroDuration()) *release_.mutable_pause() = ToWire(pause);

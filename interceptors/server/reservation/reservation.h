@@ -15,6 +15,7 @@
 #include "core/pass_key.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/connection/replay_cache.h"
 #include "interceptors/server/reservation/checkpoint_queue.h"
 #include "interceptors/server/reservation/store_context.h"
 
@@ -41,22 +42,23 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   using LeftOpen = absl::AnyInvocable<void(const v1::ReserveRequest& request)>;
 
   struct Grant {
-    // The request that it answers.
     std::shared_ptr<const v1::ReserveRequest> request;
-    std::string reservation_token;
+    // The store's answer to it: `reserved`.
+    v1::ReserveResponse answer;
     absl::Duration lease;
     // By the guard's own clock, counted from before Reserve was sent.
     Time lease_deadline;
     // How long heartbeats continue while the handler runs, from Make().
     absl::Duration max_lease = limits::kDefaultMaxLease;
-    // The outcome of an earlier attempt is unknown.
-    bool recovering = false;
   };
 
   // The caller of Checkpoint, Complete and Release gets an answer after `caller_timeout` at the
   // latest.
   static std::shared_ptr<Reservation> Make(StoreContext context, Grant grant,
                                            absl::Duration caller_timeout);
+
+  // The answer that granted it.
+  const v1::ReserveResponse& grant() const { return grant_.answer; }
 
   // Starts the heartbeats.
   void Start();
@@ -145,6 +147,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Not past max_lease while the handler runs.
   void ScheduleBeat(Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
+  const std::string& token() const { return grant_.answer.reserved().reservation_token(); }
   v1::ExtendRequest MakeExtend(absl::Duration lease) const;
   std::shared_ptr<const v1::CompleteRequest> MakeComplete(v1::Reply reply) const;
 
@@ -158,6 +161,10 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void SendCheckpoint(const std::string& progress, Stored answered);
 
   void TryComplete();
+  // Before the caller gets the answer.
+  void KeepReply(const v1::CompleteRequest& request,
+                 const absl::StatusOr<v1::CompleteResponse>& answer,
+                 ReplayCache::Moment asked) const;
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
   void LogRefusal(const char* request, const absl::Status& refusal) const;
   void RepeatComplete() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

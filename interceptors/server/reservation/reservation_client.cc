@@ -30,20 +30,21 @@ v1::ReserveResponse InFlightHere() {
 ReservationClient::ReservationClient(std::unique_ptr<Connection> connection,
                                      absl::Duration recording_timeout,
                                      absl::Duration closing_timeout,
-                                     std::shared_ptr<ReplayCache> cache,
+                                     std::shared_ptr<ReplayCache> replays,
                                      std::unique_ptr<Scheduler> scheduler,
                                      const ReserveLimits& limits, std::shared_ptr<GuardLog> log)
     : limits_(limits),
       recording_timeout_(recording_timeout),
       closing_timeout_(closing_timeout),
       scheduler_(std::move(scheduler)),
-      connection_(std::move(connection), std::move(cache)),
+      connection_(std::move(connection)),
       context_{connection_,
                *scheduler_,
                std::make_shared<OutstandingWork>(),
                std::make_shared<OutstandingWork>(),
                Places(limits.pursued),
-               std::move(log)},
+               std::move(log),
+               std::move(replays)},
       replies_ahead_(limits.replies_ahead) {}
 
 ReservationClient::~ReservationClient() {
@@ -61,7 +62,8 @@ ReservationClient::~ReservationClient() {
 
 std::shared_ptr<const ReplayCache::Answer> ReservationClient::FindReplay(
     const v1::ReserveRequest& request) {
-  return closed() ? nullptr : connection_.FindReplay(request);
+  if (context_.replays == nullptr || closed()) return nullptr;
+  return context_.replays->FindReplay(request.record_key(), request.fingerprints());
 }
 
 void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> request,

@@ -14,8 +14,8 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/connection/closable_connection.h"
 #include "interceptors/server/connection/replay_cache.h"
-#include "interceptors/server/connection/store_connection.h"
 #include "interceptors/server/reservation/reservation.h"
 #include "interceptors/server/reservation/reserve_call.h"
 #include "interceptors/server/reservation/store_context.h"
@@ -29,10 +29,9 @@ namespace idempotency::internal {
 class ReservationClient {
  public:
   // `recording_timeout` is the caller_timeout of reservations; `closing_timeout` is how long
-  // the destructor waits for outstanding recordings. `cache` may be nullptr: see
-  // StoreConnection.
+  // the destructor waits for outstanding recordings. `replays` may be nullptr.
   ReservationClient(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
-                    absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
+                    absl::Duration closing_timeout, std::shared_ptr<ReplayCache> replays = nullptr,
                     std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
                     const ReserveLimits& limits = {},
                     std::shared_ptr<GuardLog> log = GuardLog::Default());
@@ -97,7 +96,7 @@ class ReservationClient {
   const absl::Duration recording_timeout_;
   const absl::Duration closing_timeout_;
   const std::unique_ptr<Scheduler> scheduler_;
-  StoreConnection connection_;
+  ClosableConnection connection_;
   const StoreContext context_;
   const Places replies_ahead_;
 

@@ -45,7 +45,7 @@ SharedRequest RequestFor(const std::string& key) {
 Reservation::Grant GrantOf(const SharedRequest& request, const ReserveAnswer& answer) {
   Reservation::Grant grant;
   grant.request = request;
-  grant.reservation_token = answer.response.reserved().reservation_token();
+  grant.answer = answer.response;
   grant.lease = FromWire(request->lease());
   grant.lease_deadline = answer.sent + absl::ToChronoNanoseconds(grant.lease);
   return grant;
@@ -227,11 +227,7 @@ TEST(ReservationClientTest, CachedRepliesNeedNoStoreAndAreNotReturnedOnceClosed)
   replay.mutable_replay()->mutable_completed_at()->set_seconds(absl::ToUnixSeconds(now));
   replay.mutable_replay()->mutable_expires_at()->set_seconds(
       absl::ToUnixSeconds(now + absl::Hours(1)));
-  cache->Keep(
-      std::make_shared<const ReplayCache::Answer>(ReplayCache::Answer{
-          std::make_shared<const ReservedRequest>(request->record_key(), request->fingerprints()),
-          replay}),
-      cache->Now());
+  cache->KeepVerdict(*request, replay, cache->Now());
   const auto known = reservations.FindReplay(*request);
   ASSERT_NE(known, nullptr);
   EXPECT_EQ(known->response.replay().reply().body(), "body");

@@ -48,10 +48,9 @@ class ReservationTest : public testing::Test {
     grant_.request = std::make_shared<const v1::ReserveRequest>(request);
     grant_.lease = absl::Seconds(30);
     grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(30);
-    store_.Reserve(request, Connection::Deadline::max(),
-                   [this](absl::StatusOr<v1::ReserveResponse> answer) {
-                     grant_.reservation_token = answer->reserved().reservation_token();
-                   });
+    store_.Reserve(
+        request, Connection::Deadline::max(),
+        [this](absl::StatusOr<v1::ReserveResponse> answer) { grant_.answer = *std::move(answer); });
     Start();
   }
 
@@ -779,14 +778,14 @@ TEST_F(ReservationTest, GivenBackNothingHappened) {
 }
 
 TEST_F(ReservationTest, GivenBackBeforeTheEarlierAttemptIsRecoveredItIsUnknown) {
-  grant_.recovering = true;
+  grant_.answer.mutable_reserved()->set_recovering(true);
   Start();
   reservation_->GiveBack("not run", [] {});
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
 TEST_F(ReservationTest, GivenBackAfterTheEarlierAttemptIsRecoveredNothingHappened) {
-  grant_.recovering = true;
+  grant_.answer.mutable_reserved()->set_recovering(true);
   Start();
   reservation_->NoteRecovered();
   reservation_->GiveBack("not run", [] {});
@@ -953,7 +952,7 @@ TEST(RecordingTimersTest, EndingCancelsNoOtherTask) {
   const auto hold = [&](absl::Duration lease) {
     Reservation::Grant grant;
     grant.request = std::make_shared<const v1::ReserveRequest>(SampleReserveRequest());
-    grant.reservation_token = Uuid::Random().ToString();
+    grant.answer.mutable_reserved()->set_reservation_token(Uuid::Random().ToString());
     grant.lease = lease;
     grant.lease_deadline = scheduler.Now() + absl::ToChronoNanoseconds(lease);
     auto reservation = Reservation::Make({store, scheduler, std::make_shared<OutstandingWork>(),

@@ -137,9 +137,14 @@ void ReserveCall::SendAgain() {
 
 void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
   const Time sent = context_.scheduler.Now();
-  context_.connection.Reserve(request, deadline, [self = shared_from_this(), sent](auto answer) {
-    self->OnAnswer(sent, std::move(answer));
-  });
+  const ReplayCache::Moment asked = ReplayCache::NowOf(context_.replays.get());
+  context_.connection.Reserve(
+      request, deadline, [self = shared_from_this(), sent, asked](auto answer) {
+        if (answer.ok() && self->context_.replays != nullptr) {
+          self->context_.replays->KeepVerdict(*self->request_, *answer, asked);
+        }
+        self->OnAnswer(sent, std::move(answer));
+      });
 }
 
 void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
@@ -195,7 +200,7 @@ void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
   if (done != nullptr) {
     done(std::move(answer));
   } else if (answer.ok() && answer->response.has_reserved()) {
-    ReleaseGrant(answer->sent, answer->response.reserved());
+    ReleaseGrant(*std::move(answer));
   }
 }
 
@@ -203,12 +208,11 @@ bool ReserveCall::MayRunUnguarded() const {
   return late_.unguarded != nullptr && late_.unguarded->possible();
 }
 
-void ReserveCall::ReleaseGrant(Time sent, const v1::Reserved& grant) {
+void ReserveCall::ReleaseGrant(ReserveAnswer answer) {
   Reservation::Grant held;
   held.request = request_;
-  held.reservation_token = grant.reservation_token();
-  held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
-  held.recovering = grant.recovering();
+  held.lease_deadline = After(answer.sent, FromWire(answer.response.reserved().lease_remaining()));
+  held.answer = std::move(answer.response);
   const auto reservation = Reservation::Make(context_, std::move(held), kTryTimeout);
   reservation->OnLeftOpen(std::move(late_.on_left_open));
   if (!MayRunUnguarded()) {

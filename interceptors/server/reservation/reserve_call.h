@@ -89,7 +89,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // The status of a caller whose deadline has passed.
   absl::Status NoVerdictInTime();
   bool MayRunUnguarded() const;
-  void ReleaseGrant(Time sent, const v1::Reserved& grant);
+  void ReleaseGrant(ReserveAnswer answer);
   void Finish(absl::StatusOr<ReserveAnswer> answer);
 
   const StoreContext context_;

@@ -8,6 +8,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 #include "grpc_idempotency/limits.h"
+#include "interceptors/server/connection/replay_cache.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/threads/outstanding_work.h"
 #include "interceptors/server/threads/places.h"
@@ -43,6 +44,8 @@ struct StoreContext {
   // ReserveLimits::pursued.
   Places pursuits{ReserveLimits().pursued};
   std::shared_ptr<GuardLog> log = GuardLog::Default();
+  // nullptr: the store answers every request.
+  std::shared_ptr<ReplayCache> replays = nullptr;
 };
 
 // The timeout of one try of an operation; then it is repeated. Above the worst commit latency

@@ -1,32 +1,23 @@
-#include "interceptors/server/connection/store_connection.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <functional>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
 #include "client/testing/fake_connection.h"
-#include "client/testing/scripted_connection.h"
 #include "core/sha256.h"
 #include "core/testing/manual_clock.h"
-#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
+#include "interceptors/server/reservation/reservation_client.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 
 namespace idempotency::internal {
@@ -37,18 +28,21 @@ using Operation = FakeConnection::Operation;
 
 constexpr absl::Duration kMaxAge = absl::Seconds(10);
 
-class StoreConnectionTest : public testing::Test {
+class CachedRepliesTest : public testing::Test {
  protected:
-  StoreConnectionTest() {
+  explicit CachedRepliesTest(std::size_t capacity_bytes = 1024 * 1024)
+      : cache_(std::make_shared<ReplayCache>(ReplayCacheOptions{capacity_bytes, kMaxAge}, clock_)) {
     auto store = std::make_unique<FakeConnection>();
     store_ = store.get();
-    connection_ = std::make_unique<StoreConnection>(std::move(store), cache_);
+    reservations_ = std::make_unique<ReservationClient>(std::move(store), absl::Minutes(1),
+                                                        absl::Milliseconds(100), cache_);
   }
 
   static v1::ReserveRequest ReserveRequestFor(const std::string& key,
                                               const std::string& content = "content") {
     v1::ReserveRequest request = SampleReserveRequest(key, content);
     request.set_request_token(TokenOf(key));
+    request.mutable_lease()->set_seconds(60);
     return request;
   }
   // Returns the same token for the same key.
@@ -60,26 +54,36 @@ class StoreConnectionTest : public testing::Test {
   }
   // The verdict, if it is not held back: the cache's, or the store's if the cache has none.
   absl::StatusOr<v1::ReserveResponse> Reserve(const v1::ReserveRequest& request) {
-    const auto known = connection_->FindReplay(request);
+    const auto known = reservations_->FindReplay(request);
     if (known != nullptr) return known->response;
     const auto verdict =
         std::make_shared<absl::StatusOr<v1::ReserveResponse>>(absl::UnknownError("not answered"));
-    connection_->Reserve(request, Connection::Deadline::max(),
-                         [verdict](auto answer) { *verdict = std::move(answer); });
+    reservations_->Request(std::make_shared<const v1::ReserveRequest>(request),
+                           absl::ZeroDuration(), reservations_->Now() + std::chrono::minutes(1),
+                           [verdict](absl::StatusOr<ReserveAnswer> answer) {
+                             if (answer.ok()) {
+                               *verdict = std::move(answer->response);
+                             } else {
+                               *verdict = answer.status();
+                             }
+                           });
     return *verdict;
   }
   absl::StatusOr<v1::ReserveResponse> Reserve(const std::string& key) {
     return Reserve(ReserveRequestFor(key));
   }
+  std::shared_ptr<Reservation> Hold(const std::string& key, const v1::ReserveResponse& grant) {
+    Reservation::Grant held;
+    held.request = std::make_shared<const v1::ReserveRequest>(ReserveRequestFor(key));
+    held.answer = grant;
+    held.lease = absl::Minutes(1);
+    held.lease_deadline = reservations_->Now() + std::chrono::minutes(1);
+    return reservations_->Hold(std::move(held));
+  }
   absl::Status Complete(const std::string& key, const v1::ReserveResponse& grant,
                         const v1::Reply& reply) {
-    v1::CompleteRequest request;
-    *request.mutable_record_key() = ReserveRequestFor(key).record_key();
-    request.set_reservation_token(grant.reserved().reservation_token());
-    *request.mutable_reply() = reply;
     absl::Status status = absl::UnknownError("not answered");
-    connection_->Complete(request, Connection::Deadline::max(),
-                          [&status](const auto& answer) { status = answer.status(); });
+    Hold(key, grant)->Complete(reply, [&status](const auto& answer) { status = answer.status(); });
     return status;
   }
   // An operation whose reply the cache has not seen: another guard's.
@@ -98,13 +102,12 @@ class StoreConnectionTest : public testing::Test {
   int asked() const { return store_->calls(Operation::kReserve); }
 
   ManualClock clock_;
-  std::shared_ptr<ReplayCache> cache_ =
-      std::make_shared<ReplayCache>(ReplayCacheOptions{1024 * 1024, kMaxAge}, clock_);
+  std::shared_ptr<ReplayCache> cache_;
   FakeConnection* store_ = nullptr;
-  std::unique_ptr<StoreConnection> connection_;
+  std::unique_ptr<ReservationClient> reservations_;
 };
 
-TEST_F(StoreConnectionTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
+TEST_F(CachedRepliesTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
   CompleteElsewhere("order-1");
   const auto first = Reserve("order-1");
   ASSERT_TRUE(first.ok() && first->has_replay());
@@ -115,7 +118,7 @@ TEST_F(StoreConnectionTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
   EXPECT_TRUE(MessageDifferencer::Equals(*second, *first));
 }
 
-TEST_F(StoreConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
+TEST_F(CachedRepliesTest, WhatIsNotFullIsGivenAsItCameToo) {
   for (const auto content :
        {v1::REPLY_CONTENT_STATUS_ONLY, v1::REPLY_CONTENT_REFERENCE, v1::REPLY_CONTENT_REDACTED}) {
     const std::string key = absl::StrCat("order-", content);
@@ -131,7 +134,7 @@ TEST_F(StoreConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
 }
 
 // The cached reply is built in this process, so it is compared with the store's own answer.
-TEST_F(StoreConnectionTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheStoreWould) {
+TEST_F(CachedRepliesTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheStoreWould) {
   const auto grant = Reserve("order-1");
   ASSERT_TRUE(grant.ok() && grant->has_reserved());
   v1::Reply reply;
@@ -152,7 +155,7 @@ TEST_F(StoreConnectionTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheSto
                                                               << stored->ShortDebugString();
 }
 
-TEST_F(StoreConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfItsGrant) {
+TEST_F(CachedRepliesTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfItsGrant) {
   v1::ReserveResponse grant = *Reserve("order-1");
   grant.set_record_id("01890a5d-ac96-774b-bcce-000000000007");
   grant.mutable_reserved()->set_attempt(7);
@@ -167,14 +170,10 @@ TEST_F(StoreConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfItsG
   EXPECT_EQ(kept->replay().labels().at("build"), "1.2");
 }
 
-TEST_F(StoreConnectionTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
+TEST_F(CachedRepliesTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
   const auto grant = Reserve("order-1");
-  v1::CompleteRequest request;
-  *request.mutable_record_key() = ReserveRequestFor("order-1").record_key();
-  request.set_reservation_token(grant->reserved().reservation_token());
-  request.mutable_reply();
   bool was_kept = false;
-  connection_->Complete(request, Connection::Deadline::max(), [&](const auto&) {
+  Hold("order-1", *grant)->Complete(v1::Reply(), [&](const auto&) {
     // Nothing is locked: the cache can be used from a callback.
     was_kept = Reserve("order-1")->has_replay();
   });
@@ -182,9 +181,9 @@ TEST_F(StoreConnectionTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
   EXPECT_EQ(asked(), 1);
 }
 
-TEST_F(StoreConnectionTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
+TEST_F(CachedRepliesTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
   const auto grant = Reserve("order-1");
-  store_->Fail(Operation::kComplete, MakeError(Reason::kStoreUnavailable, "away"), 1);
+  store_->Fail(Operation::kComplete, MakeError(Reason::kReservationLost, "taken over"), 1);
   EXPECT_FALSE(Complete("order-1", *grant, v1::Reply()).ok());
   EXPECT_FALSE(Reserve("order-1")->has_replay());
   // The same Complete again, acknowledged now.
@@ -194,20 +193,21 @@ TEST_F(StoreConnectionTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
   EXPECT_EQ(asked(), before);
 }
 
-TEST_F(StoreConnectionTest, AReplyWhoseGrantWasNotSeenIsNotKept) {
+TEST_F(CachedRepliesTest, AReplyIsKeptAfterALongExecution) {
   const auto grant = Reserve("order-1");
-  clock_.Advance(kMaxAge);
+  clock_.Advance(2 * kMaxAge);
   EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
   const int before = asked();
   EXPECT_TRUE(Reserve("order-1")->has_replay());
-  EXPECT_EQ(asked(), before + 1);
+  EXPECT_EQ(asked(), before);
 }
 
-TEST_F(StoreConnectionTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
-  cache_ = std::make_shared<ReplayCache>(ReplayCacheOptions{std::size_t{1} << 30, kMaxAge}, clock_);
-  auto store = std::make_unique<FakeConnection>();
-  store_ = store.get();
-  connection_ = std::make_unique<StoreConnection>(std::move(store), cache_);
+class LargeCachedRepliesTest : public CachedRepliesTest {
+ protected:
+  LargeCachedRepliesTest() : CachedRepliesTest(std::size_t{1} << 30) {}
+};
+
+TEST_F(LargeCachedRepliesTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
   const auto grant = Reserve("order-1");
   v1::Reply reply;
   reply.set_body(std::string(limits::kMaxReplyBytes, 'x'));
@@ -216,7 +216,7 @@ TEST_F(StoreConnectionTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
   EXPECT_EQ(asked(), 2);
 }
 
-TEST_F(StoreConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
+TEST_F(CachedRepliesTest, WhetherARequestDiffersIsTheStoresVerdict) {
   CompleteElsewhere("order-1");
   ASSERT_TRUE(Reserve("order-1")->has_replay());
   const int before = asked();
@@ -227,12 +227,14 @@ TEST_F(StoreConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
   EXPECT_EQ(asked(), before + 1);
 }
 
-TEST_F(StoreConnectionTest, OnlyRepliesAreGivenAgain) {
+TEST_F(CachedRepliesTest, OnlyRepliesAreGivenAgain) {
   for (const auto set : {+[](v1::ReserveResponse& r) { r.mutable_in_flight(); },
                          +[](v1::ReserveResponse& r) { r.mutable_mismatch(); },
                          +[](v1::ReserveResponse& r) { r.mutable_outcome_unknown(); },
                          +[](v1::ReserveResponse& r) { r.mutable_expired(); },
-                         +[](v1::ReserveResponse& r) { r.mutable_reserved(); }}) {
+                         +[](v1::ReserveResponse& r) {
+                           r.mutable_reserved()->mutable_lease_remaining()->set_seconds(60);
+                         }}) {
     v1::ReserveResponse verdict;
     set(verdict);
     store_->SetVerdict(verdict);
@@ -243,11 +245,13 @@ TEST_F(StoreConnectionTest, OnlyRepliesAreGivenAgain) {
   }
 }
 
-TEST_F(StoreConnectionTest, AnotherVerdictOfTheStoreEndsTheReply) {
+TEST_F(CachedRepliesTest, AnotherVerdictOfTheStoreEndsTheReply) {
   for (const auto set : {+[](v1::ReserveResponse& r) { r.mutable_in_flight(); },
                          +[](v1::ReserveResponse& r) { r.mutable_outcome_unknown(); },
                          +[](v1::ReserveResponse& r) { r.mutable_expired(); },
-                         +[](v1::ReserveResponse& r) { r.mutable_reserved(); }}) {
+                         +[](v1::ReserveResponse& r) {
+                           r.mutable_reserved()->mutable_lease_remaining()->set_seconds(60);
+                         }}) {
     CompleteElsewhere("order-1");
     store_->SetVerdict(v1::ReserveResponse());
     ASSERT_TRUE(Reserve("order-1")->has_replay());
@@ -261,18 +265,18 @@ TEST_F(StoreConnectionTest, AnotherVerdictOfTheStoreEndsTheReply) {
   }
 }
 
-TEST_F(StoreConnectionTest, ErrorsAreNotKeptAndEndNothing) {
+TEST_F(CachedRepliesTest, ErrorsAreNotKeptAndEndNothing) {
   CompleteElsewhere("order-1");
   ASSERT_TRUE(Reserve("order-1")->has_replay());
-  store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 2);
-  EXPECT_EQ(ReasonOf(Reserve("order-2").status()), Reason::kStoreUnavailable);
+  store_->Fail(Operation::kReserve, MakeError(Reason::kQuotaExceeded, "too many"), 2);
+  EXPECT_EQ(ReasonOf(Reserve("order-2").status()), Reason::kQuotaExceeded);
   EXPECT_EQ(ReasonOf(Reserve(ReserveRequestFor("order-1", "other")).status()),
-            Reason::kStoreUnavailable);
+            Reason::kQuotaExceeded);
   EXPECT_TRUE(Reserve("order-1")->has_replay());
   EXPECT_TRUE(Reserve("order-2")->has_reserved());
 }
 
-TEST_F(StoreConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
+TEST_F(CachedRepliesTest, ADuplicateInFlightDoesNotLoseTheReply) {
   const auto grant = Reserve("order-1");
   v1::ReserveRequest duplicate = ReserveRequestFor("order-1");
   duplicate.set_request_token(Uuid::Random().ToString());
@@ -283,7 +287,7 @@ TEST_F(StoreConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
   EXPECT_EQ(asked(), before);
 }
 
-TEST_F(StoreConnectionTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) {
+TEST_F(CachedRepliesTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) {
   CompleteElsewhere("order-1");
   store_->Hold(Operation::kReserve);
   Reserve("order-1").IgnoreError();
@@ -297,18 +301,9 @@ TEST_F(StoreConnectionTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) 
   EXPECT_EQ(asked(), before + 1);
 }
 
-TEST_F(StoreConnectionTest, AnswersThatComeAfterItsEndAreStillPassedOn) {
-  store_->Hold(Operation::kReserve);
-  absl::Status told;
-  connection_->Reserve(ReserveRequestFor("order-1"), Connection::Deadline::max(),
-                       [&told](const auto& answer) { told = answer.status(); });
-  connection_.reset();
-  EXPECT_EQ(ReasonOf(told), Reason::kStoreUnavailable);
-}
-
 // Threads that run operations and retry them, against a store that answers on
 // their own threads: every retry gets its own operation's reply.
-TEST_F(StoreConnectionTest, ConcurrentOperationsGetTheirOwnReplies) {
+TEST_F(CachedRepliesTest, ConcurrentOperationsGetTheirOwnReplies) {
   constexpr int kThreads = 4;
   constexpr int kOperations = 300;
   std::vector<std::thread> threads;
@@ -336,11 +331,7 @@ TEST_F(StoreConnectionTest, ConcurrentOperationsGetTheirOwnReplies) {
   EXPECT_GT(cache_->counters().hits, 0u);
 }
 
-TEST_F(StoreConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
-  cache_ = std::make_shared<ReplayCache>(ReplayCacheOptions{1024 * 1024 * 1024, kMaxAge}, clock_);
-  auto store = std::make_unique<FakeConnection>();
-  store_ = store.get();
-  connection_ = std::make_unique<StoreConnection>(std::move(store), cache_);
+TEST_F(LargeCachedRepliesTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
   v1::Reply reply;
   reply.set_body(std::string(limits::kMaxReplyBytes - ReplyBytes(reply), 'x'));
   while (ReplyBytes(reply) > limits::kMaxReplyBytes) reply.mutable_body()->pop_back();
@@ -356,111 +347,6 @@ TEST_F(StoreConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
         cache_->FindReplay(reserve_request.record_key(), reserve_request.fingerprints()) != nullptr,
         more == 0);
   }
-}
-
-TEST_F(StoreConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
-  const auto grant = Reserve("order-1");
-  ASSERT_TRUE(grant.ok());
-  const std::string& token = grant->reserved().reservation_token();
-  bool answered = false;
-  v1::ExtendRequest extend;
-  *extend.mutable_record_key() = ReserveRequestFor("order-1").record_key();
-  extend.set_reservation_token(token);
-  *extend.mutable_lease() = ToWire(absl::Seconds(30));
-  connection_->Extend(extend, Connection::Deadline::max(),
-                      [&answered](const auto& answer) { answered = answer.ok(); });
-  EXPECT_TRUE(answered);
-  EXPECT_EQ(store_->calls(Operation::kExtend), 1);
-  v1::GetRequest get;
-  *get.mutable_record_key() = ReserveRequestFor("order-1").record_key();
-  answered = false;
-  connection_->Get(get, Connection::Deadline::max(), [&answered](const auto&) { answered = true; });
-  EXPECT_TRUE(answered);
-  v1::ReleaseRequest release;
-  *release.mutable_record_key() = ReserveRequestFor("order-1").record_key();
-  release.set_reservation_token(token);
-  release.set_outcome(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
-  connection_->Release(release, Connection::Deadline::max(), [](const auto&) {});
-  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
-}
-
-// The calls of the inner connection.
-struct Seen {
-  std::vector<std::string> calls;
-  // Called inside of Reserve.
-  std::function<void()> inside = [] {};
-  std::atomic<bool> destroyed{false};
-};
-
-std::unique_ptr<Connection> MakeInnerConnection(Seen& seen) {
-  // Destroyed with the connection.
-  const std::shared_ptr<void> life(nullptr, [&seen](void*) { seen.destroyed = true; });
-  return std::make_unique<ScriptedConnection>([&seen, life](AnyConnectionCall call,
-                                                            Connection::Deadline /*deadline*/) {
-    static constexpr std::array kNames = {"Reserve", "Complete", "Release", "Extend", "Get"};
-    if (call.index() == 0) seen.inside();
-    seen.calls.emplace_back(kNames.at(call.index()));
-    std::visit([](auto& typed) { typed.done(typename std::decay_t<decltype(typed)>::Response()); },
-               call);
-  });
-}
-
-class ClosedStoreConnectionTest : public testing::Test {
- protected:
-  template <typename Request, typename Response>
-  absl::Status Call(void (Connection::*method)(const Request&, Connection::Deadline,
-                                               Connection::Callback<Response>)) {
-    absl::Status status = absl::UnknownError("not answered");
-    (static_cast<Connection&>(connection_).*method)(
-        Request(), Connection::Deadline::max(),
-        [&status](absl::StatusOr<Response> answer) { status = answer.status(); });
-    return status;
-  }
-  std::vector<absl::Status> CallAll() {
-    return {Call(&Connection::Reserve), Call(&Connection::Complete), Call(&Connection::Release),
-            Call(&Connection::Extend), Call(&Connection::Get)};
-  }
-
-  Seen seen_;
-  StoreConnection connection_{MakeInnerConnection(seen_), /*cache=*/nullptr};
-};
-
-TEST_F(ClosedStoreConnectionTest, CallsArePassedOn) {
-  for (const absl::Status& status : CallAll()) EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ(seen_.calls,
-            (std::vector<std::string>{"Reserve", "Complete", "Release", "Extend", "Get"}));
-  EXPECT_FALSE(seen_.destroyed);
-}
-
-TEST_F(ClosedStoreConnectionTest, OnceClosedThereIsNoConnectionAndCallsAreAnsweredHere) {
-  connection_.Close();
-  EXPECT_TRUE(seen_.destroyed);
-  for (const absl::Status& status : CallAll()) {
-    EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable) << status;
-  }
-  EXPECT_TRUE(seen_.calls.empty());
-  connection_.Close();
-}
-
-TEST_F(ClosedStoreConnectionTest, ClosingWaitsForTheCallsThatAreInside) {
-  std::promise<void> entered;
-  std::promise<void> leave;
-  bool destroyed_under_it = true;
-  seen_.inside = [&] {
-    entered.set_value();
-    leave.get_future().wait();
-    destroyed_under_it = seen_.destroyed;
-  };
-  std::thread caller([&] { EXPECT_TRUE(Call(&Connection::Reserve).ok()); });
-  entered.get_future().wait();
-  std::thread closer([&] { connection_.Close(); });
-  // From here on it has received the call inside.
-  while (Call(&Connection::Get).ok()) std::this_thread::yield();
-  leave.set_value();
-  caller.join();
-  closer.join();
-  EXPECT_FALSE(destroyed_under_it);
-  EXPECT_TRUE(seen_.destroyed);
 }
 
 }  // namespace
