@@ -58,8 +58,9 @@ TEST_F(OldestUnreadTest, AHostWithMoreThanHalfKeepsAQuarter) {
 }
 
 TEST_F(OldestUnreadTest, OfEqualOnesTheFirstIsEnded) {
-  for (std::uint64_t place = 0; place < 100; ++place)
+  for (std::uint64_t place = 0; place < 100; ++place) {
     all_.push_back({place, SteadyTime(), 1, nullptr});
+  }
   EXPECT_THAT(Places(3), ElementsAre(0, 1, 2));
 }
 

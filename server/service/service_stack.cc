@@ -114,12 +114,12 @@ void ServiceStack::StartParts() {
   // Elsewhere every grant is durable, and separate batches would only cost commits.
   serving.relaxed_reservations =
       options_.relaxed_reservations && address_.kind == StoreAddress::Kind::kPostgres;
-  serving.first_call = [this] { session_watch_->Start(); };
+  serving.first_call = [this] { unread_answer_watch_->Start(); };
   serving.access = sharing_.access;
   serving.tenants = sharing_.tenants;
   serving.tracer = sharing_.tracer;
   service_.emplace(*batcher_, *waiters_, observer_, serving);
-  session_watch_.emplace(*service_);
+  unread_answer_watch_.emplace(*service_);
 }
 
 void ServiceStack::ServeAdmin() {
@@ -155,7 +155,7 @@ void ServiceStack::StopWaiting() {
 
 void ServiceStack::Close() {
   StopWaiting();
-  session_watch_->Stop();
+  unread_answer_watch_->Stop();
   if (admin_worker_) admin_worker_->Close();
   batcher_->Close();
   if (usage_meter_) usage_meter_->Stop();

@@ -25,11 +25,11 @@
 #include "server/sealing/sealing_options.h"
 #include "server/service/deferred_store.h"
 #include "server/service/key_ring_watch.h"
-#include "server/service/session_watch.h"
 #include "server/service/store_address.h"
 #include "server/service/store_factory.h"
 #include "server/service/store_monitor.h"
 #include "server/service/sweeper.h"
+#include "server/service/unread_answer_watch.h"
 #include "server/service/usage_meter.h"
 
 namespace idempotency::internal {
@@ -132,7 +132,7 @@ class ServiceStack {
   std::optional<Batcher> batcher_;
   std::optional<InFlightWaiters> waiters_;
   std::optional<IdempotencyService> service_;
-  std::optional<SessionWatch> session_watch_;
+  std::optional<UnreadAnswerWatch> unread_answer_watch_;
   // If administrators are served.
   std::optional<Administration> administration_;
   std::optional<AdminWorker> admin_worker_;

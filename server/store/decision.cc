@@ -332,8 +332,9 @@ ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
   if (!record) return answer(ReservationLostBecause(LossCause::kRecordExpired));
   const Record& stored = record->record;
   if (stored.key != op.key) return answer(RecordIdCollision());
-  if (IsForgotten(record->record, now))
+  if (IsForgotten(record->record, now)) {
     return answer(ReservationLostBecause(LossCause::kRecordExpired));
+  }
   if (record->token != op.token) return answer(ReservationLostBecause(LossCause::kSuperseded));
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
   if (stored.state == wanted) return answer(absl::OkStatus());

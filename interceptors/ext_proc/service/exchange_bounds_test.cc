@@ -119,9 +119,12 @@ TEST(ExchangeBoundsTest, AScopeHasNoMoreExchangesThanItLeavesToOthers) {
   const auto try_enter = [&](const std::string& scope) {
     EXPECT_TRUE(bounds.Enter());
     std::optional<ExchangeBounds::Place> place = bounds.TryEnterScope(scope);
-    if (!place.has_value()) bounds.Leave({});
-    if (place.has_value()) places.push_back(*std::move(place));
-    return place.has_value();
+    if (!place.has_value()) {
+      bounds.Leave({});
+      return false;
+    }
+    places.push_back(*std::move(place));
+    return true;
   };
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(try_enter("a")) << i;
   EXPECT_FALSE(try_enter("a"));

@@ -271,8 +271,9 @@ void Reservation::NotifyLeftOpen() {
   }
   // The next attempt may run in any case.
   const bool may_take_over = grant_.request->on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER;
-  if (on_left_open && (grant_.answer.reserved().recovering() || !may_take_over))
+  if (on_left_open && (grant_.answer.reserved().recovering() || !may_take_over)) {
     on_left_open(*grant_.request);
+  }
 }
 
 void Reservation::NoteRecovered() {

@@ -1,17 +1,17 @@
-#include "server/service/session_watch.h"
+#include "server/service/unread_answer_watch.h"
 
 namespace idempotency::internal {
 
-void SessionWatch::Start() {
+void UnreadAnswerWatch::Start() {
   MutexLock lock(mutex_);
   if (stopped_ || thread_.has_value()) return;
-  thread_.emplace("session-watch", interval_, [this] {
+  thread_.emplace("answer-watch", interval_, [this] {
     service_.EndStalledCalls();
     return interval_;
   });
 }
 
-void SessionWatch::Stop() {
+void UnreadAnswerWatch::Stop() {
   MutexLock lock(mutex_);
   stopped_ = true;
   thread_.reset();

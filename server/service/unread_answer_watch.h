@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_SERVICE_SESSION_WATCH_H_
-#define IDEMPOTENCY_SERVER_SERVICE_SESSION_WATCH_H_
+#ifndef IDEMPOTENCY_SERVER_SERVICE_UNREAD_ANSWER_WATCH_H_
+#define IDEMPOTENCY_SERVER_SERVICE_UNREAD_ANSWER_WATCH_H_
 
 #include <optional>
 
@@ -16,17 +16,17 @@ namespace idempotency::internal {
 // none.
 //
 // Thread-safe.
-class SessionWatch {
+class UnreadAnswerWatch {
  public:
   // A call ends late by this at most.
   static constexpr absl::Duration kInterval = absl::Seconds(2);
 
   // `service` outlives it.
-  explicit SessionWatch(IdempotencyService& service, absl::Duration interval = kInterval)
+  explicit UnreadAnswerWatch(IdempotencyService& service, absl::Duration interval = kInterval)
       : service_(service), interval_(interval) {}
-  ~SessionWatch() { Stop(); }
-  SessionWatch(const SessionWatch&) = delete;
-  SessionWatch& operator=(const SessionWatch&) = delete;
+  ~UnreadAnswerWatch() { Stop(); }
+  UnreadAnswerWatch(const UnreadAnswerWatch&) = delete;
+  UnreadAnswerWatch& operator=(const UnreadAnswerWatch&) = delete;
 
   // Starts the thread, once, unless it is stopped.
   void Start() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -44,4 +44,4 @@ class SessionWatch {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_SERVICE_SESSION_WATCH_H_
+#endif  // IDEMPOTENCY_SERVER_SERVICE_UNREAD_ANSWER_WATCH_H_
