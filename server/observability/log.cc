@@ -188,6 +188,9 @@ void WaitForLines(int /*signal*/) {
   const LogWriter* const writer = log_writer.load();
   const std::int64_t most_ms = absl::ToInt64Milliseconds(limits::kLogFlushTime);
   for (std::int64_t ms = 0; writer->pending() > 0 && ms < most_ms; ++ms) poll(nullptr, 0, 1);
+  // With the default action, once this returns: the signal may be another process's, and no
+  // abort().
+  raise(SIGABRT);
 }
 
 void WaitForLinesBeforeAbort() {
@@ -231,7 +234,11 @@ void StartLog(LogLevel level, LogFormat format) {
 
 bool StopLog() {
   LogWriter* const writer = log_writer.load();
-  return writer == nullptr || writer->Close(limits::kLogFlushTime);
+  if (writer == nullptr) return true;
+  if (writer->Flush(limits::kLogFlushTime)) return writer->Close(absl::ZeroDuration());
+  // Its thread may be in a write that does not end. Neither is destroyed.
+  writer->Abandon();
+  return false;
 }
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -208,6 +209,18 @@ TEST(LogDeathTest, TheLinesBeforeAnAbortAreWritten) {
         std::abort();
       },
       "last words");
+}
+
+TEST(LogDeathTest, AnAbortByAnotherProcessEndsThisOne) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        StartLog(LogLevel::kInfo);
+        Log(LogLevel::kError, "last words");
+        kill(getpid(), SIGABRT);
+        _exit(0);
+      },
+      ::testing::KilledBySignal(SIGABRT), "last words");
 }
 
 }  // namespace

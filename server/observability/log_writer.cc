@@ -78,14 +78,24 @@ bool LogWriter::Close(absl::Duration timeout) {
   const bool flushed = Flush(timeout);
   {
     MutexLock lock(mutex_);
-    if (std::exchange(closed_, true)) return flushed;
-    const std::uint64_t one = 1;
-    static_cast<void>(write(stop_, &one, sizeof(one)));
-    changed_.NotifyAll();
+    if (closed_) return flushed;
+    RequestEnd();
   }
   thread_.join();
   pending_.store(0);
   return flushed;
+}
+
+void LogWriter::Abandon() {
+  MutexLock lock(mutex_);
+  RequestEnd();
+}
+
+void LogWriter::RequestEnd() {
+  closed_ = true;
+  const std::uint64_t one = 1;
+  static_cast<void>(write(stop_, &one, sizeof(one)));
+  changed_.NotifyAll();
 }
 
 void LogWriter::Run() {

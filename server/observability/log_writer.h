@@ -40,6 +40,9 @@ class LogWriter {
   bool Flush(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
   // Flush(), then ends the thread, and discards what is left.
   bool Close(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Discards what is left, and does not wait for the thread, which may be in a write that does not
+  // end: a terminal, or a pipe with other writers. For a writer that is never destroyed.
+  void Abandon() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Lines that are not written. For a signal handler too.
   std::size_t pending() const { return pending_.load(std::memory_order_acquire); }
@@ -50,6 +53,7 @@ class LogWriter {
   std::string Next() ABSL_LOCKS_EXCLUDED(mutex_);
   // False if nobody can read it, or the writer is to end.
   bool WriteNow(std::string_view text) const;
+  void RequestEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int descriptor_;
   const Report report_;

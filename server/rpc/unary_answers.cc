@@ -28,7 +28,8 @@ void UnaryAnswers::Remove(UnaryAnswer& answer) {
 }
 
 void UnaryAnswers::AppendUnread(SteadyTime until, std::vector<UnreadAnswers>& all) {
-  EndEach([until, &all](const UnaryAnswer& answer) {
+  // Ended ones too, until they are gone: what they hold is on its way back already.
+  ForEach([until, &all](const UnaryAnswer& answer) {
     if (answer.others_ > 0 && answer.since_ <= until) {
       all.push_back({answer.place_, answer.since_, answer.others_, answer.host_,
                      UnreadAnswers::Of::kUnaryCall});
@@ -38,18 +39,18 @@ void UnaryAnswers::AppendUnread(SteadyTime until, std::vector<UnreadAnswers>& al
 }
 
 void UnaryAnswers::End(absl::FunctionRef<bool(std::uint64_t place)> ends) {
-  EndEach([ends](const UnaryAnswer& answer) { return ends(answer.place_); });
+  ForEach([ends](const UnaryAnswer& answer) { return ends(answer.place_); });
 }
 
 void UnaryAnswers::EndStalled(SteadyTime now) {
-  EndEach([now](const UnaryAnswer& answer) {
+  ForEach([now](const UnaryAnswer& answer) {
     const auto frames = 1 + answer.bytes_ / limits::kMaxAnswerFrameBytes;
     return now - answer.since_ >=
            absl::ToChronoNanoseconds(limits::kPeerTimeout * static_cast<double>(frames));
   });
 }
 
-void UnaryAnswers::EndEach(absl::FunctionRef<bool(const UnaryAnswer&)> ends) {
+void UnaryAnswers::ForEach(absl::FunctionRef<bool(const UnaryAnswer&)> ends) {
   std::uint64_t next = 0;
   bool more = true;
   while (more) {
@@ -61,7 +62,7 @@ void UnaryAnswers::EndEach(absl::FunctionRef<bool(const UnaryAnswer&)> ends) {
       for (int i = 0; i < kPerHold && at != answers_.end(); ++i, ++at) {
         UnaryAnswer& answer = *at->second;
         next = at->first + 1;
-        if (answer.state_ != UnaryAnswer::State::kUnread || !ends(answer)) continue;
+        if (!ends(answer) || answer.state_ != UnaryAnswer::State::kUnread) continue;
         answer.state_ = UnaryAnswer::State::kEnding;
         ending.push_back(&answer);
       }

@@ -87,8 +87,9 @@ class UnaryAnswers {
   static constexpr int kPerHold = 256;
 
   void Remove(UnaryAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Cancels without the lock, since that takes long.
-  void EndEach(absl::FunctionRef<bool(const UnaryAnswer&)> ends) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Cancels those for which `ends` returns true, unless they are cancelled already. Without the
+  // lock, since that takes long.
+  void ForEach(absl::FunctionRef<bool(const UnaryAnswer&)> ends) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Mutex mutex_;
   CondVar ended_;

@@ -104,7 +104,8 @@ class Tenants {
   // The answer to a reservation that would have needed a new record: RESOURCE_EXHAUSTED /
   // QUOTA_EXCEEDED with a retry delay.
   absl::Status RefuseRecord(absl::string_view name_space, QuotaLimit reached) const;
-  // A record was completed, with a reply of this size.
+  // A record was completed, with a reply of this size. One whose answer the store lost counts from
+  // the next measurement on.
   void CountReply(absl::string_view name_space, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The usage of a namespace is its last measurement, and what this replica added since that

@@ -468,6 +468,11 @@ void Reservation::OnReleased(const absl::Status& answer) {
     is_unknown = release_.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN;
     const Time again = After(context_.scheduler.Now(), backoff_.Next());
     if (IsTemporary(answer) && again < ReleaseUntil()) {
+      if (again >= lease_deadline_) {
+        // Worth a try, but neither a wait at the guard's end nor an alarm.
+        hold_.reset();
+        on_lost_.clear();
+      }
       if (RefusesCaller(answer)) LogRefusal("Release", answer);
       context_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
       return;
@@ -488,8 +493,8 @@ void Reservation::OnReleased(const absl::Status& answer) {
 
 Reservation::Time Reservation::ReleaseUntil() const {
   // After the lease the next attempt may run in any case, or the outcome counts as unknown. The
-  // store still accepts that nothing happened, unless another caller has found the outcome unknown
-  // first, or has taken over.
+  // store still accepts that nothing happened, unless its sweep or another caller has found the
+  // outcome unknown first, or an attempt has taken over.
   const bool still_needed = release_.outcome() == v1::RELEASE_OUTCOME_NOTHING_HAPPENED &&
                             grant_.request->on_lease_expiry() != v1::LEASE_EXPIRY_TAKE_OVER;
   return still_needed ? After(lease_deadline_, kReleaseAfterLease) : lease_deadline_;

@@ -215,13 +215,10 @@ void ReserveCall::ReleaseGrant(ReserveAnswer answer) {
   held.answer = std::move(answer.response);
   const auto reservation = Reservation::Make(context_, std::move(held), kTryTimeout);
   reservation->OnLeftOpen(std::move(late_.on_left_open));
-  if (!MayRunUnguarded()) {
-    reservation->GiveBack("the caller had stopped waiting", [] {});
-  } else if (request_->on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER) {
+  if (MayRunUnguarded()) {
     reservation->LetLapse();
   } else {
-    reservation->Release("the handler ran unguarded, without a verdict",
-                         v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+    reservation->GiveBack("the caller had stopped waiting", [] {});
   }
 }
 

@@ -37,8 +37,8 @@ struct LateGrant {
 // A try whose outcome is open may still have been granted, so it is repeated with the same
 // request token. A caller that has stopped waiting gets its answer, but the request is pursued
 // further, and a grant without a waiting caller is released: otherwise the key would be blocked
-// for a lease. If the call runs unguarded (UnguardedRun), it is released with an unknown outcome
-// under REQUIRE_RECOVERY, and otherwise left to its lease: the handler may still run. A temporary
+// for a lease. If the call runs unguarded (UnguardedRun), the grant is left to its lease: the
+// handler may still run, and neither another attempt nor recovery may begin before. A temporary
 // refusal of a repeat (OVERLOADED, for example) is the caller's answer too, but not the answer to
 // the tries before it: the request is pursued. Pursuit ends after the lease or 30 s, the longer of
 // the two, when no grant can be held any more, and it is left out if too many requests are pursued

@@ -15,8 +15,10 @@ constexpr char kProbe[] = "guard.readiness";
 
 bool MayPass(const absl::Status& status) {
   // Refused credentials are reported at once, although they may be renewed: to start with them is
-  // a fault of the configuration.
-  return IsTemporary(status) && !RefusesCaller(status);
+  // a fault of the configuration. A connection turns a code without a reason into
+  // STORE_UNAVAILABLE: that may be the answer of a proxy which has no way to the service yet.
+  return ReasonOf(status) == Reason::kStoreUnavailable ||
+         (IsTemporary(status) && !RefusesCaller(status));
 }
 
 }  // namespace

@@ -10,7 +10,10 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "client/testing/scripted_connection.h"
+#include "core/answer_kind.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 
@@ -103,6 +106,18 @@ TEST_F(StoreProbeTest, ARefusalIsReportedAtOnce) {
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answers_[0].code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(scheduler_.pending(), 0u);
+}
+
+// As a connection reports a status without a reason.
+TEST_F(StoreProbeTest, ACodeOfAProxyIsNoRefusal) {
+  ErrorDetails details;
+  details.metadata[std::string(kStatusCodeDetail)] =
+      absl::StrCat(static_cast<int>(absl::StatusCode::kPermissionDenied));
+  Run();
+  reads_.Answer(MakeError(Reason::kStoreUnavailable, "no route", std::move(details)));
+  EXPECT_TRUE(answers_.empty());
+  scheduler_.Advance(kLongestRepeat);
+  EXPECT_EQ(reads_.calls, 2);
 }
 
 TEST_F(StoreProbeTest, NoAnswerByTheDeadlineIsUnavailable) {

@@ -88,6 +88,8 @@ absl::StatusOr<bool> RedisStore::HoldSweep(const SweepOp& op) {
 }
 
 absl::StatusOr<SweepProgress> RedisStore::Sweep(const SweepOp& op) {
+  // Without the lock too: this process alone knows them.
+  RestoreEntries();
   SweepProgress progress;
   const absl::StatusOr<bool> held = HoldSweep(op);
   if (!held.ok()) return held.status();
@@ -95,7 +97,6 @@ absl::StatusOr<SweepProgress> RedisStore::Sweep(const SweepOp& op) {
     progress.elsewhere = true;
     return progress;
   }
-  RestoreEntries();
   const absl::StatusOr<Walk> walk = WalkFrom(op.after, op.until, {}, op.limit);
   if (!walk.ok()) return walk.status();
   progress.visited = static_cast<std::int64_t>(walk->visits.size());

@@ -70,9 +70,10 @@ class SqliteRecords {
   };
   absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after,
                                           const std::optional<RecordId>& until, int limit);
-  // These three, and the other maintenance below, are DATA_LOSS / RECORD_DAMAGED where a page of
+  // These four, and the other maintenance below, are DATA_LOSS / RECORD_DAMAGED where a page of
   // the record is damaged: its transaction writes no more, and is rolled back.
   absl::Status Remove(const RecordId& id, const Guard& guard);
+  absl::Status MarkUnknownToMaintain(const RecordId& id, const Guard& guard);
   // Keeps the columns that identify the key, and the times.
   absl::Status LeaveTombstone(const RecordId& id, const Guard& guard);
   // Puts `rest` in the reply's place.
@@ -132,7 +133,8 @@ class SqliteRecords {
   absl::Status PrepareGauges(SqliteConnection& connection);
 
   SqliteStatement& StatementOf(ListWalk walk);
-  // Where the rows of a walk are. A damaged page of a reply is not read for it.
+  // Where the rows of a walk are, from its index. The walks of UNKNOWN records and of children read
+  // the scope from the row, but no page of a reply.
   absl::StatusOr<std::vector<RecordPlace>> Places(ListWalk walk, std::string_view first_part,
                                                   const std::optional<RecordPlace>& after,
                                                   int limit);

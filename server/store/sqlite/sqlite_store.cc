@@ -423,7 +423,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
       return records.LeaveTombstone(row.id, row.guard);
     case SweepAction::kMarkUnknown:
       progress.marked_unknown += 1;
-      return records.MarkUnknown(row.id, row.guard);
+      return records.MarkUnknownToMaintain(row.id, row.guard);
     case SweepAction::kDropReply:
       break;
   }

@@ -45,7 +45,8 @@ void SharedCommit::Run(CompleteBatch& completing, ReserveBatch& reserving,
       found = SetAsideLocked(connection_, statements_, reserving,
                              reserving.Unanswered(reserving.All()));
     }
-    if (!found.ok()) {
+    // The separate rounds find the row that the server cannot read.
+    if (!found.ok() && !absl::IsDataLoss(found)) {
       completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(found));
       reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(found));
       return;

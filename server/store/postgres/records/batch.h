@@ -124,7 +124,10 @@ void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pendin
       const absl::Status looked = set_aside(pending);
       const std::size_t all = pending.size();
       pending = batch.Unanswered(pending);
-      if (!looked.ok()) return batch.FailAll(pending, ToCallerStatus(looked));
+      // Of a row that the server cannot read: by halves, as below.
+      if (!looked.ok() && !absl::IsDataLoss(looked)) {
+        return batch.FailAll(pending, ToCallerStatus(looked));
+      }
       if (pending.size() < all) continue;
     } else if (IsLocked(status) || status.code() == absl::StatusCode::kUnavailable) {
       return batch.FailAll(pending, ToCallerStatus(status));

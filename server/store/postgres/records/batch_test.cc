@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -203,6 +204,29 @@ TEST_F(PostgresBatchTest, TheRestFailsIfTheLockedRowsAreUnknown) {
   EXPECT_EQ(DetailsOf(answers.at(0)).retry_delay, retry_delays::kPostgresUnconfirmed);
   EXPECT_EQ(DetailsOf(answers.at(1)).retry_delay, retry_delays::kRowLocked);
   EXPECT_EQ(rounds_.size(), 1u);
+}
+
+TEST_F(PostgresBatchTest, ARowThatCannotBeReadBesideALockedOneFailsAlone) {
+  const auto has = [](const Indices& pending, std::size_t index) {
+    return std::find(pending.begin(), pending.end(), index) != pending.end();
+  };
+  const auto answers = Run(
+      4,
+      [&](Batch& batch, const Indices& pending) {
+        if (has(pending, 1)) return absl::DeadlineExceededError("locked");
+        if (has(pending, 2)) return absl::DataLossError("SQLSTATE XX001");
+        for (const std::size_t index : pending) batch.Settle(index, absl::OkStatus());
+        return absl::OkStatus();
+      },
+      [&](Batch& batch, const Indices& pending) {
+        if (has(pending, 2)) return absl::DataLossError("SQLSTATE XX001");
+        batch.FailLocked(1);
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(answers.at(0).ok()) << answers.at(0);
+  EXPECT_EQ(ReasonOf(answers.at(1)), Reason::kStoreUnavailable) << answers.at(1);
+  EXPECT_EQ(ReasonOf(answers.at(2)), Reason::kRecordDamaged) << answers.at(2);
+  EXPECT_TRUE(answers.at(3).ok()) << answers.at(3);
 }
 
 TEST_F(PostgresBatchTest, NothingIsLookedForOnceAllIsAnswered) {

@@ -115,6 +115,8 @@ absl::StatusOr<bool> SingleRowAdmin::UnlessLocked(
     absl::FunctionRef<absl::StatusOr<bool>()> change) {
   if (lock_waits_ == kMaxPostgresLockWaits) return false;
   absl::StatusOr<bool> changed = change();
+  // A row that the server cannot write is left, as one that is locked.
+  if (absl::IsDataLoss(changed.status())) return false;
   if (!IsLeftAlone(changed.status())) return changed;
   ++lock_waits_;
   return false;
@@ -335,7 +337,10 @@ absl::StatusOr<EndUnknownStep> SingleRowAdmin::EndUnknown(const EndUnknownOp& op
   const auto ended = records_.connection().ExecuteEach(records_.statements().entomb, executions);
   std::vector<PostgresParameters> left;
   for (std::size_t i = 0; i < ended.size(); ++i) {
-    if (!ended[i].ok() && !IsLeftAlone(ended[i].status())) return ToCallerStatus(ended[i].status());
+    const absl::Status& failed = ended[i].status();
+    if (!failed.ok() && !IsLeftAlone(failed) && !absl::IsDataLoss(failed)) {
+      return ToCallerStatus(failed);
+    }
     if (!ended[i].ok() || ended[i]->rows() == 0) continue;
     step.ended += 1;
     left.push_back(checkpoints[i]);
@@ -371,10 +376,18 @@ absl::StatusOr<std::vector<StoredRecord>> SingleRowAdmin::ReadContents(const Res
   if (whole && rows.size() < static_cast<std::size_t>(op.limit)) step.next.reset();
   std::vector<StoredRecord*> all;
   for (StoredRecord& stored : contents) all.push_back(&stored);
-  for (const absl::Status& read : records_.AddCheckpoints(all)) {
-    if (!read.ok()) return ToCallerStatus(read);
+  const std::vector<absl::Status> reads = records_.AddCheckpoints(all);
+  std::vector<StoredRecord> whole_ones;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i].ok()) {
+      whole_ones.push_back(std::move(contents[i]));
+    } else if (absl::IsDataLoss(reads[i])) {
+      step.damaged.push_back(contents[i].record.id);
+    } else {
+      return ToCallerStatus(reads[i]);
+    }
   }
-  return contents;
+  return whole_ones;
 }
 
 absl::StatusOr<bool> SingleRowAdmin::Replace(const ContentReplacement& replacement) {

@@ -91,7 +91,7 @@ absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guar
   run->Bind(3, std::int64_t{guard.attempt});
   run->Bind(4, times.expires_at);
   run->Bind(5, times.tombstone_until);
-  return run->ChangeOne();
+  return ChangeOneToMaintain(*run);
 }
 
 }  // namespace idempotency::internal

@@ -8,6 +8,7 @@
 #include "core/sha256.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/sqlite/records.h"
+#include "server/store/sqlite/records/row.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -44,6 +45,14 @@ absl::Status SqliteRecords::MarkUnknown(const RecordId& id, const Guard& guard) 
   run->Bind(2, guard.token);
   run->Bind(3, std::int64_t{guard.attempt});
   return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::MarkUnknownToMaintain(const RecordId& id, const Guard& guard) {
+  SqliteStatement::Run run(mark_unknown_);
+  run->Bind(1, id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
+  return ChangeOneToMaintain(*run);
 }
 
 absl::Status SqliteRecords::Complete(const CompleteOp& op, absl::Time now) {
