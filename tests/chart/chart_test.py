@@ -522,7 +522,7 @@ class ChartTest(unittest.TestCase):
             self.assertTrue(path in templates or whole.endswith("Secret") and whole in templates,
                             path)
 
-    def test_kubernetes_accepts_the_objects(self):
+    def test_kubernetes_accepts_the_objects_where_its_schemas_are_installed(self):
         schema_packages.add("kubernetes-validate", "test")
         import kubernetes_validate  # pylint: disable=import-outside-toplevel
         for name, objects in self.objects.items():

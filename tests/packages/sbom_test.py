@@ -102,7 +102,7 @@ class SbomTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nowhere.deb does not exist", done.stderr)
 
-    def test_the_schema_accepts_it(self):
+    def test_the_schema_accepts_it_where_it_is_installed(self):
         schema_packages.add("cyclonedx-python-lib", "package")
         # pylint: disable=import-outside-toplevel
         from cyclonedx.schema import SchemaVersion
