@@ -82,8 +82,8 @@ class RecordStore {
   // over. Otherwise FAILED_PRECONDITION / RESERVATION_LOST.
   virtual std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) = 0;
 
-  // Reads a record without changing it. NOT_FOUND / RECORD_NOT_FOUND if there
-  // is none, or it is forgotten.
+  // Reads a record without changing it. NOT_FOUND / RECORD_NOT_FOUND if it does not
+  // exist or is forgotten.
   virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
 
   // What waits for nothing.

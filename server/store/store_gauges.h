@@ -12,8 +12,8 @@ struct StoreGauges {
   // Counting stops at this number.
   static constexpr std::int64_t kMaxCountedUnknown = 1000;
 
-  // How long ago the oldest record that is RESERVED under a live lease was first
-  // reserved. Zero if there is none: a record whose attempt was abandoned does not
+  // The age of the oldest record that is RESERVED under a live lease, from its first
+  // reservation. Zero without such a record: one whose attempt was abandoned does not
   // count.
   absl::Duration oldest_reserved_age;
   // At most kMaxCountedUnknown, which means that many or more.

@@ -103,7 +103,7 @@ struct MethodPolicy {
   // the callback API that its caller has cancelled before runs: gRPC reports that only to a
   // handler. Promise 6 of the README does not hold for this method. Each such call is logged and
   // counted (ServerGuard::calls_failed_open), and may be a second execution. A reservation that is
-  // granted to it later ends with an unknown outcome (docs/policies.md).
+  // granted to it later is left to its lease (docs/policies.md).
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kUnguarded;

@@ -26,7 +26,7 @@ Uuid PlaceByAge(absl::Time created_at, const Uuid& id);
 // The pair that the place encodes: everything up to it has been visited.
 std::pair<absl::Time, Uuid> AgeOf(const Uuid& place);
 
-// In the middle between two places; nullopt if there is none.
+// A place halfway between two others; nullopt if they are next to each other.
 std::optional<Uuid> PlaceBetween(const Uuid& before, const Uuid& behind);
 
 }  // namespace idempotency::internal
