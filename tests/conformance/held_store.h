@@ -31,7 +31,9 @@ class HeldStore final : public StoreDecorator<HeldStore> {
       OperationKind /*kind*/, StoreMethod<ReserveOp, absl::StatusOr<Verdict>> method,
       absl::Span<const ReserveOp> ops) {
     std::unique_ptr<HeldConnection> connection = store().Hold([] {});
-    if (connection != nullptr && connection->BeginReserve(ops)) return connection->FinishReserve();
+    if (connection != nullptr && connection->BeginReserve(ops)) {
+      return connection->FinishReserve();
+    }
     connection.reset();
     return (store().*method)(ops);
   }
@@ -39,8 +41,9 @@ class HeldStore final : public StoreDecorator<HeldStore> {
       OperationKind /*kind*/, StoreMethod<CompleteOp, absl::StatusOr<Completion>> method,
       absl::Span<const CompleteOp> ops) {
     std::unique_ptr<HeldConnection> connection = store().Hold([] {});
-    if (connection != nullptr && connection->BeginComplete(ops))
+    if (connection != nullptr && connection->BeginComplete(ops)) {
       return connection->FinishComplete();
+    }
     connection.reset();
     return (store().*method)(ops);
   }

@@ -20,7 +20,7 @@ ExchangeGuard::ExchangeGuard(std::unique_ptr<Connection> connection, const Guard
                              std::shared_ptr<GuardLog> log)
     : log_(std::move(log)),
       reservations_(std::move(connection), options.recording_timeout, options.closing_timeout,
-                    /*cache=*/nullptr, std::make_unique<TimerThread>(), ReserveLimits(), log_) {}
+                    /*replays=*/nullptr, std::make_unique<TimerThread>(), ReserveLimits(), log_) {}
 
 ExchangeGuard::~ExchangeGuard() {
   Close();
