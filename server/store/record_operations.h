@@ -26,6 +26,10 @@ namespace idempotency::internal {
 // Operations. `id` is always RecordIdFor(key): callers compute it once. Fields are
 // already validated (grpc_idempotency/limits.h); durations are whole microseconds.
 
+// The window of a key that is expired at any age if it is unknown. Not zero: the store's clock may
+// be behind the key's time by up to kMaxKeyAhead, and the key's age is negative then.
+inline constexpr absl::Duration kNoWindow = -limits::kMaxKeyAhead;
+
 struct ReserveOp {
   RecordKey key;
   RecordId id;
@@ -36,7 +40,7 @@ struct ReserveOp {
   std::optional<Uuid> request_token;
   absl::Duration lease = limits::kDefaultLease;
   absl::Duration retention = limits::kDefaultRetention;
-  // How old an unknown UUIDv7 key may be.
+  // How old an unknown UUIDv7 key may be; or kNoWindow.
   absl::Duration window = limits::kDefaultWindow;
   LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
   bool recover = false;

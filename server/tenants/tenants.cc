@@ -144,8 +144,7 @@ absl::Duration Tenants::WindowOf(const RecordKey& key, const NamespaceSettings& 
   const absl::Time not_before =
       std::max(absl::FromUnixNanos(not_before_.load(std::memory_order_acquire)),
                settings.not_before.value_or(absl::InfinitePast()));
-  // No window: if it is unknown, it is expired.
-  return *made < not_before ? absl::ZeroDuration() : settings.window;
+  return *made < not_before ? kNoWindow : settings.window;
 }
 
 absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const StatedTerms& stated,

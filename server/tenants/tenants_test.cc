@@ -218,7 +218,7 @@ TEST_F(TenantsTest, KeysFromBeforeARestoreHaveNoWindow) {
        std::vector<std::pair<std::optional<absl::Time>, absl::Duration>>{
            {std::nullopt, absl::Hours(48)},
            {made, absl::Hours(48)},
-           {made + absl::Milliseconds(1), absl::ZeroDuration()}}) {
+           {made + absl::Milliseconds(1), kNoWindow}}) {
     settings.not_before = not_before;
     Configure(settings);
     ReserveOp op = OpIn("n", key);
@@ -243,7 +243,7 @@ TEST_F(TenantsTest, NotBeforeOfEveryNamespaceAppliesToThoseThatAreNotListedToo) 
     ReserveOp op = OpIn(name_space, key);
     absl::Duration wait;
     EXPECT_TRUE(tenants_.AdmitReservation(op, kAll, wait).ok());
-    return op.window == absl::ZeroDuration();
+    return op.window == kNoWindow;
   };
   for (const std::string name_space : {"listed", "other"}) {
     EXPECT_TRUE(is_expired(name_space, later, std::nullopt)) << name_space;
@@ -258,7 +258,7 @@ TEST_F(TenantsTest, NotBeforeOfEveryNamespaceAppliesToThoseThatAreNotListedToo) 
   ReserveOp op = OpIn("other", key);
   absl::Duration wait;
   ASSERT_TRUE(tenants_.AdmitReservation(op, kAll, wait).ok());
-  EXPECT_EQ(op.window, absl::ZeroDuration());
+  EXPECT_EQ(op.window, kNoWindow);
   ReserveOp opaque = OpIn("other");
   ASSERT_TRUE(tenants_.AdmitReservation(opaque, kAll, wait).ok());
   EXPECT_EQ(opaque.window, NamespaceSettings().window);

@@ -114,6 +114,23 @@ TEST_P(ReserveTest, Line2AKeyIsOutsideAtTheAgeOfExactlyOneWindow) {
   Expect<Expired>(Reserve(op));
 }
 
+TEST_P(ReserveTest, Line2WithoutAWindowAnUnknownKeyIsExpiredAlsoIfItIsAheadOfTheStoresClock) {
+  for (const absl::Duration ahead : {-absl::Hours(1), absl::ZeroDuration(), absl::Minutes(6),
+                                     limits::kMaxKeyAhead - absl::Minutes(1)}) {
+    ReserveOp op = OpFor(KeyMadeAt(Now() + ahead));
+    op.window = kNoWindow;
+    Expect<Expired>(Reserve(op));
+    EXPECT_THAT(Get(op), FailsWith(Reason::kRecordNotFound)) << ahead;
+  }
+}
+
+TEST_P(ReserveTest, Line2WithoutAWindowAKnownKeyIsAnsweredAsEver) {
+  ReserveOp op = OpFor(KeyMadeAt(Now() + absl::Minutes(6)));
+  ASSERT_THAT(Complete(op, MustReserve(op).token), Succeeds());
+  op.window = kNoWindow;
+  Expect<Replay>(Reserve(op));
+}
+
 TEST_P(ReserveTest, Line2NoGapBetweenRecordAndWindow) {
   // Reserved at once, completed, and repeated at every instant around the end of the record: a
   // replay, then expired, never a second run.

@@ -47,7 +47,11 @@ void BackgroundRecovery::Add(std::shared_ptr<const GuardedOperation> operation,
   if (!operation->recovery) return;
   std::string name = reserve_request.record_key().SerializeAsString();
   MutexLock lock(mutex_);
-  if (stopped_ || candidates_.count(name) > 0) return;
+  if (stopped_) return;
+  if (const auto found = candidates_.find(name); found != candidates_.end()) {
+    found->second.added_again = true;
+    return;
+  }
   if (candidates_.size() >= limit_) {
     operation->log->Warn(LogEvent::kRecoveryPostponed, operation->name,
                          ": recovery of an unknown outcome is left to the next call: ",
@@ -77,6 +81,7 @@ void BackgroundRecovery::Try(const std::string& name) {
       return;
     }
     ++trying_;
+    found->second.added_again = false;
     operation = found->second.operation;
     reserve_request = found->second.reserve_request;
   }
@@ -127,7 +132,8 @@ void BackgroundRecovery::EndTry(const std::string& name, bool is_open) {
   --trying_;
   const auto found = candidates_.find(name);
   if (found == candidates_.end()) return;
-  if (is_open && scheduler_.Now() < found->second.give_up) {
+  const bool may_be_open = is_open || found->second.added_again;
+  if (may_be_open && scheduler_.Now() < found->second.give_up) {
     TryLater(name);
   } else {
     candidates_.erase(found);

@@ -41,8 +41,9 @@ class BackgroundRecovery : public UnknownOutcomeSink,
   static std::shared_ptr<BackgroundRecovery> Make(Scheduler& scheduler, std::size_t limit,
                                                   std::size_t at_once);
 
-  // Does nothing for a record that it already has, for an operation without a recovery handler,
-  // and after Stop(); a record over the limit is dropped with a warning.
+  // Does nothing for an operation without a recovery handler, and after Stop(); a record over the
+  // limit is dropped with a warning. A record that it already has is tried once more, if it is
+  // being tried now.
   void Add(std::shared_ptr<const GuardedOperation> operation,
            const v1::ReserveRequest& reserve_request) override;
 
@@ -62,6 +63,8 @@ class BackgroundRecovery : public UnknownOutcomeSink,
     v1::ReserveRequest reserve_request;
     Scheduler::Time give_up;
     Backoff backoff{kFirstPause, kLongestPause};
+    // Since its last try began: another attempt may have left the record open meanwhile.
+    bool added_again = false;
   };
 
   void TryLater(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

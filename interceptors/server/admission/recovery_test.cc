@@ -394,6 +394,20 @@ TEST_F(BackgroundRecoveryTest, KeepsARecordUntilItsReleaseIsAnswered) {
   EXPECT_EQ(background_recovery_->size(), 1u);
 }
 
+TEST_F(BackgroundRecoveryTest, KeepsARecordThatIsLeftOpenAgainDuringItsTry) {
+  Remember(10);
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  store_->HoldAnswers(Operation::kRelease);
+  TryOnce();
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  // The client calls again before the answer to the release arrives.
+  AskGranted()->reservation()->LetLapse();
+  store_->AnswerHeld(Operation::kRelease);
+  EXPECT_TRUE(WaitUntilPlanned());
+  EXPECT_EQ(background_recovery_->size(), 1u);
+}
+
 TEST_F(BackgroundRecoveryTest, APurgedRecordIsNotCreatedAgain) {
   Remember(10);
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
