@@ -49,9 +49,6 @@ CREATE TRIGGER count_inserts BEFORE INSERT ON records
   FOR EACH STATEMENT EXECUTE FUNCTION count_insert()
 )sql";
 
-// Enough operations for the statement for many.
-constexpr std::size_t kMany = PostgresStatements::kMaxFew + 1;
-
 ReserveOp OpFor(const std::string& key) {
   ReserveOp op;
   op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
@@ -119,11 +116,8 @@ TEST_F(PostgresFailureTest, OfReservations) {
     return [this, op] { return Reserve(op).status(); };
   };
   ExpectNoAnswer(statements_->insert_one, reserve(OpFor("new")));
-  const std::vector<ReserveOp> few = {OpFor("few-0"), OpFor("few-1")};
-  ExpectNoAnswer(statements_->insert_few, [&] { return store_->Reserve(few).back().status(); });
-  std::vector<ReserveOp> many;
-  for (std::size_t i = 0; i < kMany; ++i) many.push_back(OpFor(absl::StrCat("many-", i)));
-  ExpectNoAnswer(statements_->insert, [&] { return store_->Reserve(many).back().status(); });
+  const std::vector<ReserveOp> both = {OpFor("both-0"), OpFor("both-1")};
+  ExpectNoAnswer(statements_->insert, [&] { return store_->Reserve(both).back().status(); });
 
   ReserveOp known = OpFor("known");
   MustReserve(known);
@@ -180,23 +174,15 @@ TEST_F(PostgresFailureTest, OfWritesUnderAToken) {
 }
 
 TEST_F(PostgresFailureTest, OfCompletionsAndReservationsTogether) {
-  for (const std::size_t count : {std::size_t{1}, kMany}) {
-    const ReserveOp running = OpFor(absl::StrCat("running-", count));
-    const CompleteOp completion{running.key, running.id, MustReserve(running), Paid()};
-    std::vector<ReserveOp> fresh;
-    for (std::size_t i = 0; i < count; ++i) {
-      fresh.push_back(OpFor(absl::StrCat("fresh-", count, "-", i)));
-    }
-    ExpectNoAnswer(
-        count == 1 ? statements_->complete_and_insert_few : statements_->complete_and_insert, [&] {
-          const SharedAnswers answers = store_->CompleteAndReserve({&completion, 1}, fresh);
-          EXPECT_EQ(answers.completions.at(0).ok(), answers.verdicts.at(0).ok());
-          return answers.verdicts.back().status();
-        });
-    EXPECT_EQ(schema_->Value(
-                  absl::StrCat("SELECT state FROM records WHERE key = '", running.key.key, "'")),
-              "2");
-  }
+  const ReserveOp running = OpFor("running");
+  const CompleteOp completion{running.key, running.id, MustReserve(running), Paid()};
+  const std::vector<ReserveOp> fresh = {OpFor("fresh-0"), OpFor("fresh-1")};
+  ExpectNoAnswer(statements_->complete_and_insert, [&] {
+    const SharedAnswers answers = store_->CompleteAndReserve({&completion, 1}, fresh);
+    EXPECT_EQ(answers.completions.at(0).ok(), answers.verdicts.at(0).ok());
+    return answers.verdicts.back().status();
+  });
+  EXPECT_EQ(schema_->Value("SELECT state FROM records WHERE key = 'running'"), "2");
 }
 
 TEST_F(PostgresFailureTest, OfReads) {

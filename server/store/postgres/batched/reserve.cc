@@ -146,9 +146,7 @@ bool BatchedReserve::AreRelaxed(const Indices& indices) const {
 
 const PostgresStatement& BatchedReserve::InsertStatement(std::size_t size, bool relaxed) const {
   if (size == 1) return relaxed ? statements_.insert_one_relaxed : statements_.insert_one;
-  const bool few = size <= PostgresStatements::kMaxFew;
-  if (relaxed) return few ? statements_.insert_few_relaxed : statements_.insert_relaxed;
-  return few ? statements_.insert_few : statements_.insert;
+  return relaxed ? statements_.insert_relaxed : statements_.insert;
 }
 
 PostgresParameters BatchedReserve::InsertParameters(const Indices& sorted) {

@@ -65,9 +65,7 @@ absl::Status SharedCommit::RunTogether(CompleteBatch& completing,
                                        const BatchedReserve::Indices& insertable) {
   PostgresParameters parameters = CompleteParameters(completing, completions);
   parameters.Append(reserve.BeginInsert(insertable));
-  const bool few = insertable.size() <= PostgresStatements::kMaxFew;
-  const auto result = connection_.Execute(
-      few ? statements_.complete_and_insert_few : statements_.complete_and_insert, parameters);
+  const auto result = connection_.Execute(statements_.complete_and_insert, parameters);
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) {
     if (result->IsNull(row, kInserted)) {

@@ -47,10 +47,8 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
 
 PostgresStatements::PostgresStatements(const SqlSections& sql)
     : insert(sql.Statement("insert")),
-      insert_few(sql.Statement("insert_few")),
-      insert_relaxed(sql.Statement("insert_relaxed")),
-      insert_few_relaxed(sql.Statement("insert_few_relaxed")),
       insert_one(sql.Statement("insert_one")),
+      insert_relaxed(sql.Statement("insert_relaxed")),
       insert_one_relaxed(sql.Statement("insert_one_relaxed")),
       read_to_reserve(sql.Statement("read_to_reserve")),
       read_clock(sql.Statement("read_clock")),
@@ -64,7 +62,6 @@ PostgresStatements::PostgresStatements(const SqlSections& sql)
       extend(sql.Statement("extend")),
       extend_with_checkpoint(sql.Statement("extend_with_checkpoint")),
       complete_and_insert(sql.Statement("complete_and_insert")),
-      complete_and_insert_few(sql.Statement("complete_and_insert_few")),
       read_to_settle(sql.Statement("read_to_settle")),
       read_whole(sql.Statement("read_whole")),
       read_whole_confirmed(sql.Statement("read_whole_confirmed")),

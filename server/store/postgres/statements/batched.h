@@ -32,14 +32,10 @@ struct PostgresStatements {
 
   // Reserve.
   PostgresStatement insert;
-  // The same for up to kMaxFew of them.
-  static constexpr std::size_t kMaxFew = 8;
-  PostgresStatement insert_few;
-  // The same two, whose commits do not wait for the disk, nor for a standby.
-  PostgresStatement insert_relaxed;
-  PostgresStatement insert_few_relaxed;
   // The same for one, whose parameters are no arrays.
   PostgresStatement insert_one;
+  // The same two, whose commits do not wait for the disk, nor for a standby.
+  PostgresStatement insert_relaxed;
   PostgresStatement insert_one_relaxed;
   PostgresStatement read_to_reserve;
   PostgresStatement read_clock;
@@ -53,10 +49,8 @@ struct PostgresStatements {
   PostgresStatement release;
   PostgresStatement extend;
   PostgresStatement extend_with_checkpoint;
-  // complete and insert in one, for SharedCommit; as above the other for
-  // few.
+  // complete and insert in one, for SharedCommit.
   PostgresStatement complete_and_insert;
-  PostgresStatement complete_and_insert_few;
   // For the three before these: the rows of ids that were not hit.
   PostgresStatement read_to_settle;
 

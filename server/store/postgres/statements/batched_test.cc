@@ -233,7 +233,7 @@ TEST_F(PostgresStatementsTest, StartAfreshLeavesNothingOfTheLifeBefore) {
   PostgresParameters all;
   const std::vector<std::string> values = Afresh(std::nullopt).values();
   for (std::size_t i = 0; i < 20; ++i) all.AddBytes(values[i]);
-  const auto inserted = connection_->Execute(statements_->insert_few, all);
+  const auto inserted = connection_->Execute(statements_->insert, all);
   ASSERT_TRUE(inserted.ok()) << inserted.status();
   EXPECT_EQ(afresh, schema_->Value("SELECT (to_jsonb(t) - ARRAY['created_at', 'lease_until',"
                                    " 'expires_at'])::text FROM records t"));

@@ -39,12 +39,6 @@ WITH completed (id, completed_at, expires_at, lease_until) AS ({complete}),
 inserted (id, created_at, lease_until, expires_at, now) AS ({insert +8})
 {completed_then_inserted}
 
--- statement: complete_and_insert_few
--- The same for few.
-WITH completed (id, completed_at, expires_at, lease_until) AS ({complete}),
-inserted (id, created_at, lease_until, expires_at, now) AS ({insert_few +8})
-{completed_then_inserted}
-
 -- statement: release
 -- $1-$6 as in {held}, $7 states to take, $8 reasons, $9 pauses. Returns id.
 UPDATE records t SET
