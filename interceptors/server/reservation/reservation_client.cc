@@ -1,6 +1,7 @@
 #include "interceptors/server/reservation/reservation_client.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "core/retry_delays.h"
@@ -49,7 +50,8 @@ ReservationClient::ReservationClient(std::unique_ptr<Connection> connection,
 
 ReservationClient::~ReservationClient() {
   Close();
-  const Scheduler::Time now = Now();
+  // Not the scheduler's time: the waits are by the system's clock.
+  const auto now = std::chrono::steady_clock::now();
   // A request without an answer can hold a key for a lease at most.
   context_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
   if (!context_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {

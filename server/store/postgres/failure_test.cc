@@ -74,7 +74,7 @@ class PostgresFailureTest : public ::testing::Test {
     PostgresOptions options = schema_->options();
     Run(absl::StrReplaceAll(kFailingClock, {{"{schema}", options.schema}}));
     options.clock_sql = absl::StrCat(options.schema, ".failing_now()");
-    options.commit_proof = absl::Milliseconds(1);
+    options.commit_proof = absl::ZeroDuration();
     statements_ = std::make_unique<PostgresStatements>(options.clock_sql);
     store_ = PostgresStore::Create(options).value();
   }

@@ -102,7 +102,7 @@ TEST_F(PostgresStoreTest, AnInspectionReadsABoundedNumberOfRows) {
 
 TEST_F(PostgresFaultTest, AnInspectionFailsWhileTheServerOnlyReads) {
   PostgresOptions options = schema_->options();
-  options.commit_proof = absl::Milliseconds(1);
+  options.commit_proof = absl::ZeroDuration();
   const auto store = PostgresStore::Create(options).value();
   ASSERT_TRUE(store->Inspect().ok());
   const auto set = [&](const std::string& value) {

@@ -49,9 +49,12 @@ absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("postgres clock margin: must be between 0 and ",
                                                    absl::FormatDuration(limits::kClockStepMargin)));
   }
+  if (options.commit_proof < absl::ZeroDuration() || options.commit_proof > absl::Hours(1)) {
+    return absl::InvalidArgumentError("postgres commit_proof: must be between 0 and 1 h");
+  }
   for (const absl::Duration timeout :
        {options.connect_timeout, options.statement_timeout, options.reply_grace,
-        options.probe_timeout, options.commit_proof, options.locked_pause, options.lock_timeout,
+        options.probe_timeout, options.locked_pause, options.lock_timeout,
         options.idle_in_transaction_timeout, options.acquire_timeout, options.min_backoff,
         options.max_backoff}) {
     if (timeout < absl::Milliseconds(1) || timeout > absl::Hours(1)) {

@@ -72,7 +72,7 @@ struct PostgresOptions {
   // The time limit of a commit that only tests whether commits succeed; then the
   // store counts as unavailable.
   absl::Duration probe_timeout = absl::Seconds(5);
-  // How long a successful commit counts as proof that commits succeed.
+  // How long a successful commit counts as proof that commits succeed; 0: not at all.
   absl::Duration commit_proof = absl::Seconds(5);
   // How long a call waits for a free connection.
   absl::Duration acquire_timeout = absl::Seconds(2);

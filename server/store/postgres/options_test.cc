@@ -90,10 +90,9 @@ TEST(PostgresOptionsTest, EveryTimeoutIsBetweenAMillisecondAndAnHour) {
   for (absl::Duration PostgresOptions::*timeout :
        {&PostgresOptions::connect_timeout, &PostgresOptions::statement_timeout,
         &PostgresOptions::reply_grace, &PostgresOptions::probe_timeout,
-        &PostgresOptions::commit_proof, &PostgresOptions::locked_pause,
-        &PostgresOptions::lock_timeout, &PostgresOptions::idle_in_transaction_timeout,
-        &PostgresOptions::acquire_timeout, &PostgresOptions::min_backoff,
-        &PostgresOptions::max_backoff}) {
+        &PostgresOptions::locked_pause, &PostgresOptions::lock_timeout,
+        &PostgresOptions::idle_in_transaction_timeout, &PostgresOptions::acquire_timeout,
+        &PostgresOptions::min_backoff, &PostgresOptions::max_backoff}) {
     PostgresOptions options = Options();
     for (const absl::Duration good : {absl::Milliseconds(1), absl::Hours(1)}) {
       options.*timeout = good;
@@ -105,6 +104,18 @@ TEST(PostgresOptionsTest, EveryTimeoutIsBetweenAMillisecondAndAnHour) {
       EXPECT_THAT(ValidatePostgresOptions(options).ToString(), HasSubstr("postgres timeouts"))
           << bad;
     }
+  }
+}
+
+TEST(PostgresOptionsTest, ACommitIsAProofForAnHourAtMost) {
+  PostgresOptions options = Options();
+  for (const absl::Duration good : {absl::ZeroDuration(), absl::Hours(1)}) {
+    options.commit_proof = good;
+    EXPECT_TRUE(ValidatePostgresOptions(options).ok()) << good;
+  }
+  for (const absl::Duration bad : {-absl::Nanoseconds(1), absl::Hours(1) + absl::Nanoseconds(1)}) {
+    options.commit_proof = bad;
+    EXPECT_THAT(ValidatePostgresOptions(options).ToString(), HasSubstr("commit_proof")) << bad;
   }
 }
 
