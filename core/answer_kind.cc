@@ -75,6 +75,7 @@ bool RefusesCaller(const absl::Status& status) {
 }
 
 bool IsTemporary(const absl::Status& status) {
+  if (status.ok()) return false;
   const AnswerKind kind = KindOfAnswer(status);
   return kind == AnswerKind::kNone || kind == AnswerKind::kBusy || RefusesCaller(status);
 }

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_CORE_BACKOFF_H_
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/random/random.h"
@@ -18,23 +19,25 @@ class Backoff {
  public:
   // Tests give `random` a seed.
   Backoff(absl::Duration first, absl::Duration longest,
-          absl::InsecureBitGen random = absl::InsecureBitGen())
+          std::optional<absl::InsecureBitGen> random = std::nullopt)
       : random_(std::move(random)),
         first_(std::min(first, longest)),
         longest_(longest),
         bound_(first_) {}
 
   absl::Duration Next() {
+    // Not before: it takes longer than all the rest, and most operations are not repeated.
+    if (!random_.has_value()) random_.emplace();
     const absl::Duration bound = bound_;
     bound_ = std::min(bound_ * 2, longest_);
-    return bound * absl::Uniform(random_, 0.5, 1.0);
+    return bound * absl::Uniform(*random_, 0.5, 1.0);
   }
 
   // The next pause is one of the first: after a success.
   void Reset() { bound_ = first_; }
 
  private:
-  absl::InsecureBitGen random_;
+  std::optional<absl::InsecureBitGen> random_;
   const absl::Duration first_;
   const absl::Duration longest_;
   absl::Duration bound_;

@@ -215,7 +215,7 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
   if (!key.ok()) return key.status();
   RecordKey record_key{settings_->config.name_space, scope_, operation_, *std::move(key)};
   if (const absl::Status valid = ValidateRecordKey(record_key); !valid.ok()) return valid;
-  Admit admit{*route_, MakeReserveRequest(std::move(record_key), fingerprints)};
+  Admit admit{*route_, MakeReserveRequest(std::move(record_key), std::move(fingerprints))};
   admit.route.operation = operation_;
   if (const auto trace = request.headers.OnlyValueOf(kTraceparent);
       trace.has_value() && IsTraceparent(*trace)) {

@@ -30,17 +30,17 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
   // requested again.
   reserve_request.set_request_token(Uuid::Random().ToString());
   if (const absl::Duration wait = policy.WaitInFlight(); wait > absl::ZeroDuration()) {
-    *reserve_request.mutable_max_wait() = ToWire(wait);
+    ToWire(wait, *reserve_request.mutable_max_wait());
   } else {
     reserve_request.clear_max_wait();
   }
-  *reserve_request.mutable_lease() = ToWire(policy.lease);
-  *reserve_request.mutable_retention() = ToWire(policy.retention);
+  ToWire(policy.lease, *reserve_request.mutable_lease());
+  ToWire(policy.retention, *reserve_request.mutable_retention());
   if (policy.reply_retention) {
-    *reserve_request.mutable_reply_retention() = ToWire(*policy.reply_retention);
+    ToWire(*policy.reply_retention, *reserve_request.mutable_reply_retention());
   }
   if (policy.tombstone > absl::ZeroDuration()) {
-    *reserve_request.mutable_tombstone() = ToWire(policy.tombstone);
+    ToWire(policy.tombstone, *reserve_request.mutable_tombstone());
   }
   reserve_request.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
   reserve_request.set_relaxed(policy.relaxed_reservation);
@@ -51,16 +51,17 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
 
 void WatchForLoss(const LiveExecution& execution) {
   // Not the execution itself, which holds the recording.
-  execution.reservation()->OnLost(
-      [operation = execution.shared_operation(), record_id = execution.record_id(),
-       attempt = execution.attempt(),
-       traceparent = TraceparentOf(execution.reserve_request().labels())] {
-        operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
-                             " lost its reservation, record ", record_id);
-        if (!operation->options.hooks.on_lost) return;
-        CallHook(*operation->log, operation->options.hooks.on_lost,
-                 LostEvent{{operation->name, record_id, attempt, traceparent}});
-      });
+  execution.reservation()->OnLost([operation =
+                                       execution.shared_operation()](const Reservation& lost) {
+    const std::string& record_id = lost.grant().record_id();
+    const std::uint32_t attempt = lost.grant().reserved().attempt();
+    operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
+                         " lost its reservation, record ", record_id);
+    if (!operation->options.hooks.on_lost) return;
+    CallHook(
+        *operation->log, operation->options.hooks.on_lost,
+        LostEvent{{operation->name, record_id, attempt, TraceparentOf(lost.request().labels())}});
+  });
 }
 
 VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {

@@ -21,12 +21,13 @@ absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> ReserveRequestFor(
   const GuardOptions& options = operation.options;
   const absl::Status valid = ValidateBeginCall(call, options);
   if (!valid.ok()) return valid;
-  const absl::StatusOr<std::vector<Fingerprint>> fingerprints = RequestFingerprints(
+  absl::StatusOr<std::vector<Fingerprint>> fingerprints = RequestFingerprints(
       *operation.log, options.fingerprint_algorithms, FingerprintInput{call.operation, request});
   if (!fingerprints.ok()) return fingerprints.status();
 
-  std::shared_ptr<v1::ReserveRequest> reserve_request = MakeReserveRequest(
-      {options.name_space, call.scope, call.operation, NormaliseKey(call.key)}, *fingerprints);
+  std::shared_ptr<v1::ReserveRequest> reserve_request =
+      MakeReserveRequest({options.name_space, call.scope, call.operation, NormaliseKey(call.key)},
+                         *std::move(fingerprints));
   reserve_request->mutable_labels()->insert(call.labels.begin(), call.labels.end());
   return reserve_request;
 }

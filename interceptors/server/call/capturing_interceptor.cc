@@ -118,8 +118,8 @@ void CapturingInterceptor::CaptureStatus(Batch& batch) {
   reply_.set_code(static_cast<int>(status.error_code()));
   // gRPC carries any bytes here; a proto3 string that is not UTF-8 would not
   // parse again, and the reply could never be recorded.
-  reply_.set_message(ToUtf8(status.error_message()));
-  reply_.set_details(status.error_details());
+  if (!status.error_message().empty()) reply_.set_message(ToUtf8(status.error_message()));
+  if (!status.error_details().empty()) reply_.set_details(status.error_details());
   RemoveRecordMetadata(*batch.GetSendTrailingMetadata());
   Copy(*batch.GetSendTrailingMetadata(), reply_.mutable_trailing_metadata());
   if (context_->compression_level_set()) {

@@ -88,12 +88,12 @@ absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> GuardedMethod::ReserveReques
                        std::move(key)};
   const absl::Status valid = ValidateRecordKey(record_key);
   if (!valid.ok()) return valid;
-  const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
+  absl::StatusOr<std::vector<Fingerprint>> fingerprints =
       identity_.FingerprintsOf(pending.context(), pending.request());
   if (!fingerprints.ok()) return fingerprints.status();
 
   std::shared_ptr<v1::ReserveRequest> reserve_request =
-      MakeReserveRequest(std::move(record_key), *fingerprints);
+      MakeReserveRequest(std::move(record_key), *std::move(fingerprints));
   // So that the record has the trace of the attempt that ran first.
   if (auto trace = TraceparentIn(pending.context(), *operation_->log); trace.has_value()) {
     (*reserve_request->mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
@@ -149,9 +149,10 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
   }
   if (execution->operation().policy.cancel_when_lost) {
     call.guarded->canceller().Begin([&context = call.pending->context()] { context.TryCancel(); });
-    execution->reservation()->OnLost([weak = std::weak_ptr<GuardedCall>(call.guarded)] {
-      if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
-    });
+    execution->reservation()->OnLost(
+        [weak = std::weak_ptr<GuardedCall>(call.guarded)](const Reservation& /*lost*/) {
+          if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
+        });
   }
   call.guarded->Begin(std::move(execution), std::move(stream));
   HandlerStart start;

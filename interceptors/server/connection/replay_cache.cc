@@ -248,7 +248,7 @@ void ReplayCache::KeepVerdict(const v1::ReserveRequest& request, const v1::Reser
 }
 
 void ReplayCache::KeepReply(const v1::ReserveRequest& request, const v1::ReserveResponse& grant,
-                            const v1::CompleteRequest& completed,
+                            v1::CompleteRequest& completed,
                             const v1::CompleteResponse& acknowledged, Moment asked) {
   const std::size_t reply_bytes = ReplyBytes(completed.reply());
   // The service stores a reply over kMaxReplyBytes without its content.
@@ -257,7 +257,7 @@ void ReplayCache::KeepReply(const v1::ReserveRequest& request, const v1::Reserve
       Answer{ReservedRequest(request.record_key(), request.fingerprints()), {}});
   answer->response.set_record_id(grant.record_id());
   v1::Replay& replay = *answer->response.mutable_replay();
-  *replay.mutable_reply() = completed.reply();
+  *replay.mutable_reply() = std::move(*completed.mutable_reply());
   *replay.mutable_completed_at() = acknowledged.completed_at();
   *replay.mutable_expires_at() = acknowledged.expires_at();
   replay.set_attempt(grant.reserved().attempt());

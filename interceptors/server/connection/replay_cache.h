@@ -82,9 +82,10 @@ class ReplayCache {
   void KeepVerdict(const v1::ReserveRequest& request, const v1::ReserveResponse& verdict,
                    Moment asked);
   // The store has acknowledged `completed`, which was sent at `asked`, for the reservation that
-  // `grant` granted to `request`. Caches the replay that the store would answer.
+  // `grant` granted to `request`. Caches the replay that the store would answer, and takes the
+  // reply out of `completed` for it.
   void KeepReply(const v1::ReserveRequest& request, const v1::ReserveResponse& grant,
-                 const v1::CompleteRequest& completed, const v1::CompleteResponse& acknowledged,
+                 v1::CompleteRequest& completed, const v1::CompleteResponse& acknowledged,
                  Moment asked);
 
   // Stores `answer` in place of the cached one for its key, unless that one was requested

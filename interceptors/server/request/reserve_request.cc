@@ -9,12 +9,21 @@
 namespace idempotency::internal {
 namespace {
 
-// As ToProto(), but in place: a message of its own would be copied into the arena.
+// As ToProto(), but in place: messages of their own would be copied into the arena.
 void Move(RecordKey key, v1::RecordKey& proto) {
   proto.set_namespace_(std::move(key.name_space));
   proto.set_scope(std::move(key.scope));
   proto.set_operation(std::move(key.operation));
   proto.set_key(std::move(key.key));
+}
+
+void Move(Fingerprint fingerprint, v1::Fingerprint& proto) {
+  if (fingerprint.key_id != 0) {
+    proto = ToProto(fingerprint);
+    return;
+  }
+  proto.set_version(fingerprint.version);
+  proto.set_digest(std::move(fingerprint.digest));
 }
 
 }  // namespace
@@ -35,11 +44,11 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
 }
 
 std::shared_ptr<v1::ReserveRequest> MakeReserveRequest(RecordKey record_key,
-                                                       absl::Span<const Fingerprint> fingerprints) {
+                                                       std::vector<Fingerprint> fingerprints) {
   auto request = MakeArenaMessage<v1::ReserveRequest>();
   Move(std::move(record_key), *request->mutable_record_key());
-  for (const Fingerprint& fingerprint : fingerprints) {
-    *request->add_fingerprints() = ToProto(fingerprint);
+  for (Fingerprint& fingerprint : fingerprints) {
+    Move(std::move(fingerprint), *request->add_fingerprints());
   }
   return request;
 }

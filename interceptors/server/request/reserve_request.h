@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
 // The request for a reservation of a guarded call or an operation without a server. The admission
 // adds the settings of its method.
 std::shared_ptr<v1::ReserveRequest> MakeReserveRequest(RecordKey record_key,
-                                                       absl::Span<const Fingerprint> fingerprints);
+                                                       std::vector<Fingerprint> fingerprints);
 
 }  // namespace idempotency::internal
 

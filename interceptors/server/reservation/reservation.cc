@@ -59,19 +59,19 @@ absl::Status ReservationLost() {
                            std::move(details));
 }
 
-std::shared_ptr<Reservation> Reservation::Make(StoreContext context, Grant grant,
+std::shared_ptr<Reservation> Reservation::Make(SharedStoreContext context, Grant grant,
                                                absl::Duration caller_timeout) {
   return std::make_shared<Reservation>(PassKey<Reservation>(), std::move(context), std::move(grant),
                                        caller_timeout);
 }
 
-Reservation::Reservation(PassKey<Reservation> /*key*/, StoreContext context, Grant grant,
+Reservation::Reservation(PassKey<Reservation> /*key*/, SharedStoreContext context, Grant grant,
                          absl::Duration caller_timeout)
     : context_(std::move(context)),
       grant_(std::move(grant)),
       caller_timeout_(caller_timeout),
-      beats_until_(After(context_.scheduler.Now(), grant_.max_lease)),
-      hold_(context_.recordings->Begin()),
+      beats_until_(After(context_->scheduler.Now(), grant_.max_lease)),
+      hold_(context_->recordings->Begin()),
       lease_deadline_(grant_.lease_deadline),
       backoff_(kFirstRepeat, kLongestRepeat),
       recovering_(grant_.answer.reserved().recovering()) {}
@@ -79,13 +79,13 @@ Reservation::Reservation(PassKey<Reservation> /*key*/, StoreContext context, Gra
 void Reservation::Start() {
   MutexLock lock(mutex_);
   // From the remaining lease: a repeated grant may be close to its end.
-  const absl::Duration left = absl::FromChrono(lease_deadline_ - context_.scheduler.Now());
-  ScheduleBeat(After(context_.scheduler.Now(), std::min(left, grant_.lease) / 3));
+  const absl::Duration left = absl::FromChrono(lease_deadline_ - context_->scheduler.Now());
+  ScheduleBeat(After(context_->scheduler.Now(), std::min(left, grant_.lease) / 3));
 }
 
 bool Reservation::lost() const {
   MutexLock lock(mutex_);
-  return refused_ || context_.scheduler.Now() >= lease_deadline_;
+  return refused_ || context_->scheduler.Now() >= lease_deadline_;
 }
 
 bool Reservation::refused() const {
@@ -101,7 +101,7 @@ void Reservation::OnLost(Lost on_lost) {
       return;
     }
   }
-  on_lost();
+  on_lost(*this);
 }
 
 void Reservation::NotifyLost() {
@@ -111,7 +111,7 @@ void Reservation::NotifyLost() {
     lost_notified_ = true;
     on_lost.swap(on_lost_);
   }
-  for (Lost& call : on_lost) call();
+  for (Lost& call : on_lost) call(*this);
 }
 
 void Reservation::NoteRefused() {
@@ -123,8 +123,8 @@ void Reservation::NoteRefused() {
 }
 
 void Reservation::WatchLease() {
-  lease_watch_ = context_.scheduler.RunAt(lease_deadline_,
-                                          [self = shared_from_this()] { self->OnLeaseDeadline(); });
+  lease_watch_ = context_->scheduler.RunAt(
+      lease_deadline_, [self = shared_from_this()] { self->OnLeaseDeadline(); });
 }
 
 void Reservation::OnLeaseDeadline() {
@@ -132,7 +132,7 @@ void Reservation::OnLeaseDeadline() {
     MutexLock lock(mutex_);
     lease_watch_ = 0;
     if (phase_ != Phase::kRunning) return;
-    if (context_.scheduler.Now() < lease_deadline_) {
+    if (context_->scheduler.Now() < lease_deadline_) {
       WatchLease();
       return;
     }
@@ -147,7 +147,7 @@ void Reservation::ScheduleBeat(Time when) {
     beats_over_ = true;
     return;
   }
-  beat_ = context_.scheduler.RunAt(when, [self = shared_from_this()] { self->Beat(); });
+  beat_ = context_->scheduler.RunAt(when, [self = shared_from_this()] { self->Beat(); });
 }
 
 v1::ExtendRequest Reservation::MakeExtend(absl::Duration lease) const {
@@ -166,8 +166,8 @@ void Reservation::Beat() {
     // watch.
     if (phase_ == Phase::kRunning && lease_watch_ == 0 && !lost_notified_) WatchLease();
   }
-  const Time sent = context_.scheduler.Now();
-  context_.connection.Extend(
+  const Time sent = context_->scheduler.Now();
+  context_->connection.Extend(
       MakeExtend(grant_.lease), After(sent, std::min(grant_.lease, kTryTimeout)),
       [self = shared_from_this(), sent](auto answer) { self->OnExtended(sent, answer); });
 }
@@ -182,7 +182,7 @@ void Reservation::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>
   // often that they flood it.
   ScheduleBeat(answer.ok()
                    ? After(sent, grant_.lease / 3)
-                   : After(context_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
+                   : After(context_->scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
 }
 
 void Reservation::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
@@ -206,7 +206,7 @@ absl::Status Reservation::CheckpointRefusal(const std::string& progress) {
   if (progress.empty()) return InvalidField("checkpoint", "is empty");
   if (absl::Status valid = ValidateCheckpoint(progress); !valid.ok()) return valid;
   MutexLock lock(mutex_);
-  const bool over = beats_over_ && context_.scheduler.Now() >= lease_deadline_;
+  const bool over = beats_over_ && context_->scheduler.Now() >= lease_deadline_;
   return phase_ != Phase::kRunning || refused_ || over ? ReservationLost() : absl::OkStatus();
 }
 
@@ -222,7 +222,7 @@ void Reservation::Checkpoint(std::string progress, Stored done) {
     if (checkpoints_ == nullptr) {
       // Weak: this object owns the queue.
       checkpoints_ = CheckpointQueue::Make(
-          context_.scheduler, caller_timeout_,
+          context_->scheduler, caller_timeout_,
           [weak = weak_from_this()](const std::string& waiting, Stored answered) {
             if (const auto self = weak.lock()) {
               self->SendCheckpoint(waiting, std::move(answered));
@@ -237,11 +237,11 @@ void Reservation::Checkpoint(std::string progress, Stored done) {
 }
 
 void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
-  const Time sent = context_.scheduler.Now();
+  const Time sent = context_->scheduler.Now();
   // After max_lease a checkpoint must not extend the lease.
   v1::ExtendRequest request = MakeExtend(sent < beats_until_ ? grant_.lease : limits::kMinLease);
   request.set_checkpoint(progress);
-  context_.connection.Extend(
+  context_->connection.Extend(
       request, After(sent, kTryTimeout),
       [self = shared_from_this(), sent, answered = std::move(answered)](auto answer) {
         self->NoteExtended(sent, answer);
@@ -249,7 +249,7 @@ void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
       });
 }
 
-std::shared_ptr<const v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) const {
+std::shared_ptr<v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) const {
   auto request = MakeArenaMessage<v1::CompleteRequest>();
   *request->mutable_record_key() = grant_.request->record_key();
   request->set_reservation_token(token());
@@ -293,36 +293,36 @@ void Reservation::Complete(v1::Reply reply, Completed done) {
     complete_ = MakeComplete(std::move(reply));
     completed_ = std::move(done);
     if (beats_over_) {
-      ScheduleBeat(After(context_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
+      ScheduleBeat(After(context_->scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
     }
-    caller_timer_ = context_.scheduler.RunAtOrWhenStopped(
-        After(context_.scheduler.Now(), caller_timeout_),
+    caller_timer_ = context_->scheduler.RunAtOrWhenStopped(
+        After(context_->scheduler.Now(), caller_timeout_),
         [self = shared_from_this()] { self->FinishComplete(NotRecorded()); });
   }
   TryComplete();
 }
 
 void Reservation::TryComplete() {
-  std::shared_ptr<const v1::CompleteRequest> request;
+  std::shared_ptr<v1::CompleteRequest> request;
   {
     MutexLock lock(mutex_);
     if (phase_ != Phase::kCompleting) return;
     request = complete_;
   }
-  const Time deadline = After(context_.scheduler.Now(), TryTimeoutFor(request->reply()));
-  const ReplayCache::Moment asked = ReplayCache::NowOf(context_.replays.get());
-  context_.connection.Complete(*request, deadline,
-                               [self = shared_from_this(), request, asked](auto answer) {
-                                 self->KeepReply(*request, answer, asked);
-                                 self->OnCompleted(std::move(answer));
-                               });
+  const Time deadline = After(context_->scheduler.Now(), TryTimeoutFor(request->reply()));
+  const ReplayCache::Moment asked = ReplayCache::NowOf(context_->replays.get());
+  context_->connection.Complete(*request, deadline,
+                                [self = shared_from_this(), request, asked](auto answer) {
+                                  self->KeepReply(*request, answer, asked);
+                                  self->OnCompleted(std::move(answer));
+                                });
 }
 
-void Reservation::KeepReply(const v1::CompleteRequest& request,
+void Reservation::KeepReply(v1::CompleteRequest& request,
                             const absl::StatusOr<v1::CompleteResponse>& answer,
                             ReplayCache::Moment asked) const {
-  if (context_.replays == nullptr || !answer.ok()) return;
-  context_.replays->KeepReply(*grant_.request, grant_.answer, request, *answer, asked);
+  if (context_->replays == nullptr || !answer.ok()) return;
+  context_->replays->KeepReply(*grant_.request, grant_.answer, request, *answer, asked);
 }
 
 void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
@@ -347,9 +347,9 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
       return;
     }
     if (!answer.ok() && !is_lost) {
-      context_.log->Error(LogEvent::kNotRecorded, "the store permanently refuses an outcome (",
-                          absl::StatusCodeToString(answer.status().code()), " ",
-                          answer.status().message(), "): it is not recorded");
+      context_->log->Error(LogEvent::kNotRecorded, "the store permanently refuses an outcome (",
+                           absl::StatusCodeToString(answer.status().code()), " ",
+                           answer.status().message(), "): it is not recorded");
       answer = NotRecorded();
     }
     End();
@@ -359,14 +359,14 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
 }
 
 void Reservation::LogRefusal(const char* request, const absl::Status& refusal) const {
-  context_.log->Error(LogEvent::kRequestRefused, "idempotencyd refuses the guard's ", request, ": ",
-                      absl::StatusCodeToString(refusal.code()), " ", refusal.message(),
-                      "; it is repeated");
+  context_->log->Error(LogEvent::kRequestRefused, "idempotencyd refuses the guard's ", request,
+                       ": ", absl::StatusCodeToString(refusal.code()), " ", refusal.message(),
+                       "; it is repeated");
 }
 
 void Reservation::RepeatComplete() {
-  context_.scheduler.RunAt(After(context_.scheduler.Now(), backoff_.Next()),
-                           [self = shared_from_this()] { self->TryComplete(); });
+  context_->scheduler.RunAt(After(context_->scheduler.Now(), backoff_.Next()),
+                            [self = shared_from_this()] { self->TryComplete(); });
 }
 
 bool Reservation::MayRejectContent(const absl::Status& refusal) const {
@@ -379,11 +379,11 @@ bool Reservation::MayRejectContent(const absl::Status& refusal) const {
 }
 
 void Reservation::ProbeRefusal(const absl::Status& refusal) {
-  const Time sent = context_.scheduler.Now();
-  context_.connection.Extend(MakeExtend(grant_.lease), After(sent, kTryTimeout),
-                             [self = shared_from_this(), sent, refusal](const auto& answer) {
-                               self->OnRefusalProbed(sent, refusal, answer);
-                             });
+  const Time sent = context_->scheduler.Now();
+  context_->connection.Extend(MakeExtend(grant_.lease), After(sent, kTryTimeout),
+                              [self = shared_from_this(), sent, refusal](const auto& answer) {
+                                self->OnRefusalProbed(sent, refusal, answer);
+                              });
 }
 
 void Reservation::OnRefusalProbed(Time sent, const absl::Status& refusal,
@@ -402,9 +402,9 @@ void Reservation::OnRefusalProbed(Time sent, const absl::Status& refusal,
 
 void Reservation::DropContent(const absl::Status& refusal) {
   const absl::StatusCode code = CodeWithoutReason(refusal).value_or(refusal.code());
-  context_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
-                      ReplyBytes(complete_->reply()), " bytes (", absl::StatusCodeToString(code),
-                      "): it is recorded without its content");
+  context_->log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
+                       ReplyBytes(complete_->reply()), " bytes (", absl::StatusCodeToString(code),
+                       "): it is recorded without its content");
   content_dropped_ = true;
   complete_ = MakeComplete(WithoutContent(complete_->reply()));
 }
@@ -414,7 +414,7 @@ void Reservation::FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome) {
   {
     MutexLock lock(mutex_);
     done = std::exchange(completed_, nullptr);
-    context_.scheduler.Cancel(caller_timer_);
+    context_->scheduler.Cancel(caller_timer_);
   }
   if (done) done(std::move(outcome));
 }
@@ -430,8 +430,8 @@ void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Releas
     release_.set_outcome(outcome);
     if (pause > absl::ZeroDuration()) *release_.mutable_pause() = ToWire(pause);
     released_ = std::move(done);
-    caller_timer_ = context_.scheduler.RunAtOrWhenStopped(
-        After(context_.scheduler.Now(), caller_timeout_),
+    caller_timer_ = context_->scheduler.RunAtOrWhenStopped(
+        After(context_->scheduler.Now(), caller_timeout_),
         [self = shared_from_this()] { self->FinishRelease(); });
   }
   TryRelease();
@@ -455,8 +455,8 @@ void Reservation::TryRelease() {
     if (phase_ != Phase::kReleasing) return;
     request = release_;
   }
-  context_.connection.Release(
-      request, After(context_.scheduler.Now(), kTryTimeout),
+  context_->connection.Release(
+      request, After(context_->scheduler.Now(), kTryTimeout),
       [self = shared_from_this()](const auto& answer) { self->OnReleased(answer.status()); });
 }
 
@@ -466,7 +466,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
   {
     MutexLock lock(mutex_);
     is_unknown = release_.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN;
-    const Time again = After(context_.scheduler.Now(), backoff_.Next());
+    const Time again = After(context_->scheduler.Now(), backoff_.Next());
     if (IsTemporary(answer) && again < ReleaseUntil()) {
       if (again >= lease_deadline_) {
         // Worth a try, but neither a wait at the guard's end nor an alarm.
@@ -474,12 +474,12 @@ void Reservation::OnReleased(const absl::Status& answer) {
         on_lost_.clear();
       }
       if (RefusesCaller(answer)) LogRefusal("Release", answer);
-      context_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
+      context_->scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
       return;
     }
     if (!answer.ok()) {
-      context_.log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
-                         absl::StatusCodeToString(answer.code()), "): it ends with its lease");
+      context_->log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
+                          absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
     // An unanswered release stays open. A refusal of the guard is no answer to it.
     if (!IsIndefinite(answer) && !RefusesCaller(answer)) {
@@ -513,7 +513,7 @@ void Reservation::FinishRelease() {
   {
     MutexLock lock(mutex_);
     done = std::exchange(released_, nullptr);
-    context_.scheduler.Cancel(caller_timer_);
+    context_->scheduler.Cancel(caller_timer_);
   }
   if (done) done();
 }
@@ -528,8 +528,8 @@ void Reservation::LetLapse() {
 
 void Reservation::End() {
   phase_ = Phase::kEnded;
-  context_.scheduler.Cancel(beat_);
-  context_.scheduler.Cancel(lease_watch_);
+  context_->scheduler.Cancel(beat_);
+  context_->scheduler.Cancel(lease_watch_);
   on_lost_.clear();
   kept_until_end_.reset();
   hold_.reset();

@@ -38,7 +38,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   using Completed = absl::AnyInvocable<void(absl::StatusOr<v1::CompleteResponse>)>;
   using Released = absl::AnyInvocable<void()>;
   using Stored = CheckpointQueue::Stored;
-  using Lost = absl::AnyInvocable<void()>;
+  using Lost = absl::AnyInvocable<void(const Reservation& lost)>;
   using LeftOpen = absl::AnyInvocable<void(const v1::ReserveRequest& request)>;
 
   struct Grant {
@@ -54,11 +54,12 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
 
   // The caller of Checkpoint, Complete and Release gets an answer after `caller_timeout` at the
   // latest.
-  static std::shared_ptr<Reservation> Make(StoreContext context, Grant grant,
+  static std::shared_ptr<Reservation> Make(SharedStoreContext context, Grant grant,
                                            absl::Duration caller_timeout);
 
-  // The answer that granted it.
+  // The answer that granted it, and the request.
   const v1::ReserveResponse& grant() const { return grant_.answer; }
+  const v1::ReserveRequest& request() const { return *grant_.request; }
 
   // Starts the heartbeats.
   void Start();
@@ -136,7 +137,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void LetLapse();
 
   // For Make() alone.
-  Reservation(PassKey<Reservation> key, StoreContext context, Grant grant,
+  Reservation(PassKey<Reservation> key, SharedStoreContext context, Grant grant,
               absl::Duration caller_timeout);
 
  private:
@@ -149,7 +150,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
   const std::string& token() const { return grant_.answer.reserved().reservation_token(); }
   v1::ExtendRequest MakeExtend(absl::Duration lease) const;
-  std::shared_ptr<const v1::CompleteRequest> MakeComplete(v1::Reply reply) const;
+  std::shared_ptr<v1::CompleteRequest> MakeComplete(v1::Reply reply) const;
 
   // Checks the lease again at its deadline.
   void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -161,9 +162,9 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void SendCheckpoint(const std::string& progress, Stored answered);
 
   void TryComplete();
-  // Before the caller gets the answer.
-  void KeepReply(const v1::CompleteRequest& request,
-                 const absl::StatusOr<v1::CompleteResponse>& answer,
+  // Before the caller gets the answer. Takes the reply of an acknowledged request, which is not
+  // sent again.
+  void KeepReply(v1::CompleteRequest& request, const absl::StatusOr<v1::CompleteResponse>& answer,
                  ReplayCache::Moment asked) const;
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
   void LogRefusal(const char* request, const absl::Status& refusal) const;
@@ -187,7 +188,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void NotifyLeftOpen();
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const StoreContext context_;
+  const SharedStoreContext context_;
   const Grant grant_;
   const absl::Duration caller_timeout_;
   const Time beats_until_;
@@ -210,7 +211,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Made with the first checkpoint.
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<const v1::CompleteRequest> complete_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<v1::CompleteRequest> complete_ ABSL_GUARDED_BY(mutex_);
   // The outcome of an earlier attempt is still unknown.
   bool recovering_ ABSL_GUARDED_BY(mutex_);
   // In a row, while small requests are answered.

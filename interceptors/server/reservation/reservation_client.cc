@@ -39,13 +39,10 @@ ReservationClient::ReservationClient(std::unique_ptr<Connection> connection,
       closing_timeout_(closing_timeout),
       scheduler_(std::move(scheduler)),
       connection_(std::move(connection)),
-      context_{connection_,
-               *scheduler_,
-               std::make_shared<OutstandingWork>(),
-               std::make_shared<OutstandingWork>(),
-               Places(limits.pursued),
-               std::move(log),
-               std::move(replays)},
+      context_(std::make_shared<const StoreContext>(
+          StoreContext{connection_, *scheduler_, std::make_shared<OutstandingWork>(),
+                       std::make_shared<OutstandingWork>(), Places(limits.pursued), std::move(log),
+                       std::move(replays)})),
       replies_ahead_(limits.replies_ahead) {}
 
 ReservationClient::~ReservationClient() {
@@ -53,9 +50,9 @@ ReservationClient::~ReservationClient() {
   // Not the scheduler's time: the waits are by the system's clock.
   const auto now = std::chrono::steady_clock::now();
   // A request without an answer can hold a key for a lease at most.
-  context_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
-  if (!context_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
-    context_.log->Once(LogSeverity::kError, "guard destroyed with unrecorded operations");
+  context_->requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
+  if (!context_->recordings->WaitUntilIdle(After(now, closing_timeout_))) {
+    context_->log->Once(LogSeverity::kError, "guard destroyed with unrecorded operations");
   }
   // First stop starting tasks, then answer the outstanding calls.
   scheduler_->Stop();
@@ -64,8 +61,8 @@ ReservationClient::~ReservationClient() {
 
 std::shared_ptr<const ReplayCache::Answer> ReservationClient::FindReplay(
     const v1::ReserveRequest& request) {
-  if (context_.replays == nullptr || closed()) return nullptr;
-  return context_.replays->FindReplay(request.record_key(), request.fingerprints());
+  if (context_->replays == nullptr || closed()) return nullptr;
+  return context_->replays->FindReplay(request.record_key(), request.fingerprints());
 }
 
 void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> request,
@@ -133,7 +130,7 @@ void ReservationClient::Find(const v1::RecordKey& key, Scheduler::Time deadline,
   v1::GetRequest request;
   *request.mutable_record_key() = key;
   connection_.Get(request, deadline,
-                  [hold = std::shared_ptr<OutstandingWork>(context_.requests->Begin()),
+                  [hold = std::shared_ptr<OutstandingWork>(context_->requests->Begin()),
                    done = std::move(done)](const auto& answer) { done(answer.status()); });
 }
 

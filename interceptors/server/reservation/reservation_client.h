@@ -97,7 +97,7 @@ class ReservationClient {
   const absl::Duration closing_timeout_;
   const std::unique_ptr<Scheduler> scheduler_;
   ClosableConnection connection_;
-  const StoreContext context_;
+  const SharedStoreContext context_;
   const Places replies_ahead_;
 
   Mutex mutex_;

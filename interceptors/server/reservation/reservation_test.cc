@@ -57,10 +57,12 @@ class ReservationTest : public testing::Test {
   void Start(absl::Duration max_lease = limits::kDefaultMaxLease) {
     if (reservation_ != nullptr) reservation_->LetLapse();
     grant_.max_lease = max_lease;
-    reservation_ = Reservation::Make({store_, scheduler_, requests_, recordings_, Places(1), log_},
-                                     grant_, absl::Seconds(5));
+    reservation_ =
+        Reservation::Make(std::make_shared<const StoreContext>(StoreContext{
+                              store_, scheduler_, requests_, recordings_, Places(1), log_}),
+                          grant_, absl::Seconds(5));
     reservation_->Start();
-    reservation_->OnLost([this] { ++lost_; });
+    reservation_->OnLost([this](const Reservation& /*lost*/) { ++lost_; });
   }
   void Checkpoint(std::string progress) {
     reservation_->Checkpoint(std::move(progress),
@@ -702,7 +704,7 @@ TEST_F(ReservationTest, LossIsReportedOnceThoughTheLeaseIsFoundAgainAndLostAgain
 TEST_F(ReservationTest, LossIsReportedToALaterListener) {
   store_.TakeOver();
   scheduler_.Advance(absl::Seconds(10));
-  reservation_->OnLost([this] { lost_ += 10; });
+  reservation_->OnLost([this](const Reservation& /*lost*/) { lost_ += 10; });
   EXPECT_EQ(lost_, 11);
 }
 
@@ -955,8 +957,9 @@ TEST(RecordingTimersTest, EndingCancelsNoOtherTask) {
     grant.answer.mutable_reserved()->set_reservation_token(Uuid::Random().ToString());
     grant.lease = lease;
     grant.lease_deadline = scheduler.Now() + absl::ToChronoNanoseconds(lease);
-    auto reservation = Reservation::Make({store, scheduler, std::make_shared<OutstandingWork>(),
-                                          std::make_shared<OutstandingWork>()},
+    auto reservation = Reservation::Make(std::make_shared<const StoreContext>(StoreContext{
+                                             store, scheduler, std::make_shared<OutstandingWork>(),
+                                             std::make_shared<OutstandingWork>()}),
                                          grant, absl::Seconds(5));
     reservation->Start();
     return reservation;
@@ -1000,7 +1003,7 @@ TEST_F(ReservationTest, ARefusalAfterTheEndIsNotReported) {
   scheduler_.Advance(absl::Seconds(10));
   Complete();
   ASSERT_TRUE(outcome_.ok()) << outcome_;
-  reservation_->OnLost([this] { lost_ += 10; });
+  reservation_->OnLost([this](const Reservation& /*lost*/) { lost_ += 10; });
   store_.AnswerHeld(Operation::kExtend);
   EXPECT_FALSE(reservation_->refused());
   EXPECT_EQ(lost_, 0);

@@ -78,7 +78,7 @@ absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
 
 }  // namespace
 
-std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context, SharedRequest request,
+std::shared_ptr<ReserveCall> ReserveCall::Make(SharedStoreContext context, SharedRequest request,
                                                absl::Duration max_wait, Time deadline, Done done,
                                                LateGrant late) {
   return std::make_shared<ReserveCall>(PassKey<ReserveCall>(), std::move(context),
@@ -86,15 +86,16 @@ std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context, SharedReque
                                        std::move(late));
 }
 
-ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, StoreContext context, SharedRequest request,
-                         absl::Duration max_wait, Time deadline, Done done, LateGrant late)
+ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, SharedStoreContext context,
+                         SharedRequest request, absl::Duration max_wait, Time deadline, Done done,
+                         LateGrant late)
     : context_(std::move(context)),
-      wait_until_(After(context_.scheduler.Now(), max_wait)),
+      wait_until_(After(context_->scheduler.Now(), max_wait)),
       deadline_(deadline),
       pursue_until_(After(deadline, std::max(FromWire(request->lease()), kMinPursuit))),
       request_(Asked(std::move(request), max_wait)),
       late_(std::move(late)),
-      hold_(context_.requests->Begin()),
+      hold_(context_->requests->Begin()),
       backoff_(kFirstRepeat, kLongestRepeat),
       done_(std::move(done)) {}
 
@@ -103,7 +104,7 @@ void ReserveCall::Start() {
   MutexLock lock(mutex_);
   // Answered at once, as by a closed connection: there is nothing to watch.
   if (done_ == nullptr) return;
-  timer_ = context_.scheduler.RunAtOrWhenStopped(
+  timer_ = context_->scheduler.RunAtOrWhenStopped(
       deadline_, [self = shared_from_this()] { self->Abandon(self->NoVerdictInTime()); });
 }
 
@@ -120,7 +121,7 @@ absl::Status ReserveCall::NoVerdictInTime() {
 }
 
 void ReserveCall::SendAgain() {
-  const Time sent = context_.scheduler.Now();
+  const Time sent = context_->scheduler.Now();
   v1::ReserveRequest request = *request_;
   Time deadline = deadline_;
   {
@@ -136,12 +137,12 @@ void ReserveCall::SendAgain() {
 }
 
 void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
-  const Time sent = context_.scheduler.Now();
-  const ReplayCache::Moment asked = ReplayCache::NowOf(context_.replays.get());
-  context_.connection.Reserve(
+  const Time sent = context_->scheduler.Now();
+  const ReplayCache::Moment asked = ReplayCache::NowOf(context_->replays.get());
+  context_->connection.Reserve(
       request, deadline, [self = shared_from_this(), sent, asked](auto answer) {
-        if (answer.ok() && self->context_.replays != nullptr) {
-          self->context_.replays->KeepVerdict(*self->request_, *answer, asked);
+        if (answer.ok() && self->context_->replays != nullptr) {
+          self->context_->replays->KeepVerdict(*self->request_, *answer, asked);
         }
         self->OnAnswer(sent, std::move(answer));
       });
@@ -161,17 +162,17 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
       if (Repeat()) return;
     }
     // The same token renews the lease, if no other attempt has taken over.
-    if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
+    if (done_ != nullptr && CameTooLate(answer, sent, context_->scheduler.Now()) && Repeat()) {
       maybe_granted_ = true;
       late_grant_ = true;
-      context_.log->Warn(LogEvent::kLateGrant,
-                         "a grant arrived after its lease had expired; reserving again (lease ",
-                         absl::FormatDuration(FromWire(request_->lease())), ")");
+      context_->log->Warn(LogEvent::kLateGrant,
+                          "a grant arrived after its lease had expired; reserving again (lease ",
+                          absl::FormatDuration(FromWire(request_->lease())), ")");
       return;
     }
   }
   if (!answer.ok()) {
-    Finish(ForCaller(answer.status(), *context_.log));
+    Finish(ForCaller(answer.status(), *context_->log));
   } else {
     Finish(ReserveAnswer{*std::move(answer), sent});
   }
@@ -182,11 +183,11 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
 }
 
 bool ReserveCall::Repeat() {
-  const Time again = After(context_.scheduler.Now(), backoff_.Next());
+  const Time again = After(context_->scheduler.Now(), backoff_.Next());
   if (again >= pursue_until_) return false;
-  if (done_ == nullptr && pursuit_ == nullptr) pursuit_ = context_.pursuits.TryTake();
+  if (done_ == nullptr && pursuit_ == nullptr) pursuit_ = context_->pursuits.TryTake();
   if (done_ == nullptr && pursuit_ == nullptr) return false;
-  context_.scheduler.RunAt(again, [self = shared_from_this()] { self->SendAgain(); });
+  context_->scheduler.RunAt(again, [self = shared_from_this()] { self->SendAgain(); });
   return true;
 }
 
@@ -195,7 +196,7 @@ void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
   {
     MutexLock lock(mutex_);
     done = std::exchange(done_, nullptr);
-    context_.scheduler.Cancel(timer_);
+    context_->scheduler.Cancel(timer_);
   }
   if (done != nullptr) {
     done(std::move(answer));

@@ -63,7 +63,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
 
   // `request` has everything, or everything except max_wait; without a request token it gets a
   // new one. The caller needs the answer by `deadline`.
-  static std::shared_ptr<ReserveCall> Make(StoreContext context,
+  static std::shared_ptr<ReserveCall> Make(SharedStoreContext context,
                                            std::shared_ptr<const v1::ReserveRequest> request,
                                            absl::Duration max_wait, Time deadline, Done done,
                                            LateGrant late = {});
@@ -74,7 +74,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   void Abandon(const absl::Status& status);
 
   // For Make() alone.
-  ReserveCall(PassKey<ReserveCall> key, StoreContext context,
+  ReserveCall(PassKey<ReserveCall> key, SharedStoreContext context,
               std::shared_ptr<const v1::ReserveRequest> request, absl::Duration max_wait,
               Time deadline, Done done, LateGrant late);
 
@@ -92,7 +92,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   void ReleaseGrant(ReserveAnswer answer);
   void Finish(absl::StatusOr<ReserveAnswer> answer);
 
-  const StoreContext context_;
+  const SharedStoreContext context_;
   const Time wait_until_;
   const Time deadline_;
   // The time after which a grant whose answer was lost can no longer be held.

@@ -35,7 +35,8 @@ class ReserveCallTest : public testing::Test {
     *request.mutable_lease() = ToWire(lease_);
     request.set_on_lease_expiry(on_lease_expiry_);
     auto asked = ReserveCall::Make(
-        {store_, scheduler_, requests_, recordings_, pursuits_, log_},
+        std::make_shared<const StoreContext>(
+            StoreContext{store_, scheduler_, requests_, recordings_, pursuits_, log_}),
         std::make_shared<const v1::ReserveRequest>(request), max_wait,
         scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
         [this](absl::StatusOr<ReserveAnswer> answer) {

@@ -48,6 +48,9 @@ struct StoreContext {
   std::shared_ptr<ReplayCache> replays = nullptr;
 };
 
+// Of a guard: every request and every reservation holds it.
+using SharedStoreContext = std::shared_ptr<const StoreContext>;
+
 // The timeout of one try of an operation; then it is repeated. Above the worst commit latency
 // in storage tests, well under the default lease.
 inline constexpr absl::Duration kTryTimeout = absl::Seconds(2);

@@ -23,14 +23,14 @@ bool MayPass(const absl::Status& status) {
 
 }  // namespace
 
-void StoreProbe::Run(StoreContext context, const std::string& name_space, Time deadline,
+void StoreProbe::Run(SharedStoreContext context, const std::string& name_space, Time deadline,
                      Done done) {
   std::make_shared<StoreProbe>(PassKey<StoreProbe>(), std::move(context), name_space, deadline,
                                std::move(done))
       ->Start();
 }
 
-StoreProbe::StoreProbe(PassKey<StoreProbe> /*key*/, StoreContext context,
+StoreProbe::StoreProbe(PassKey<StoreProbe> /*key*/, SharedStoreContext context,
                        const std::string& name_space, Time deadline, Done done)
     : context_(std::move(context)),
       deadline_(deadline),
@@ -47,7 +47,7 @@ StoreProbe::StoreProbe(PassKey<StoreProbe> /*key*/, StoreContext context,
 void StoreProbe::Start() {
   {
     MutexLock lock(mutex_);
-    timer_ = context_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
+    timer_ = context_->scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
       absl::Status last;
       {
         MutexLock relock(self->mutex_);
@@ -60,8 +60,8 @@ void StoreProbe::Start() {
 }
 
 void StoreProbe::Try() {
-  const Time now = context_.scheduler.Now();
-  context_.connection.Get(
+  const Time now = context_->scheduler.Now();
+  context_->connection.Get(
       request_, std::min(deadline_, After(now, kTryTimeout)),
       [self = shared_from_this()](const auto& answer) { self->OnAnswer(answer.status()); });
 }
@@ -74,10 +74,10 @@ void StoreProbe::OnAnswer(const absl::Status& answer) {
   {
     MutexLock lock(mutex_);
     last_ = answer;
-    const Time again = After(context_.scheduler.Now(), backoff_.Next());
+    const Time again = After(context_->scheduler.Now(), backoff_.Next());
     if (done_ == nullptr) return;
     if (MayPass(answer) && again < deadline_ &&
-        context_.scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0) {
+        context_->scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0) {
       return;
     }
   }
@@ -89,7 +89,7 @@ void StoreProbe::Finish(const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     done.swap(done_);
-    context_.scheduler.Cancel(timer_);
+    context_->scheduler.Cancel(timer_);
   }
   if (done) done(status);
 }

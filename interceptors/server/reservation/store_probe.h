@@ -28,10 +28,11 @@ class StoreProbe final : public std::enable_shared_from_this<StoreProbe> {
   // Called once, on any thread, possibly inside Run; must not block.
   using Done = std::function<void(const absl::Status&)>;
 
-  static void Run(StoreContext context, const std::string& name_space, Time deadline, Done done);
+  static void Run(SharedStoreContext context, const std::string& name_space, Time deadline,
+                  Done done);
 
   // For Run() alone.
-  StoreProbe(PassKey<StoreProbe> key, StoreContext context, const std::string& name_space,
+  StoreProbe(PassKey<StoreProbe> key, SharedStoreContext context, const std::string& name_space,
              Time deadline, Done done);
 
  private:
@@ -40,7 +41,7 @@ class StoreProbe final : public std::enable_shared_from_this<StoreProbe> {
   void OnAnswer(const absl::Status& answer);
   void Finish(const absl::Status& status);
 
-  const StoreContext context_;
+  const SharedStoreContext context_;
   const Time deadline_;
   v1::GetRequest request_;
 

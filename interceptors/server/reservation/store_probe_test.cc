@@ -48,8 +48,9 @@ absl::Status NoSuchRecord() { return MakeError(Reason::kRecordNotFound, "no such
 class StoreProbeTest : public testing::Test {
  protected:
   void Run(absl::Duration time = absl::Seconds(10)) {
-    StoreProbe::Run({reads_.connection, scheduler_, std::make_shared<OutstandingWork>(),
-                     std::make_shared<OutstandingWork>()},
+    StoreProbe::Run(std::make_shared<const StoreContext>(StoreContext{
+                        reads_.connection, scheduler_, std::make_shared<OutstandingWork>(),
+                        std::make_shared<OutstandingWork>()}),
                     "tills", scheduler_.Now() + absl::ToChronoNanoseconds(time),
                     [this](const absl::Status& status) { answers_.push_back(status); });
   }

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_OUTSTANDING_WORK_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_OUTSTANDING_WORK_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -30,7 +31,7 @@ class OutstandingWork : public std::enable_shared_from_this<OutstandingWork> {
 
   Mutex mutex_;
   CondVar idle_;
-  std::size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::size_t> count_{0};
 };
 
 }  // namespace idempotency::internal

@@ -35,6 +35,7 @@ Scheduler::TaskId TimerThread::Plan(Planned planned) {
 }
 
 void TimerThread::Cancel(TaskId id) {
+  if (id == 0) return;
   // Destroyed after the lock is released: objects that it owns may call back here.
   Task dropped;
   MutexLock lock(mutex_);

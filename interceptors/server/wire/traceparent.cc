@@ -47,6 +47,7 @@ bool IsTraceparent(std::string_view value) {
 const std::string& TraceparentOf(const google::protobuf::Map<std::string, std::string>& labels) {
   // Never destroyed: calls may end after static destruction has started.
   static const std::string& none = *std::make_unique<const std::string>().release();
+  if (labels.empty()) return none;
   const auto found = labels.find(std::string(kTraceparent));
   return found == labels.end() ? none : found->second;
 }
