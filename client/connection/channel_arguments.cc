@@ -2,6 +2,7 @@
 
 #include <grpc/grpc.h>
 
+#include "core/ping_timeout.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency {
@@ -32,6 +33,7 @@ grpc::ChannelArguments IdempotencydChannelArguments(const std::string& certifica
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kMinTimeBetweenNameLookupsMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(internal::kPingTimeoutArgument, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
   return arguments;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "core/ping_timeout.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
@@ -42,6 +43,7 @@ TEST(ChannelArgumentsTest, ASilentPeerIsDetectedAndAnIdleOneIsNotDisconnected) {
   const auto integers = Integers(IdempotencydChannelArguments());
   EXPECT_LE(integers.at(GRPC_ARG_KEEPALIVE_TIME_MS) + integers.at(GRPC_ARG_KEEPALIVE_TIMEOUT_MS),
             30'000);
+  EXPECT_EQ(integers.at(kPingTimeoutArgument), integers.at(GRPC_ARG_KEEPALIVE_TIMEOUT_MS));
   EXPECT_EQ(integers.at(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS), 0);
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 
+#include "core/ping_timeout.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/error_reflection.h"
 #include "grpc_idempotency/limits.h"
@@ -54,6 +55,7 @@ void SetKeepalive(grpc::ServerBuilder& builder) {
   // its in-flight waiters with them.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits::kPeerTimeout));
+  builder.AddChannelArgument(kPingTimeoutArgument, Milliseconds(limits::kPeerTimeout));
 }
 
 // gRPC bounds the compressed size of a message only, and inflates all of it before any code of a
