@@ -70,6 +70,9 @@ bool MethodPattern::Matches(std::string_view path) const {
          MatchesGlob(pattern.substr(middle + 1), path.substr(slash + 1));
 }
 
+// No text of a pattern matches a '*' but another one's '*', so this compares the two as wholes.
+bool MethodPattern::Covers(const MethodPattern& other) const { return Matches("/" + other.text_); }
+
 absl::StatusOr<PathPattern> PathPattern::Parse(std::string_view text) {
   const absl::Status invalid = absl::InvalidArgumentError(
       "must begin with '/', and have segments of visible ASCII or {name}");

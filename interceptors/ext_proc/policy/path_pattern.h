@@ -19,9 +19,13 @@ class MethodPattern {
 
   // `path` as in `:path`: "/payments.v1.Payments/CreateInvoice".
   bool Matches(std::string_view path) const;
+  // It matches every path that `other` does.
+  bool Covers(const MethodPattern& other) const;
   // It matches one path only.
   bool is_exact() const { return text_.find('*') == std::string::npos; }
   const std::string& text() const { return text_; }
+  // The part before the slash.
+  std::string_view service() const { return std::string_view(text_).substr(0, text_.find('/')); }
 
  private:
   explicit MethodPattern(std::string_view text) : text_(text) {}
@@ -39,6 +43,8 @@ class PathPattern {
 
   // `path` without a query.
   bool Matches(std::string_view path) const;
+  // It matches every path that `other` does.
+  bool Covers(const PathPattern& other) const { return Matches(other.Canonical()); }
   // The form that all its spellings have in common: lower case, "{}" for each segment in braces.
   std::string Canonical() const;
 

@@ -32,6 +32,17 @@ TEST(MethodPatternTest, OthersAreRefused) {
   }
 }
 
+TEST(MethodPatternTest, OneCoversAnotherIfItMatchesAllOfIt) {
+  const auto covers = [](const char* one, const char* other) {
+    return MethodPattern::Parse(one).value().Covers(MethodPattern::Parse(other).value());
+  };
+  EXPECT_TRUE(covers("*/*", "a.B/C"));
+  EXPECT_TRUE(covers("a.*/C*", "a.B*/Cd*"));
+  EXPECT_TRUE(covers("a*/**", "a/*"));
+  EXPECT_FALSE(covers("a.B/C", "a.B/*"));
+  EXPECT_FALSE(covers("a.B/*x", "a.B/x*"));
+}
+
 TEST(PathPatternTest, ASegmentInBracesIsAnyOne) {
   const PathPattern pattern = PathPattern::Parse("/v1/payments/{id}/refunds").value();
   EXPECT_TRUE(pattern.Matches("/v1/payments/42/refunds"));
@@ -42,6 +53,16 @@ TEST(PathPatternTest, ASegmentInBracesIsAnyOne) {
   EXPECT_FALSE(pattern.Matches("/v1/payments/42/refunds/more"));
   EXPECT_FALSE(pattern.Matches("/v1/payments/42/refunds//"));
   EXPECT_FALSE(pattern.Matches(""));
+}
+
+TEST(PathPatternTest, OneCoversAnotherIfItMatchesAllOfIt) {
+  const auto covers = [](const char* one, const char* other) {
+    return PathPattern::Parse(one).value().Covers(PathPattern::Parse(other).value());
+  };
+  EXPECT_TRUE(covers("/v1/{a}", "/V1/{b}"));
+  EXPECT_TRUE(covers("/v1/{a}", "/v1/payments"));
+  EXPECT_FALSE(covers("/v1/payments", "/v1/{a}"));
+  EXPECT_FALSE(covers("/v1/{a}", "/v1/{a}/refunds"));
 }
 
 TEST(PathPatternTest, OthersAreRefused) {

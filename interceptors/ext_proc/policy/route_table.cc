@@ -1,5 +1,6 @@
 #include "interceptors/ext_proc/policy/route_table.h"
 
+#include <cstddef>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,13 @@ const MethodDescriptor& UnknownMethod() {
     return pool->BuildFile(file)->service(0)->method(0);
   }();
   return *method;
+}
+
+// The fault of an entry whose every request the entry `earlier` gets.
+std::string NeverUsed(const std::string& earlier) {
+  return absl::StrCat("is never used: the entry ", earlier,
+                      " before it matches all that it does; put the more specific one first, or "
+                      "remove one of them");
 }
 
 // What a guard inside the server can do, and a proxy in front of it cannot.
@@ -97,11 +105,32 @@ class RouteTable::Builder {
     if (!pattern.ok()) {
       return Fault(absl::StrCat("grpc_methods ", methods.name), pattern.status().message());
     }
+    const std::string place = absl::StrCat("grpc_methods ", methods.name);
+    for (const Pattern& earlier : pattern_policies_) {
+      if (!earlier.pattern.Covers(*pattern)) continue;
+      Fault(place, NeverUsed(absl::StrCat("grpc_methods ", earlier.pattern.text())));
+      break;
+    }
+    if (MissesItsService(*pattern)) {
+      Fault(place,
+            "descriptor_sets describe its service, which has no such method: correct the name, or "
+            "make the descriptor set again");
+    }
     pattern_policies_.push_back({*pattern, methods.policy});
     if (IsDescribed(*pattern)) return;
-    GuardedRoute route =
-        RouteWithoutDescriptor(absl::StrCat("grpc_methods ", methods.name), methods.policy);
+    GuardedRoute route = RouteWithoutDescriptor(place, methods.policy);
     table_->patterns_.emplace_back(*std::move(pattern), std::move(route));
+  }
+
+  // Its one service has a descriptor, in which no method matches: it would apply to none that the
+  // service has.
+  bool MissesItsService(const MethodPattern& pattern) const {
+    bool is_described = false;
+    for (const MethodDescriptor* method : table_->described_.methods()) {
+      if (pattern.Matches(MethodPath(*method))) return false;
+      is_described = is_described || method->service()->full_name() == AbslView(pattern.service());
+    }
+    return is_described;
   }
 
   // The only method that it names has a descriptor.
@@ -176,7 +205,15 @@ class RouteTable::Builder {
     // Those of gRPC methods do, and their records are others.
     if (configured.operation.rfind('/', 0) == 0) Fault(place, "operation must not begin with '/'");
     const GuardedRoute shared = RouteWithoutDescriptor(place, configured.policy);
+    const std::size_t earlier_entries = table_->http_.size();
     for (const std::string& method : configured.methods) {
+      for (std::size_t i = 0; i < earlier_entries; ++i) {
+        const HttpEntry& earlier = table_->http_[i];
+        if (earlier.method != method || !earlier.pattern.Covers(*pattern)) continue;
+        Fault(absl::StrCat("http_routes ", method, " ", configured.path),
+              NeverUsed(absl::StrCat("http_routes ", earlier.pattern.Canonical())));
+        break;
+      }
       GuardedRoute route = shared;
       // Part of the record's id, so another method in the entry, or another name for a segment,
       // must not change it: a retry would then run again.

@@ -1,6 +1,8 @@
 #include "interceptors/ext_proc/policy/route_table.h"
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
@@ -193,6 +195,61 @@ TEST(RouteTableTest, EveryFaultIsReported) {
                            "/shop.v1.Shop/Order: the handling of an unknown outcome"}) {
     EXPECT_THAT(std::string(faults.message()), HasSubstr(part));
   }
+}
+
+// The policy of an entry that never applies would silently not hold.
+TEST(RouteTableTest, AnEntryThatAnEarlierOneCoversIsAFault) {
+  const auto faults_of = [](const std::vector<const char*>& names) {
+    ProcessorConfig config = Described();
+    for (const char* name : names) config.grpc_methods.push_back({name, v1::Policy()});
+    return std::string(RouteTable::Make(config).status().message());
+  };
+  EXPECT_EQ(faults_of({"shop.v1.Shop/Order", "shop.v1.*/O*", "shop.v1.*/*", "*/*"}), "");
+  // They overlap, and each applies to something.
+  EXPECT_EQ(faults_of({"shop.v1.Other/A*", "shop.v1.Other/*b"}), "");
+  EXPECT_THAT(faults_of({"shop.v1.*/*", "shop.v1.Shop/Order"}),
+              HasSubstr("grpc_methods shop.v1.Shop/Order: is never used: the entry grpc_methods "
+                        "shop.v1.*/* before it"));
+  // Without a descriptor, and for a pattern.
+  EXPECT_THAT(faults_of({"shop.v1.*/*", "shop.v1.Other/Open"}), HasSubstr("is never used"));
+  EXPECT_THAT(faults_of({"shop.v1.*/*", "shop.v1.*/O*"}), HasSubstr("is never used"));
+  EXPECT_THAT(faults_of({"shop.v1.Shop/Order", "shop.v1.Shop/Order"}), HasSubstr("is never used"));
+}
+
+TEST(RouteTableTest, AnEntryOfHttpThatAnEarlierOneCoversIsAFault) {
+  using Entry = ProcessorConfig::HttpRoute;
+  const auto faults_of = [](const std::vector<Entry>& entries) {
+    ProcessorConfig config;
+    config.name_space = "shop";
+    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
+    config.http_routes = entries;
+    return std::string(RouteTable::Make(config).status().message());
+  };
+  const Entry any{{"POST"}, "/v1/{kind}/refunds", std::nullopt};
+  const Entry specific{{"POST"}, "/v1/payments/refunds", std::nullopt};
+  EXPECT_EQ(faults_of({specific, any}), "");
+  EXPECT_THAT(faults_of({any, specific}),
+              HasSubstr("http_routes POST /v1/payments/refunds: is never used: the entry "
+                        "http_routes /v1/{}/refunds before it"));
+  EXPECT_EQ(faults_of({any, {{"PUT"}, "/v1/payments/refunds", std::nullopt}}), "");
+  EXPECT_THAT(faults_of({any, {{"PUT", "POST"}, "/V1/{x}/Refunds", std::nullopt}}),
+              HasSubstr("http_routes POST /V1/{x}/Refunds: is never used"));
+  EXPECT_EQ(faults_of({any, {{"POST"}, "/{version}/payments/refunds", std::nullopt}}), "");
+}
+
+// As a guard refuses it: a typing error would leave the method with another policy.
+TEST(RouteTableTest, AnEntryThatMissesItsDescribedServiceIsAFault) {
+  const auto faults_of = [](const char* name) {
+    ProcessorConfig config = Described();
+    config.grpc_methods.push_back({name, v1::Policy()});
+    return std::string(RouteTable::Make(config).status().message());
+  };
+  EXPECT_THAT(faults_of("shop.v1.Shop/Oder"),
+              HasSubstr("grpc_methods shop.v1.Shop/Oder: descriptor_sets describe its service"));
+  EXPECT_THAT(faults_of("shop.v1.Shop/Od*"), HasSubstr("no such method"));
+  EXPECT_EQ(faults_of("shop.v1.Shop/Or*"), "");
+  EXPECT_EQ(faults_of("shop.v1.Stock/Oder"), "");
+  EXPECT_EQ(faults_of("shop.v1.*/Oder"), "") << "of services that are not described";
 }
 
 TEST(RouteTableTest, ADescriptorSetNeedsItsImports) {
