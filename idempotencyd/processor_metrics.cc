@@ -15,6 +15,8 @@ const char* NameOf(ExchangeResult result) {
       return "replayed";
     case ExchangeResult::kRefused:
       return "refused";
+    case ExchangeResult::kOverloaded:
+      return "overloaded";
     case ExchangeResult::kPassed:
       return "passed";
     case ExchangeResult::kUnknown:

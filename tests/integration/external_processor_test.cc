@@ -26,7 +26,10 @@
 #include "idempotencyd/queued_external_processor.h"
 
 #include "core/mutex.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/embedded/embedded_service.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "server/rpc/call_queues.h"
@@ -719,29 +722,47 @@ TEST_F(ScopedProcessorTest, AScopeThatFillsItsShareLeavesRoomForAnother) {
 
 class FewExchangesTest : public ScopedProcessorTest {
  protected:
-  FewExchangesTest() : ScopedProcessorTest(kRoomForRequests, /*exchanges=*/8) {}
+  FewExchangesTest() : ScopedProcessorTest(kRoomForRequests, /*exchanges=*/10) {}
 };
 
 TEST_F(FewExchangesTest, ManyUnfinishedRequestsOfAScopeLeavePlacesForAnother) {
-  constexpr std::size_t kPart = kRoomForRequests / 16;
+  constexpr std::size_t kPart = kRoomForRequests / 32;
   std::vector<std::unique_ptr<FakeEnvoy>> unfinished;
-  for (std::size_t i = 1; i <= 4; ++i) {
+  for (std::size_t i = 1; i <= 8; ++i) {
     FakeEnvoy& envoy = *unfinished.emplace_back(std::make_unique<FakeEnvoy>(channel_));
     envoy.SendHeaders("key-" + std::to_string(i), {{"x-tenant", "a"}});
     envoy.SendBody(std::string(kPart, 'x'), /*end_of_stream=*/false);
     events_.AwaitHeld(i * kPart);
   }
   FakeEnvoy one_more(channel_);
-  one_more.SendHeaders("key-5", {{"x-tenant", "a"}});
+  one_more.SendHeaders("key-9", {{"x-tenant", "a"}});
   const auto refused = one_more.Next();
   ASSERT_TRUE(refused.has_value() && refused->has_immediate_response());
-  EXPECT_THAT(HeaderOf(*refused, "grpc-message"), HasSubstr("holds too many requests"));
+  EXPECT_THAT(HeaderOf(*refused, "grpc-message"), HasSubstr("max_exchanges"));
+  EXPECT_EQ(events_.CountOf(ExchangeResult::kOverloaded), 1);
 
   FakeEnvoy of_another(channel_);
   of_another.SendHeaders("key-1", {{"x-tenant", "b"}});
   of_another.SendBody(Framed(Asking()));
   of_another.AwaitForwarded();
   for (const auto& envoy : unfinished) envoy->Cancel();
+}
+
+// The stream of a proxy, which has no place to state a reason in.
+TEST_F(FewExchangesTest, WithoutAPlaceAStreamEndsAndStatesWhenToRetry) {
+  std::vector<std::unique_ptr<FakeEnvoy>> held;
+  for (std::size_t i = 1; i <= 10; ++i) {
+    FakeEnvoy& envoy = *held.emplace_back(std::make_unique<FakeEnvoy>(channel_));
+    envoy.SendHeaders("key-1", {{"x-tenant", "tenant-" + std::to_string(i)}});
+    envoy.SendBody("x", /*end_of_stream=*/false);
+    events_.AwaitHeld(i);
+  }
+  FakeEnvoy one_more(channel_);
+  EXPECT_FALSE(one_more.Next().has_value());
+  const absl::Status end = FromGrpcStatus(one_more.Finish());
+  EXPECT_EQ(ReasonOf(end), Reason::kOverloaded) << end;
+  EXPECT_EQ(DetailsOf(end).retry_delay, retry_delays::kServiceOverloaded);
+  for (const auto& envoy : held) envoy->Cancel();
 }
 
 // Far more than gRPC sends to a client that does not read.
@@ -788,7 +809,7 @@ TEST_F(UnreadReplaysTest, LeaveRoomForAnotherScope) {
   EXPECT_FALSE(one_more.Next().has_value());
   EXPECT_TRUE(one_more.Finish().ok());
   EXPECT_EQ(events_.CountOf(ExchangeResult::kReplayed), 1);
-  EXPECT_EQ(events_.CountOf(ExchangeResult::kRefused), 1);
+  EXPECT_EQ(events_.CountOf(ExchangeResult::kOverloaded), 1);
 
   FakeEnvoy of_another(channel_);
   Ask(of_another, "b");

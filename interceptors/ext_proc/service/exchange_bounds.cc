@@ -22,8 +22,8 @@ std::optional<ExchangeBounds::Place> ExchangeBounds::TryEnterScope(const std::st
   const std::size_t others = exchanges_ - std::min<std::size_t>(exchanges_, 1);
   const std::size_t left = limits_.exchanges - std::min(others, limits_.exchanges);
   std::size_t& its = exchanges_of_scope_[scope];
-  // As MayTake().
-  if (its > 0 && its + 1 > left - std::min<std::size_t>(left, 1)) return std::nullopt;
+  const std::size_t left_then = left - std::min<std::size_t>(left, 1);
+  if (its > 0 && its + 1 > kExchangesPerLeft * left_then) return std::nullopt;
   ++its;
   return Place(this, scope);
 }

@@ -17,9 +17,11 @@ namespace idempotency::internal {
 // The limits of all exchanges together: their number, and the bytes that they hold.
 //
 // Requests have one half of the bytes and replies the other, so that a flood of requests does not
-// cost the record of a reply. Of each half, and of the number, a scope takes no more than it leaves
-// to the others: alone up to half of it, two up to a third each, and so on. So there is room for
-// one more scope, regardless of their number and behaviour.
+// cost the record of a reply. Of each half a scope takes no more than it leaves to the others:
+// alone up to half of it, two up to a third each, and so on. Of the number it takes no more than
+// kExchangesPerLeft for each one that it leaves: alone up to eight ninths, two up to eight
+// seventeenths each. So there is room for one more scope, regardless of their number and behaviour.
+// Exchanges that are not guarded count together, as one more scope.
 //
 // Thread-safe.
 class ExchangeBounds {
@@ -29,6 +31,10 @@ class ExchangeBounds {
     std::size_t bytes = limits::kMaxExchangeBytes;
   };
 
+  // An exchange is small beside its share, unlike a message, so little need be left free. As the
+  // stream of a proxy is refused without a reason once there is no place at all, a scope must reach
+  // its share before.
+  static constexpr std::size_t kExchangesPerLeft = 8;
   // Threads that read large messages.
   static constexpr int kMaxWorkers = 16;
   // The memory of the fields of one parsed request, for each byte of the largest request. A large
@@ -90,8 +96,8 @@ class ExchangeBounds {
 
   // One more exchange; false: there is no place, and nothing is counted.
   bool Enter();
-  // The scope of one that has entered is known. nullopt: the scope has its share of them, and
-  // nothing is counted.
+  // The scope of one that has entered is known; "": it is not guarded. nullopt: the scope has its
+  // share of them, and nothing is counted.
   std::optional<Place> TryEnterScope(const std::string& scope);
   // Changes what one exchange holds from `before` to `now`. False if its scope, or all of them,
   // then hold too much: the exchange must hold less, and is counted in any case. A scope that holds

@@ -114,7 +114,8 @@ TEST(ExchangeBoundsTest, AScopeTakesNoMoreThanItLeavesToOthers) {
 
 TEST(ExchangeBoundsTest, AScopeHasNoMoreExchangesThanItLeavesToOthers) {
   NoEvents events;
-  ExchangeBounds bounds({/*exchanges=*/8, /*bytes=*/200}, events);
+  // One scope leaves 2, for 8 each.
+  ExchangeBounds bounds({/*exchanges=*/18, /*bytes=*/200}, events);
   std::vector<ExchangeBounds::Place> places;
   const auto try_enter = [&](const std::string& scope) {
     EXPECT_TRUE(bounds.Enter());
@@ -126,11 +127,10 @@ TEST(ExchangeBoundsTest, AScopeHasNoMoreExchangesThanItLeavesToOthers) {
     places.push_back(*std::move(place));
     return true;
   };
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(try_enter("a")) << i;
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(try_enter("a")) << i;
   EXPECT_FALSE(try_enter("a"));
   EXPECT_TRUE(try_enter("b"));
   EXPECT_FALSE(try_enter("a"));
-  EXPECT_TRUE(try_enter("b"));
   EXPECT_FALSE(try_enter("b"));
   EXPECT_TRUE(try_enter("c"));
   // What one gives back, another may take.
@@ -138,6 +138,32 @@ TEST(ExchangeBoundsTest, AScopeHasNoMoreExchangesThanItLeavesToOthers) {
   places.clear();
   EXPECT_TRUE(try_enter("b"));
   EXPECT_TRUE(try_enter("b"));
+}
+
+// One that is alone uses nearly all of them.
+TEST(ExchangeBoundsTest, ScopesLeaveAPartOfTheExchangesAndShareTheRest) {
+  for (const std::size_t scopes : {1, 2, 5}) {
+    NoEvents events;
+    ExchangeBounds bounds({}, events);
+    std::vector<ExchangeBounds::Place> places;
+    for (bool entered = true; entered;) {
+      entered = false;
+      for (std::size_t scope = 0; scope < scopes; ++scope) {
+        ASSERT_TRUE(bounds.Enter());
+        auto place = bounds.TryEnterScope(std::to_string(scope));
+        if (place.has_value()) {
+          entered = true;
+          places.push_back(*std::move(place));
+        } else {
+          bounds.Leave({});
+        }
+      }
+    }
+    const std::size_t left = limits::kMaxExchanges - places.size();
+    EXPECT_NEAR(static_cast<double>(left),
+                static_cast<double>(limits::kMaxExchanges) / (1.0 + 8.0 * scopes), scopes)
+        << scopes;
+  }
 }
 
 TEST(ExchangeBoundsTest, ChangedLimitsApplyToWhatComes) {

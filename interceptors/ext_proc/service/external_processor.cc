@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,7 +14,6 @@
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
-#include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 namespace {
@@ -37,6 +38,13 @@ absl::Status Closing() {
                    "the idempotency service is being stopped; nothing was run", std::move(details));
 }
 
+absl::Status NoPlaceAtAll() {
+  ErrorDetails details;
+  details.retry_delay = retry_delays::kServiceOverloaded;
+  return MakeError(Reason::kOverloaded, "as many exchanges as max_exchanges are in progress",
+                   std::move(details));
+}
+
 }  // namespace
 
 ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> settings,
@@ -49,7 +57,9 @@ ExternalProcessor::ExternalProcessor(std::shared_ptr<const ProcessorSettings> se
       bounds_(limits, events),
       guard_(std::move(connection), settings->guard, std::move(log)),
       settings_(std::move(settings)),
-      workers_("ext-proc", Workers(std::thread::hardware_concurrency()), limits::kMaxExchanges) {}
+      // An exchange has one task there at most, so max_exchanges bounds them.
+      workers_("ext-proc", Workers(std::thread::hardware_concurrency()),
+               std::numeric_limits<std::size_t>::max()) {}
 
 void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> settings,
                                   const ExchangeBounds::Limits& limits) {
@@ -96,7 +106,7 @@ absl::Status ExternalProcessor::Admit(const grpc::ServerContextBase& context) {
         "this proxy's response_attributes must list response.code_details");
   }
   if (bounds_.Enter()) return absl::OkStatus();
-  return MakeError(Reason::kOverloaded, "too many exchanges are in progress");
+  return NoPlaceAtAll();
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ExternalProcessor::BeginStream(

@@ -63,6 +63,19 @@ absl::Status NoRoom() {
       std::move(details));
 }
 
+absl::Status NoPlace(bool guarded) {
+  ErrorDetails details;
+  details.retry_delay = retry_delays::kServiceOverloaded;
+  return MakeError(
+      Reason::kOverloaded,
+      guarded
+          ? "this scope has as many exchanges in progress as max_exchanges leaves it: retry with "
+            "the same idempotency key"
+          : "calls without a key have as many exchanges in progress as max_exchanges leaves them: "
+            "retry",
+      std::move(details));
+}
+
 // So that no two spellings of one method have two records.
 bool IsPlainMethodPath(std::string_view path) {
   for (const char c : path) {
@@ -129,6 +142,7 @@ void GuardedExchange::OnRequestHeaders() {
   const bool unguarded = route_->policy.key == MethodPolicy::Key::kNone ||
                          (route_->policy.key == MethodPolicy::Key::kOptional && without_key);
   if (unguarded) {
+    if (!EnterScope("")) return RejectOverloaded(NoPlace(/*guarded=*/false));
     Count(ExchangeResult::kPassed);
     return exchange_.PassOn(RemovedFromRequest(headers));
   }
@@ -144,12 +158,15 @@ void GuardedExchange::OnRequestHeaders() {
     return Reject(scope.status());
   }
   scope_ = *std::move(scope);
-  if (std::optional<ExchangeBounds::Place> place = bounds_.TryEnterScope(scope_)) {
-    place_.emplace(*std::move(place));
-  } else {
-    return Reject(NoRoom());
-  }
+  if (!EnterScope(scope_)) return RejectOverloaded(NoPlace(/*guarded=*/true));
   Handle(exchange_.Hold());
+}
+
+bool GuardedExchange::EnterScope(const std::string& scope) {
+  std::optional<ExchangeBounds::Place> place = bounds_.TryEnterScope(scope);
+  if (!place.has_value()) return false;
+  place_.emplace(*std::move(place));
+  return true;
 }
 
 absl::Status GuardedExchange::Identify() {
@@ -186,9 +203,9 @@ void GuardedExchange::OnRequest() {
       route_->policy.key == MethodPolicy::Key::kOptional) {
     // Its key would have been in the request.
     Count(ExchangeResult::kPassed);
-    place_.reset();
     return exchange_.ForwardUnguarded(RemovedFromRequest(exchange_.request().headers));
   }
+  if (ReasonOf(admit.status()) == Reason::kOverloaded) return RejectOverloaded(admit.status());
   if (!admit.ok()) return Reject(admit.status());
   deciding_ = true;
   tasks_.emplace_back(*std::move(admit));
@@ -379,6 +396,11 @@ void GuardedExchange::Reject(const absl::Status& why, const std::string& record_
   exchange_.Answer(front_->Reject(why, record_id), /*streamed=*/false);
 }
 
+void GuardedExchange::RejectOverloaded(const absl::Status& why) {
+  Count(ExchangeResult::kOverloaded);
+  Reject(why);
+}
+
 void GuardedExchange::Break(const absl::Status& why) {
   if (end_.has_value()) return;
   end_ = why.ok() ? absl::InternalError("ended early") : why;
@@ -409,10 +431,11 @@ void GuardedExchange::OnEndOfStream() {
 }
 
 void GuardedExchange::Refuse(const absl::Status& why) {
-  if (end_.has_value() || exchange_.over() || exchange_.passes_on() || exchange_.forwarded()) {
-    return;
-  }
-  Reject(why);
+  if (CanRefuse()) Reject(why);
+}
+
+bool GuardedExchange::CanRefuse() const {
+  return !end_.has_value() && !exchange_.over() && !exchange_.passes_on() && !exchange_.forwarded();
 }
 
 void GuardedExchange::OnNoRoom() {
@@ -420,8 +443,11 @@ void GuardedExchange::OnNoRoom() {
     exchange_.StopHoldingReply();
     return;
   }
-  if (!std::exchange(replays_, false)) return Refuse(NoRoom());
-  Count(ExchangeResult::kRefused);
+  if (!std::exchange(replays_, false)) {
+    if (CanRefuse()) RejectOverloaded(NoRoom());
+    return;
+  }
+  Count(ExchangeResult::kOverloaded);
   // Callers that do not read their replays must not take the room of others.
   exchange_.ReplaceAnswer(front_->Reject(NoRoom(), /*record_id=*/""));
 }

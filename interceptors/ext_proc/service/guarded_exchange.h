@@ -97,6 +97,8 @@ class GuardedExchange {
   void OnRequestHeaders();
   // Decides with the headers alone. Sets front_ and route_.
   absl::Status Identify();
+  // False: there is no place for it.
+  bool EnterScope(const std::string& scope);
   void OnRequest();
   absl::StatusOr<Admit> MakeAdmit();
   // For the request's message once it is parsed.
@@ -107,6 +109,9 @@ class GuardedExchange {
   void SettleUnknown(Settling settling, const std::string& reason);
   void SendReply(absl::Time expires_at);
   void Reject(const absl::Status& why, const std::string& record_id = "");
+  // By a bound of this processor.
+  void RejectOverloaded(const absl::Status& why);
+  bool CanRefuse() const;
   void Replay(const v1::Reply& reply);
   void Break(const absl::Status& why);
   void LeaveOpen(const std::string& reason);
@@ -121,7 +126,7 @@ class GuardedExchange {
   const GuardedRoute* route_ = nullptr;
   std::string operation_;
   std::string scope_;
-  // Among those of the scope, while it is guarded.
+  // Among those of the scope, or of calls that are not guarded.
   std::optional<ExchangeBounds::Place> place_;
   // Between Admit and its decision.
   bool deciding_ = false;

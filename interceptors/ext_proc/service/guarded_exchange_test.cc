@@ -178,6 +178,79 @@ TEST_F(GuardedExchangeTest, FieldsThatTakeNoMoreThanTheBodyAlwaysFindRoom) {
   EXPECT_TRUE(IsAdmitted(basket)) << HeaderOf(refusal_, "grpc-message");
 }
 
+// They hold places too: callers without a key must leave some for the others.
+TEST_F(GuardedExchangeTest, ExchangesThatPassHaveAShareOfThePlaces) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.scope = SharedScopeName{"everyone"};
+  v1::Policy policy;
+  policy.set_key(v1::Policy::KEY_OPTIONAL);
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  config.http_routes.push_back({{"POST"}, "/orders", policy});
+  const auto settings = ProcessorSettings::Make(std::move(config)).value();
+  bounds_.SetLimits({/*exchanges=*/10, /*bytes=*/1024 * 1024});
+  Exchange::Request without_key;
+  Add(":method", "POST", without_key);
+  Add(":path", "/orders", without_key);
+  std::vector<std::unique_ptr<GuardedExchange>> passing;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(bounds_.Enter());
+    GuardedExchange& exchange =
+        *passing.emplace_back(std::make_unique<GuardedExchange>(settings, bounds_, events_));
+    exchange.OnMessage(without_key);
+    EXPECT_TRUE(exchange.TakeResponse().value_or(Response()).has_request_headers()) << i;
+  }
+  ASSERT_TRUE(bounds_.Enter());
+  GuardedExchange one_more(settings, bounds_, events_);
+  one_more.OnMessage(without_key);
+  const Response refusal = one_more.TakeResponse().value_or(Response());
+  EXPECT_EQ(refusal.immediate_response().status().code(), 503) << refusal.ShortDebugString();
+  EXPECT_THAT(refusal.immediate_response().body(), HasSubstr("calls without a key"));
+  EXPECT_EQ(HeaderOf(refusal, "retry-after"), "1");
+
+  ASSERT_TRUE(bounds_.Enter());
+  GuardedExchange guarded(settings, bounds_, events_);
+  guarded.OnMessage(Headers("/orders", "application/json"));
+  guarded.OnMessage(Body("{}"));
+  EXPECT_TRUE(guarded.TakeTask().has_value());
+}
+
+// Its key would have been in the message: it keeps the place that it has.
+TEST_F(GuardedExchangeTest, AnExchangeThatPassesAfterItsMessageKeepsItsPlace) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.scope = SharedScopeName{"everyone"};
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  google::protobuf::FileDescriptorSet set;
+  set.ParseFromString(ShopDescriptors());
+  auto& basket = *set.mutable_file(0)->mutable_message_type(1);
+  auto& id = *basket.add_field();
+  id.set_name("order_id");
+  id.set_number(2);
+  id.set_type(FieldDescriptorProto::TYPE_STRING);
+  id.set_label(FieldDescriptorProto::LABEL_OPTIONAL);
+  config.descriptor_sets.push_back({"shop.binpb", set.SerializeAsString()});
+  v1::Policy policy;
+  policy.set_key(v1::Policy::KEY_OPTIONAL);
+  policy.set_key_field("order_id");
+  config.grpc_methods.push_back({"shop.v1.Shop/Order", policy});
+  const auto settings = ProcessorSettings::Make(std::move(config)).value();
+  bounds_.SetLimits({/*exchanges=*/2, /*bytes=*/1024 * 1024});
+  Exchange::Request without_key;
+  Add(":method", "POST", without_key);
+  Add(":path", "/shop.v1.Shop/Order", without_key);
+  Add("content-type", "application/grpc", without_key);
+  std::string body;
+  AppendGrpcMessage("", body);
+  ASSERT_TRUE(bounds_.Enter());
+  GuardedExchange passing(settings, bounds_, events_);
+  passing.OnMessage(without_key);
+  passing.OnMessage(Body(body));
+  ASSERT_TRUE(passing.TakeResponse().value_or(Response()).has_request_headers());
+  ASSERT_TRUE(bounds_.Enter());
+  EXPECT_FALSE(bounds_.TryEnterScope("everyone").has_value());
+}
+
 // Replays of recorded responses of HTTP.
 class HttpReplayTest : public ::testing::Test {
  protected:

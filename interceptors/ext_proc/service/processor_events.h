@@ -12,6 +12,7 @@ enum class ExchangeResult {
   kForwarded,    // the upstream's reply was recorded
   kReplayed,     // a recorded reply was sent
   kRefused,      // nothing was forwarded
+  kOverloaded,   // a bound of the processor was reached, and nothing was forwarded
   kPassed,       // not guarded
   kUnknown,      // forwarded, and its outcome is unknown
   kNotRecorded,  // forwarded, and its reply could not be recorded

@@ -131,7 +131,7 @@ void ProcessorStream::ApplyOnWorker(Change change) {
   }
   auto shared = std::make_shared<const Change>(std::move(change));
   const auto taken = workers_.Run([self = shared_from_this(), shared] { self->Work(*shared); });
-  // Its threads cannot be started, or it is as full as there may be exchanges.
+  // Its threads cannot be started, or it has stopped.
   if (taken != WorkerPool::Outcome::kTaken) Work(*shared);
 }
 
