@@ -62,14 +62,16 @@ class ExternalProcessorService final : public FurtherService {
   ExternalProcessorService(const FurtherServiceParts& parts,
                            std::shared_ptr<const ProcessorSettings> settings)
       : exposed_(parts.exposed),
+        streams_of_address_(parts.streams_of_address),
         metrics_(parts.registry),
         proxies_(parts.access),
         processor_(
             std::move(settings), std::make_unique<DirectConnection>(nullptr, parts.operations),
-            LimitsOf(parts.config),
+            ExchangeLimitsFrom(parts.config),
             [this](const grpc::ServerContextBase& context) { return proxies_.Admit(context); },
             metrics_, std::make_shared<GuardLog>(WriteLine)) {
     proxies_.Replace(NamesOf(parts.config));
+    WarnOfStreams(parts.config);
   }
 
   void Register(grpc::ServerBuilder& builder, QueuedMethods& methods) override {
@@ -81,7 +83,8 @@ class ExternalProcessorService final : public FurtherService {
     auto settings = ProcessorSettingsFrom(config);
     if (!settings.ok()) return settings.status();
     proxies_.Replace(NamesOf(config));
-    processor_.Configure(*std::move(settings), LimitsOf(config));
+    processor_.Configure(*std::move(settings), ExchangeLimitsFrom(config));
+    WarnOfStreams(config);
     return absl::OkStatus();
   }
 
@@ -106,15 +109,13 @@ class ExternalProcessorService final : public FurtherService {
     return {names.begin(), names.end()};
   }
 
-  static ExchangeBounds::Limits LimitsOf(const LoadedConfig& config) {
-    const config::v1::ExternalProcessor& section = config.config.external_processor();
-    ExchangeBounds::Limits limits;
-    if (section.max_exchanges() > 0) limits.exchanges = section.max_exchanges();
-    if (section.max_held_bytes() > 0) limits.bytes = section.max_held_bytes();
-    return limits;
+  void WarnOfStreams(const LoadedConfig& config) const {
+    const std::string warning = StreamsWarning(ExchangeLimitsFrom(config), streams_of_address_);
+    if (!warning.empty()) WriteLine(LogSeverity::kWarning, warning);
   }
 
   const bool exposed_;
+  const int streams_of_address_;
   ProcessorMetrics metrics_;
   Proxies proxies_;
   ExternalProcessor processor_;

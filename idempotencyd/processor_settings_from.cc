@@ -141,4 +141,20 @@ absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettingsFrom(
   return absl::InvalidArgumentError(absl::StrCat("external_processor: ", fault.message()));
 }
 
+ExchangeBounds::Limits ExchangeLimitsFrom(const LoadedConfig& loaded) {
+  const ExternalProcessor& section = loaded.config.external_processor();
+  ExchangeBounds::Limits limits;
+  if (section.max_exchanges() > 0) limits.exchanges = section.max_exchanges();
+  if (section.max_held_bytes() > 0) limits.bytes = section.max_held_bytes();
+  return limits;
+}
+
+std::string StreamsWarning(const ExchangeBounds::Limits& limits, int streams_of_address) {
+  if (limits.exchanges <= static_cast<std::size_t>(streams_of_address)) return "";
+  return absl::StrCat(
+      "max_exchanges is ", limits.exchanges, ", and --max_calls admits ", streams_of_address,
+      " streams of one address, such as that of a proxy: set --max_calls=", 2 * limits.exchanges,
+      ", or a max_exchanges of at most ", streams_of_address);
+}
+
 }  // namespace idempotency::internal

@@ -226,8 +226,8 @@ absl::Status Daemon::StartAccess() {
 absl::Status Daemon::MakeExtProc(const MakeFurtherService& make) {
   if (!options_.ext_proc) return absl::OkStatus();
   if (!make) return absl::UnimplementedError("--ext_proc: this build has no external processor");
-  auto made = make({*loaded_, !options_.ext_proc->IsLocal(), stack_->operations(), access_,
-                    *metrics_.registry()});
+  auto made = make({*loaded_, !options_.ext_proc->IsLocal(), options_.listener.calls.per_peer,
+                    stack_->operations(), access_, *metrics_.registry()});
   if (!made.ok()) return made.status();
   ext_proc_ = *std::move(made);
   return absl::OkStatus();

@@ -38,6 +38,8 @@ struct FurtherServiceParts {
   const LoadedConfig& config;
   // Other machines reach its address.
   bool exposed = false;
+  // The streams in progress that its listener admits of one address.
+  int streams_of_address = 0;
   Operations& operations;
   const AccessControl& access;
   prometheus::Registry& registry;

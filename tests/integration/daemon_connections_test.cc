@@ -34,6 +34,10 @@ namespace {
 
 constexpr int kDescriptors = 160;
 constexpr int kBurst = 500;
+constexpr char kProcessorConfig[] =
+    "external_processor { namespace: \"shop\" scope { shared: \"all\" }\n"
+    "on_unknown_outcome: LEASE_EXPIRY_REQUIRE_RECOVERY\n"
+    "grpc_methods { name: \"shop.v1.Orders/Place\" } }\n";
 
 // A Session stream that its caller opens, and sends nothing on.
 class OpenSession {
@@ -342,13 +346,25 @@ TEST_F(DaemonConnectionsTest, CallsOfReflectionTakeNoThreads) {
   for (const auto& call : calls) call->Finish();
 }
 
+// One address has half of --max_calls: a proxy would not reach the bound that is configured.
+TEST_F(DaemonConnectionsTest, FewCallsForTheExchangesOfAProxyAreLoggedWithWhatToDo) {
+  const std::string config = folder_.File("idempotencyd.textproto");
+  std::ofstream(config) << kProcessorConfig;
+  const auto log_with = [&](const char* max_calls) {
+    const HeldPort exchanges;
+    DaemonProcess daemon(Store(), {absl::StrCat("--ext_proc=", exchanges.address()),
+                                   absl::StrCat("--config=", config), max_calls});
+    return daemon.process().Stderr();
+  };
+  EXPECT_FALSE(absl::StrContains(log_with("--max_calls=32768"), "max_exchanges"));
+  EXPECT_TRUE(absl::StrContains(log_with("--max_calls=8192"), "set --max_calls=32768"));
+}
+
 // An exchange of a proxy lasts as long as its service takes. Until it ends, calls on the other port
 // would be accepted, and cut off at the end.
 TEST_F(DaemonConnectionsTest, AtAStopACallOfOnePortDoesNotKeepTheOtherOpen) {
   const std::string config = folder_.File("idempotencyd.textproto");
-  std::ofstream(config) << "external_processor { namespace: \"shop\" scope { shared: \"all\" }\n"
-                           "on_unknown_outcome: LEASE_EXPIRY_REQUIRE_RECOVERY\n"
-                           "grpc_methods { name: \"shop.v1.Orders/Place\" } }\n";
+  std::ofstream(config) << kProcessorConfig;
   const HeldPort exchanges;
   DaemonProcess daemon(Store(), {absl::StrCat("--ext_proc=", exchanges.address()),
                                  absl::StrCat("--config=", config), "--drain_timeout=60s"});
