@@ -4,9 +4,12 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/limits.h"
 
@@ -126,6 +129,25 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
   return config;
 }
 
+// Every reservation states its policy's retention: outside of the namespace's bounds each new call
+// would be refused.
+std::string RetentionFaults(const ProcessorSettings& settings, const LoadedConfig& loaded) {
+  const auto listed = loaded.namespaces.find(settings.config.name_space);
+  if (listed == loaded.namespaces.end()) return "";
+  const NamespaceSettings& bounds = listed->second;
+  std::vector<std::string> faults;
+  for (const auto& [name, route] : settings.routes->Guarded()) {
+    const absl::Duration retention = route->policy.retention;
+    if (retention >= bounds.min_retention && retention <= bounds.max_retention) continue;
+    faults.push_back(absl::StrCat(name, ": its retention is ", absl::FormatDuration(retention),
+                                  ", and the namespace ", listed->first, " admits ",
+                                  absl::FormatDuration(bounds.min_retention), " to ",
+                                  absl::FormatDuration(bounds.max_retention),
+                                  ": set retention in its policy, or widen namespaces.retention"));
+  }
+  return absl::StrJoin(faults, "; ");
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettingsFrom(
@@ -135,8 +157,12 @@ absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettingsFrom(
   if (config.ok()) {
     absl::StatusOr<std::shared_ptr<const ProcessorSettings>> settings =
         ProcessorSettings::Make(*std::move(config));
-    if (settings.ok()) return settings;
     fault = settings.status();
+    if (settings.ok()) {
+      const std::string retention = RetentionFaults(**settings, loaded);
+      if (retention.empty()) return settings;
+      fault = absl::InvalidArgumentError(retention);
+    }
   }
   return absl::InvalidArgumentError(absl::StrCat("external_processor: ", fault.message()));
 }

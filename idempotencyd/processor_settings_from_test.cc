@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -10,6 +11,7 @@ namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A configuration that is valid, with `more` in its section.
 LoadedConfig With(const std::string& more) {
@@ -29,6 +31,28 @@ std::string FaultsOf(const LoadedConfig& loaded) {
 }
 
 TEST(ProcessorSettingsTest, AValidSectionHasNoFaults) { EXPECT_EQ(FaultsOf(With(kShared)), ""); }
+
+// Every first call would be refused, while the file counts as valid.
+TEST(ProcessorSettingsTest, ARetentionOutsideOfTheNamespacesBoundsIsAFault) {
+  LoadedConfig loaded = With(kShared);
+  NamespaceSettings& bounds = loaded.namespaces["shop"];
+  EXPECT_EQ(FaultsOf(loaded), "");
+  bounds.max_retention = absl::Hours(1);
+  EXPECT_THAT(FaultsOf(loaded),
+              HasSubstr("grpc_methods shop.v1.Orders/Place: its retention is 24h, and the "
+                        "namespace shop admits 1s to 1h: set retention in its policy"));
+  loaded = With(std::string(kShared) +
+                "http_routes { path: '/orders' methods: 'POST' "
+                "policy { retention { seconds: 1800 } lease { seconds: 9 } } } "
+                "http_routes { path: '/views' methods: 'POST' policy { key: KEY_NONE } }");
+  loaded.namespaces["shop"].min_retention = absl::Hours(1);
+  EXPECT_THAT(FaultsOf(loaded), HasSubstr("http_routes POST /orders: its retention is 30m"));
+  EXPECT_THAT(FaultsOf(loaded), Not(HasSubstr("Orders/Place")));
+  EXPECT_THAT(FaultsOf(loaded), Not(HasSubstr("/views"))) << "it is not guarded";
+  loaded.namespaces.clear();
+  loaded.namespaces["other"].max_retention = absl::Hours(1);
+  EXPECT_EQ(FaultsOf(loaded), "");
+}
 
 TEST(ProcessorSettingsTest, MoreExchangesThanTheStreamsOfAnAddressAreWarnedOf) {
   const ExchangeBounds::Limits limits =

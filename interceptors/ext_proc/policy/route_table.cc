@@ -252,6 +252,21 @@ absl::StatusOr<std::unique_ptr<const RouteTable>> RouteTable::Make(const Process
   return Builder(config).Run();
 }
 
+std::vector<std::pair<std::string, const GuardedRoute*>> RouteTable::Guarded() const {
+  std::vector<std::pair<std::string, const GuardedRoute*>> guarded;
+  const auto add = [&guarded](std::string name, const GuardedRoute& route) {
+    if (route.policy.key != MethodPolicy::Key::kNone) guarded.emplace_back(std::move(name), &route);
+  };
+  for (const auto& [path, route] : methods_) add(path, route);
+  for (const auto& [pattern, route] : patterns_) {
+    add(absl::StrCat("grpc_methods ", pattern.text()), route);
+  }
+  for (const HttpEntry& entry : http_) {
+    add(absl::StrCat("http_routes ", entry.method, " ", entry.pattern.Canonical()), entry.route);
+  }
+  return guarded;
+}
+
 std::vector<std::string> RouteTable::WithOtherFingerprints(const RouteTable& before) const {
   std::set<std::string> described;
   for (const RouteTable* table : {this, &before}) {

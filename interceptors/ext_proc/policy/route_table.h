@@ -33,6 +33,9 @@ class RouteTable {
   // The route of a request of HTTP: the first that matches. `path` may have a query.
   absl::StatusOr<const GuardedRoute*> ForHttp(std::string_view method, std::string_view path) const;
 
+  // Every route whose requests are guarded, by the name that its method or entry has in faults.
+  std::vector<std::pair<std::string, const GuardedRoute*>> Guarded() const;
+
   // The gRPC methods whose requests have fingerprints of another version than in `before`, because
   // they got or lost a descriptor: a retry of a request from before cannot be compared.
   std::vector<std::string> WithOtherFingerprints(const RouteTable& before) const;
