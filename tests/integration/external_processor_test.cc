@@ -42,7 +42,9 @@ namespace {
 
 using Request = Exchange::Request;
 using Response = Exchange::Response;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 constexpr char kUpstream[] = "via_upstream";
@@ -384,7 +386,6 @@ TEST_F(ExternalProcessorTest, ARecordedReplyIsReplayed) {
   EXPECT_EQ(HeaderOf(AnswerTo("key-1", 2), "grpc-status"), "9");
 }
 
-// A proxy lets the request through whose stream ends with OK.
 // Its retries from before cannot be compared.
 TEST_F(ExternalProcessorTest, AReloadThatGivesAMethodADescriptorWarns) {
   Mutex mutex;
@@ -410,6 +411,36 @@ TEST_F(ExternalProcessorTest, AReloadThatGivesAMethodADescriptorWarns) {
   EXPECT_NE(warnings[0].find("FINGERPRINT_UNKNOWN"), std::string::npos) << warnings[0];
 }
 
+// Its retries from before run again.
+TEST_F(ExternalProcessorTest, AReloadThatGivesRequestsOtherRecordsWarns) {
+  Mutex mutex;
+  std::vector<std::string> warnings;
+  ProcessorConfig config = ProbeConfig(/*described=*/false);
+  config.http_routes.push_back({{"POST"}, "/v1/{kind}", std::nullopt});
+  ExternalProcessor processor(
+      ProcessorSettings::Make(config).value(), service_->MakeConnection(), ExchangeBounds::Limits(),
+      [](const grpc::ServerContextBase&) { return absl::OkStatus(); }, events_,
+      std::make_shared<GuardLog>([&](LogSeverity severity, std::string_view line) {
+        MutexLock lock(mutex);
+        if (severity == LogSeverity::kWarning) warnings.emplace_back(line);
+      }));
+  const auto warnings_of_change = [&] {
+    processor.Configure(ProcessorSettings::Make(config).value(), ExchangeBounds::Limits());
+    MutexLock lock(mutex);
+    return std::exchange(warnings, {});
+  };
+  EXPECT_THAT(warnings_of_change(), IsEmpty());
+  config.name_space = "other";
+  EXPECT_THAT(warnings_of_change(), ElementsAre(HasSubstr("a change of namespace: retries")));
+  config.scope = ScopeHeader{"x-tenant"};
+  EXPECT_THAT(warnings_of_change(), ElementsAre(HasSubstr("a change of scope: retries")));
+  config.scope = ScopeHeader{"x-caller"};
+  EXPECT_THAT(warnings_of_change(), ElementsAre(HasSubstr("a change of scope: retries")));
+  config.http_routes.insert(config.http_routes.begin(), {{"POST"}, "/v1/payments", std::nullopt});
+  EXPECT_THAT(warnings_of_change(), ElementsAre(HasSubstr("POST /v1/payments")));
+}
+
+// A proxy lets the request through whose stream ends with OK.
 TEST_F(ExternalProcessorTest, BytesThatAreNoMessageEndTheStreamWithAnError) {
   // The larger ones are read by a worker.
   for (const std::size_t size : {3U, 200U * 1024}) {

@@ -91,6 +91,20 @@ absl::StatusOr<PathPattern> PathPattern::Parse(std::string_view text) {
   return pattern;
 }
 
+std::optional<std::string> PathPattern::CommonWith(const PathPattern& other) const {
+  if (segments_.size() != other.segments_.size()) return std::nullopt;
+  PathPattern common = *this;
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    std::string& segment = common.segments_[i];
+    if (segment.empty()) {
+      segment = other.segments_[i];
+    } else if (!other.segments_[i].empty() && segment != other.segments_[i]) {
+      return std::nullopt;
+    }
+  }
+  return common.Canonical();
+}
+
 std::string PathPattern::Canonical() const {
   std::string path;
   for (const std::string& segment : segments_) {

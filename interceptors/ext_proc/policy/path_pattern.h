@@ -2,6 +2,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_PATH_PATTERN_H_
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_PATH_PATTERN_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,8 @@ class PathPattern {
   bool Matches(std::string_view path) const;
   // It matches every path that `other` does.
   bool Covers(const PathPattern& other) const { return Matches(other.Canonical()); }
+  // The canonical form of the paths that both match; nullopt: there are none.
+  std::optional<std::string> CommonWith(const PathPattern& other) const;
   // The form that all its spellings have in common: lower case, "{}" for each segment in braces.
   std::string Canonical() const;
 

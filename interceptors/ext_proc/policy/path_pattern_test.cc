@@ -1,5 +1,6 @@
 #include "interceptors/ext_proc/policy/path_pattern.h"
 
+#include <optional>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -63,6 +64,16 @@ TEST(PathPatternTest, OneCoversAnotherIfItMatchesAllOfIt) {
   EXPECT_TRUE(covers("/v1/{a}", "/v1/payments"));
   EXPECT_FALSE(covers("/v1/payments", "/v1/{a}"));
   EXPECT_FALSE(covers("/v1/{a}", "/v1/{a}/refunds"));
+}
+
+TEST(PathPatternTest, WhatTwoHaveInCommon) {
+  const auto common = [](const char* one, const char* other) {
+    return PathPattern::Parse(one).value().CommonWith(PathPattern::Parse(other).value());
+  };
+  EXPECT_EQ(common("/v1/{a}/{b}", "/v1/Payments/{c}"), "/v1/payments/{}");
+  EXPECT_EQ(common("/{v}/payments", "/v1/{a}"), "/v1/payments");
+  EXPECT_EQ(common("/v1/payments", "/v1/orders"), std::nullopt);
+  EXPECT_EQ(common("/v1/{a}", "/v1/{a}/{b}"), std::nullopt);
 }
 
 TEST(PathPatternTest, OthersAreRefused) {

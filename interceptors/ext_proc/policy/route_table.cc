@@ -285,6 +285,28 @@ std::vector<std::string> RouteTable::WithOtherFingerprints(const RouteTable& bef
   return changed;
 }
 
+std::vector<std::string> RouteTable::WithOtherOperations(const RouteTable& before) const {
+  std::set<std::string> changed;
+  for (const HttpEntry& entry : http_) {
+    if (entry.route.policy.key == MethodPolicy::Key::kNone) continue;
+    for (const HttpEntry& former : before.http_) {
+      if (entry.method != former.method || entry.route.operation == former.route.operation ||
+          former.route.policy.key == MethodPolicy::Key::kNone) {
+        continue;
+      }
+      const std::optional<std::string> common = entry.pattern.CommonWith(former.pattern);
+      if (!common.has_value()) continue;
+      // Unless an entry before one of the two has these requests.
+      const auto now = ForHttp(entry.method, *common);
+      const auto then = before.ForHttp(entry.method, *common);
+      if (now.ok() && *now == &entry.route && then.ok() && *then == &former.route) {
+        changed.insert(absl::StrCat(entry.method, " ", *common));
+      }
+    }
+  }
+  return {changed.begin(), changed.end()};
+}
+
 absl::StatusOr<const GuardedRoute*> RouteTable::ForGrpc(std::string_view path) const {
   if (const auto found = methods_.find(path); found != methods_.end()) return &found->second;
   if (streaming_.find(path) != streaming_.end()) {

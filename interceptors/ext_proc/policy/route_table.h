@@ -39,6 +39,9 @@ class RouteTable {
   // The gRPC methods whose requests have fingerprints of another version than in `before`, because
   // they got or lost a descriptor: a retry of a request from before cannot be compared.
   std::vector<std::string> WithOtherFingerprints(const RouteTable& before) const;
+  // The requests of HTTP, as method and canonical path, whose records have another operation than
+  // in `before`: a retry of a request from before runs again.
+  std::vector<std::string> WithOtherOperations(const RouteTable& before) const;
 
  private:
   struct HttpEntry {

@@ -163,6 +163,45 @@ TEST(RouteTableTest, AnEntryBeforeAnotherKeepsItsRecordsByTheirOperation) {
   EXPECT_EQ(operation(), before);
 }
 
+// The retries of these requests run again after a reload.
+TEST(RouteTableTest, RequestsWithOtherOperationsAreFound) {
+  using Entry = ProcessorConfig::HttpRoute;
+  const auto table_of = [](const std::vector<Entry>& entries) {
+    ProcessorConfig config;
+    config.name_space = "shop";
+    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
+    config.http_routes = entries;
+    return RouteTable::Make(config).value();
+  };
+  const Entry any{{"POST"}, "/v1/{kind}/refunds", std::nullopt};
+  const Entry specific{{"POST"}, "/v1/payments/refunds", std::nullopt};
+  const Entry other_way{{"POST"}, "/{version}/payments/refunds", std::nullopt};
+  const auto before = table_of({any});
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  EXPECT_THAT(before->WithOtherOperations(*before), IsEmpty());
+  // An entry is put before, also one that matches a part of its requests only.
+  EXPECT_THAT(table_of({specific, any})->WithOtherOperations(*before),
+              ElementsAre("POST /v1/payments/refunds"));
+  EXPECT_THAT(table_of({other_way, any})->WithOtherOperations(*before),
+              ElementsAre("POST /v1/payments/refunds"));
+  EXPECT_THAT(table_of({any, other_way})->WithOtherOperations(*before), IsEmpty());
+  // It is removed again.
+  EXPECT_THAT(before->WithOtherOperations(*table_of({specific, any})),
+              ElementsAre("POST /v1/payments/refunds"));
+  // The new entry has the records of the former one.
+  Entry named = specific;
+  named.operation = "POST /v1/{}/refunds";
+  EXPECT_THAT(table_of({named, any})->WithOtherOperations(*before), IsEmpty());
+  Entry renamed = any;
+  renamed.operation = "refund";
+  EXPECT_THAT(table_of({renamed})->WithOtherOperations(*before),
+              ElementsAre("POST /v1/{}/refunds"));
+  // They are refused.
+  EXPECT_THAT(table_of({specific})->WithOtherOperations(*table_of({{{"PUT"}, "/x", std::nullopt}})),
+              IsEmpty());
+}
+
 TEST(RouteTableTest, AnOperationOfHttpIsOneThatARecordCanHave) {
   ProcessorConfig config;
   config.name_space = "shop";

@@ -22,15 +22,25 @@ enum class PeerName {
 // A header that Envoy sets, and removes from callers' requests.
 struct ScopeHeader {
   std::string name;
+
+  friend bool operator==(const ScopeHeader& a, const ScopeHeader& b) { return a.name == b.name; }
 };
 // A text in the metadata of one of Envoy's filters, for example a claim of a verified token.
 struct ScopeMetadata {
   std::string filter;
   std::vector<std::string> path;
+
+  friend bool operator==(const ScopeMetadata& a, const ScopeMetadata& b) {
+    return a.filter == b.filter && a.path == b.path;
+  }
 };
 // One scope for all callers.
 struct SharedScopeName {
   std::string scope;
+
+  friend bool operator==(const SharedScopeName& a, const SharedScopeName& b) {
+    return a.scope == b.scope;
+  }
 };
 using ScopeSource = std::variant<PeerName, ScopeHeader, ScopeMetadata, SharedScopeName>;
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
@@ -69,7 +70,25 @@ void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> setti
     MutexLock lock(mutex_);
     before.swap(settings_);
   }
+  WarnOfOtherRecords(*before, *settings);
   WarnOfOtherFingerprints(*before->routes, *settings->routes);
+}
+
+void ExternalProcessor::WarnOfOtherRecords(const ProcessorSettings& before,
+                                           const ProcessorSettings& now) const {
+  std::vector<std::string> changed;
+  if (now.config.name_space != before.config.name_space) changed.emplace_back("namespace");
+  if (!(now.config.scope == before.config.scope)) changed.emplace_back("scope");
+  if (const auto requests = now.routes->WithOtherOperations(*before.routes); !requests.empty()) {
+    changed.push_back(absl::StrCat("the operation in http_routes of ", requests.size(),
+                                   " kinds of requests (the first: ", requests.front(), ")"));
+  }
+  if (changed.empty()) return;
+  log_->Once(LogSeverity::kWarning,
+             absl::StrCat("external_processor: a change of ", absl::StrJoin(changed, ", "),
+                          ": retries of requests from before find no record, and run again; if any "
+                          "are due, restore the former value, or give an entry the operation of "
+                          "the former one"));
 }
 
 void ExternalProcessor::WarnOfOtherFingerprints(const RouteTable& before,
