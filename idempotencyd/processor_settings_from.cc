@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal {
 namespace {
@@ -38,6 +41,43 @@ absl::StatusOr<PeerName> PeerNameFrom(ScopeOfCall::PeerName name) {
   }
 }
 
+// Headers that no proxy sets for a scope: a secret would be stored as the scope, and of the others
+// a retry has another value, under which it would run again.
+constexpr std::string_view kNoScopeHeaders[] = {"authorization", "proxy-authorization",
+                                                "cookie",        "idempotency-key",
+                                                "x-request-id",  "traceparent"};
+
+absl::StatusOr<ScopeSource> ScopeHeaderFrom(const std::string& header) {
+  std::string name = absl::AsciiStrToLower(header);
+  bool valid = !name.empty();
+  for (const char c : name) {
+    valid = valid && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' ||
+                      c == '.');
+  }
+  if (!valid) {
+    return absl::InvalidArgumentError(
+        "scope: header must be a name of letters, digits, '-', '_' and '.'");
+  }
+  for (const std::string_view other : kNoScopeHeaders) {
+    if (name != other) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("scope: header must not be ", name,
+                     ": it has a secret, or another value in a retry; name a header with the "
+                     "caller's name, which the proxy sets"));
+  }
+  return ScopeSource(ScopeHeader{std::move(name)});
+}
+
+absl::StatusOr<ScopeSource> SharedScopeFrom(const std::string& shared) {
+  // The other parts are placeholders: only the scope can be at fault.
+  if (const absl::Status valid = ValidateRecordKey({"namespace", shared, "operation", "key"});
+      !valid.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scope: shared ", DetailsOf(valid).violations.front().description));
+  }
+  return ScopeSource(SharedScopeName{shared});
+}
+
 absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
   switch (scope.source_case()) {
     case ScopeOfCall::kPeer: {
@@ -46,10 +86,7 @@ absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
       return ScopeSource(*name);
     }
     case ScopeOfCall::kHeader:
-      if (scope.header().empty()) {
-        return absl::InvalidArgumentError("scope: header must not be empty");
-      }
-      return ScopeSource(ScopeHeader{absl::AsciiStrToLower(scope.header())});
+      return ScopeHeaderFrom(scope.header());
     case ScopeOfCall::kMetadata:
       if (scope.metadata().filter().empty() || scope.metadata().path().empty()) {
         return absl::InvalidArgumentError("scope: metadata needs filter and path");
@@ -58,11 +95,7 @@ absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
           ScopeMetadata{scope.metadata().filter(),
                         {scope.metadata().path().begin(), scope.metadata().path().end()}});
     case ScopeOfCall::kShared:
-      if (scope.shared().empty() || scope.shared().size() > limits::kMaxScopeBytes) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("scope: shared must have 1 to ", limits::kMaxScopeBytes, " bytes"));
-      }
-      return ScopeSource(SharedScopeName{scope.shared()});
+      return SharedScopeFrom(scope.shared());
     case ScopeOfCall::SOURCE_NOT_SET:
       break;
   }

@@ -32,6 +32,30 @@ std::string FaultsOf(const LoadedConfig& loaded) {
 
 TEST(ProcessorSettingsTest, AValidSectionHasNoFaults) { EXPECT_EQ(FaultsOf(With(kShared)), ""); }
 
+TEST(ProcessorSettingsTest, AScopeHeaderIsOneThatAProxyCanSet) {
+  const auto faults_of = [](const std::string& header) {
+    return FaultsOf(With("scope { header: '" + header + "' }"));
+  };
+  for (const char* good : {"x-tenant", "X-Tenant", "x_tenant.2"}) EXPECT_EQ(faults_of(good), "");
+  for (const char* bad : {"", "x tenant", ":authority", "x-tenant:", "x-t\\303\\244nant"}) {
+    EXPECT_THAT(faults_of(bad), HasSubstr("scope: header must be a name")) << bad;
+  }
+  for (const char* bad : {"authorization", "Authorization", "proxy-authorization", "cookie",
+                          "idempotency-key", "x-request-id", "traceparent"}) {
+    EXPECT_THAT(faults_of(bad), HasSubstr("scope: header must not be")) << bad;
+  }
+}
+
+// Every request would be refused for it.
+TEST(ProcessorSettingsTest, ASharedScopeIsOneThatARecordCanHave) {
+  EXPECT_EQ(FaultsOf(With("scope { shared: 'all of them' }")), "");
+  for (const std::string& bad : {std::string(), std::string("a\\001"), std::string(256, 'a')}) {
+    EXPECT_THAT(FaultsOf(With("scope { shared: '" + bad + "' }")),
+                HasSubstr("external_processor: scope: shared "))
+        << bad;
+  }
+}
+
 // Every first call would be refused, while the file counts as valid.
 TEST(ProcessorSettingsTest, ARetentionOutsideOfTheNamespacesBoundsIsAFault) {
   LoadedConfig loaded = With(kShared);
