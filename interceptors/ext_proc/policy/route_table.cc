@@ -46,19 +46,24 @@ std::string NeverUsed(const std::string& earlier) {
 }
 
 // What a guard inside the server can do, and a proxy in front of it cannot.
-void AddFaultsOfProxy(const MethodPolicy& policy, PolicyFaults& faults) {
+void AddFaultsOfProxy(const MethodPolicy& policy, bool declared, PolicyFaults& faults) {
   if (policy.key == MethodPolicy::Key::kNone) return;
+  // A guard may need what the proto declares.
+  const auto fault = [&](absl::string_view what) {
+    faults.push_back(absl::StrCat(
+        what, declared ? ": override it with a policy in grpc_methods" : ": leave it out"));
+  };
   if (policy.fail_open) {
-    faults.emplace_back("fail_open: the processor never forwards what it cannot record");
+    fault("fail_open: the processor never forwards what it cannot record");
   }
   if (policy.reply == MethodPolicy::Reply::kReference) {
-    faults.emplace_back("reply REFERENCE needs a loader, which only a guard in the server has");
+    fault("reply REFERENCE needs a loader, which only a guard in the server has");
   }
   if (policy.cancel_when_lost) {
-    faults.emplace_back("cancel_when_lost: the processor cannot cancel the upstream");
+    fault("cancel_when_lost: the processor cannot cancel the upstream");
   }
   if (policy.stream != MethodPolicy::Stream::kUnguarded) {
-    faults.emplace_back("stream: the processor guards unary methods only");
+    fault("stream: the processor guards unary methods only");
   }
 }
 
@@ -158,7 +163,7 @@ class RouteTable::Builder {
     const auto chosen = ChosenUnknownOutcome(route.policy, nullptr, options_);
     std::string relaxation = RelaxationFault(route.policy, chosen, options_);
     if (!relaxation.empty()) faults.push_back(std::move(relaxation));
-    Finish(place, chosen, route, std::move(faults));
+    Finish(place, chosen, /*declared=*/false, route, std::move(faults));
     return route;
   }
 
@@ -193,7 +198,8 @@ class RouteTable::Builder {
         faults.emplace_back(field.status().message());
       }
     }
-    Finish(path, resolved.unknown_outcome(), route, std::move(faults));
+    const bool declared = configured == nullptr || !configured->has_value();
+    Finish(path, resolved.unknown_outcome(), declared, route, std::move(faults));
     table_->methods_.emplace(path, std::move(route));
   }
 
@@ -228,9 +234,10 @@ class RouteTable::Builder {
     }
   }
 
-  void Finish(const std::string& place, std::optional<UnknownOutcome> chosen, GuardedRoute& route,
-              PolicyFaults faults) {
-    AddFaultsOfProxy(route.policy, faults);
+  // `declared`: the policy is the proto's, not one of the configuration.
+  void Finish(const std::string& place, std::optional<UnknownOutcome> chosen, bool declared,
+              GuardedRoute& route, PolicyFaults faults) {
+    AddFaultsOfProxy(route.policy, declared, faults);
     if (chosen.has_value()) {
       route.on_unknown = *chosen;
     } else if (route.policy.key != MethodPolicy::Key::kNone) {

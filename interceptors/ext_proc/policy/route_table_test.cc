@@ -291,6 +291,28 @@ TEST(RouteTableTest, AnEntryThatMissesItsDescribedServiceIsAFault) {
   EXPECT_EQ(faults_of("shop.v1.*/Oder"), "") << "of services that are not described";
 }
 
+// A guard of the same proto needs what the processor refuses.
+TEST(RouteTableTest, ADeclaredPolicyThatAProxyCannotKeepIsOverridden) {
+  ProcessorConfig config = Described();
+  FileDescriptorSet set;
+  *set.add_file() = ShopFile();
+  set.mutable_file(0)
+      ->mutable_service(0)
+      ->mutable_method(0)
+      ->mutable_options()
+      ->MutableExtension(v1::policy)
+      ->set_cancel_when_lost(true);
+  config.descriptor_sets[0].content = set.SerializeAsString();
+  EXPECT_THAT(std::string(RouteTable::Make(config).status().message()),
+              HasSubstr("/shop.v1.Shop/Order: cancel_when_lost: the processor cannot cancel the "
+                        "upstream: override it with a policy in grpc_methods"));
+  config.grpc_methods.push_back({"shop.v1.Shop/Order", v1::Policy()});
+  EXPECT_TRUE(RouteTable::Make(config).ok());
+  config.grpc_methods[0].policy->set_cancel_when_lost(true);
+  EXPECT_THAT(std::string(RouteTable::Make(config).status().message()),
+              HasSubstr("the upstream: leave it out"));
+}
+
 TEST(RouteTableTest, ADescriptorSetNeedsItsImports) {
   ProcessorConfig config = Described();
   FileDescriptorSet set;
