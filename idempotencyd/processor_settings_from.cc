@@ -1,6 +1,7 @@
 #include "idempotencyd/processor_settings_from.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,10 @@ namespace {
 
 // A reply of the largest size, with the messages that carry it to a proxy.
 constexpr std::size_t kMinReplyRoom = limits::kMaxReplyBytes + 1024 * 1024;
+// Headers alone may take as much. A smaller number is one of another unit.
+constexpr std::uint64_t kMinConfiguredRequestBytes = 64 * 1024;
+// With fewer a scope's share is next to nothing.
+constexpr std::uint32_t kMinConfiguredExchanges = 64;
 
 using config::v1::ExternalProcessor;
 using config::v1::ScopeOfCall;
@@ -143,9 +148,16 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
     made.policy = PolicyOf(route);
     made.operation = route.operation();
   }
-  if (section.max_request_bytes() > limits::kMaxConfiguredRequestBytes) {
+  if (const std::uint64_t bytes = section.max_request_bytes();
+      bytes > 0 &&
+      (bytes < kMinConfiguredRequestBytes || bytes > limits::kMaxConfiguredRequestBytes)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_request_bytes must be at most ", limits::kMaxConfiguredRequestBytes));
+        absl::StrCat("max_request_bytes must be ", kMinConfiguredRequestBytes, " to ",
+                     limits::kMaxConfiguredRequestBytes, " bytes, or 0 for the default"));
+  }
+  if (section.max_exchanges() > 0 && section.max_exchanges() < kMinConfiguredExchanges) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_exchanges must be at least ", kMinConfiguredExchanges, ", or 0 for the default"));
   }
   if (section.max_request_bytes() > 0) config.max_request_bytes = section.max_request_bytes();
   if (section.max_held_bytes() > 0 && section.max_held_bytes() / 2 < config.max_request_bytes) {

@@ -32,6 +32,23 @@ std::string FaultsOf(const LoadedConfig& loaded) {
 
 TEST(ProcessorSettingsTest, AValidSectionHasNoFaults) { EXPECT_EQ(FaultsOf(With(kShared)), ""); }
 
+// A number of another unit would refuse every request, or all but one.
+TEST(ProcessorSettingsTest, BoundsAreNotTooLow) {
+  const auto faults_of = [](const std::string& bound) { return FaultsOf(With(kShared + bound)); };
+  for (const char* good :
+       {"max_request_bytes: 65536",
+        "max_request_bytes: 67108864 "
+        "max_held_bytes: 268435456",
+        "max_exchanges: 64", "max_request_bytes: 0 max_exchanges: 0 max_held_bytes: 0"}) {
+    EXPECT_EQ(faults_of(good), "") << good;
+  }
+  EXPECT_THAT(faults_of("max_request_bytes: 4"), HasSubstr("max_request_bytes must be 65536 to"));
+  EXPECT_THAT(faults_of("max_request_bytes: 65535"), HasSubstr("or 0 for the default"));
+  EXPECT_THAT(faults_of("max_request_bytes: 67108865"), HasSubstr("max_request_bytes must be"));
+  EXPECT_THAT(faults_of("max_exchanges: 63"), HasSubstr("max_exchanges must be at least 64"));
+  EXPECT_THAT(faults_of("max_held_bytes: 256"), HasSubstr("max_held_bytes must be at least"));
+}
+
 TEST(ProcessorSettingsTest, AScopeHeaderIsOneThatAProxyCanSet) {
   const auto faults_of = [](const std::string& header) {
     return FaultsOf(With("scope { header: '" + header + "' }"));
