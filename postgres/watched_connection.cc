@@ -49,13 +49,13 @@ void WatchedConnection::Prepare(const std::string& name, const std::string& sql)
 }
 
 std::vector<PipelinedOutcome> WatchedConnection::ExecutePipelined(
-    const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions,
+    absl::Span<const PipelinedExecution> executions,
     absl::FunctionRef<void(const PipelinedOutcome&)> received) {
   std::vector<PipelinedOutcome> outcomes(executions.size());
   PGconn* const handle = connection_.handle();
   if (handle == nullptr || PQenterPipelineMode(handle) != 1) return outcomes;
   std::size_t sent = 0;
-  while (sent < executions.size() && SendInPipeline(name, executions[sent])) ++sent;
+  while (sent < executions.size() && SendInPipeline(executions[sent])) ++sent;
   for (std::size_t i = 0; i < sent; ++i) {
     outcomes[i] = ReceiveInPipeline();
     if (outcomes[i].lost) return outcomes;  // and so are those after it
@@ -83,9 +83,8 @@ bool WatchedConnection::Send(const std::string& name, const std::vector<Pipeline
                              lengths.data(), binary.data(), kTextResults) == 1;
 }
 
-bool WatchedConnection::SendInPipeline(const std::string& name,
-                                       const std::vector<PipelinedValue>& values) {
-  return Send(name, values) && PQpipelineSync(connection_.handle()) == 1;
+bool WatchedConnection::SendInPipeline(const PipelinedExecution& execution) {
+  return Send(*execution.name, execution.values) && PQpipelineSync(connection_.handle()) == 1;
 }
 
 // The statement's result, a null pointer, and that of the synchronisation, before which the commit

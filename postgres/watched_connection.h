@@ -22,6 +22,12 @@ using PipelinedRows = std::shared_ptr<const PGresult>;
 // One parameter in binary form; no value is NULL.
 using PipelinedValue = std::optional<std::string_view>;
 
+// One execution of a prepared statement. What it refers to outlives the call.
+struct PipelinedExecution {
+  const std::string* name = nullptr;
+  std::vector<PipelinedValue> values;
+};
+
 // How one statement ended, of a pipeline or of Send().
 struct PipelinedOutcome {
   // Its SQLSTATE; "" for success. Without meaning if the connection was lost first.
@@ -56,12 +62,12 @@ class WatchedConnection {
   // Prepares a statement, on the first call with its name.
   void Prepare(const std::string& name, const std::string& sql);
 
-  // Executes a prepared statement once for each of `executions` in libpq's pipeline mode: all are
-  // sent before the first result is awaited, and each is a transaction of its own unless one is
-  // open. One that fails does not affect the others. `received` is called for each result. Results
-  // are in text form. Never throws.
+  // Executes prepared statements in libpq's pipeline mode: all are sent before the first result is
+  // awaited, and each is a transaction of its own unless one is open. One that fails does not
+  // affect the others. `received` is called for each result. Results are in text form. Never
+  // throws.
   std::vector<PipelinedOutcome> ExecutePipelined(
-      const std::string& name, absl::Span<const std::vector<PipelinedValue>> executions,
+      absl::Span<const PipelinedExecution> executions,
       absl::FunctionRef<void(const PipelinedOutcome&)> received);
 
   // Sends one execution of a statement that the server has prepared. Does not wait where the
@@ -95,7 +101,7 @@ class WatchedConnection {
     bool unconfirmed = false;
   };
 
-  bool SendInPipeline(const std::string& name, const std::vector<PipelinedValue>& values);
+  bool SendInPipeline(const PipelinedExecution& execution);
   PipelinedOutcome ReceiveInPipeline();
   // A result other than the end: of the statement, or of the connection.
   void Take(PipelinedRows result, PipelinedOutcome& outcome) const;

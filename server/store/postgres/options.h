@@ -50,9 +50,8 @@ struct PostgresOptions {
   // heartbeat waits; a batch then continues without the locked rows, and their
   // operations are answered STORE_UNAVAILABLE. At most half of
   // statement_timeout counts, so that a lock is distinguishable from a slow
-  // statement. With statements for single rows each waits for a part of it
-  // (PostgresConnection::kMaxLockWaits of kPipelined), since it holds up those
-  // behind it.
+  // statement. Of several statements for single rows each waits briefly at first, and
+  // those that met a lock again when the others are done (PostgresConnection::ExecuteEach).
   absl::Duration lock_timeout = absl::Seconds(1);
   // How long a row that was found locked is not waited for again: its operations are
   // answered STORE_UNAVAILABLE at once. Otherwise each repetition of a caller would

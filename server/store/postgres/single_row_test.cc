@@ -93,8 +93,8 @@ class PostgresSingleRowTest : public ::testing::Test {
   absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
   // For longer than a test holds one.
   void WaitForLocks() {
-    options_.statement_timeout = absl::Minutes(10);
-    options_.lock_timeout = absl::Minutes(5);
+    options_.statement_timeout = absl::Hours(1);
+    options_.lock_timeout = absl::Hours(1);
     Open();
   }
   // Until another connection waits for a row that the schema's connection has locked.
@@ -217,35 +217,124 @@ TEST_F(PostgresSingleRowTest, ALockedRowFailsAloneAndIsNotWaitedForAgain) {
   EXPECT_FALSE(Reserve(next[7]).ok()) << "not tried for a while";
 }
 
-// Together the waits are longer than the time in which one statement is answered, and as long as
-// those of a whole batch at most.
-TEST_F(PostgresSingleRowTest, ManyLockedRowsLeaveNoneOfTheOthersInDoubt) {
-  options_.lock_timeout = absl::Seconds(1);
-  options_.statement_timeout = absl::Seconds(2);
-  options_.reply_grace = absl::Milliseconds(100);
-  options_.locked_pause = absl::Hours(1);
-  Open();
-  std::vector<ReserveOp> ops = Many();
-  // In the order of the statements.
-  std::sort(ops.begin(), ops.end(),
-            [](const ReserveOp& a, const ReserveOp& b) { return a.id < b.id; });
-  for (const auto& verdict : store_->Reserve(ops)) ASSERT_TRUE(IsReserved(verdict));
-  schema_->Advance(limits::kDefaultLease);
-  for (ReserveOp& op : ops) op.request_token = Uuid::Random();
+// Rows of a batch that another connection has locked, the first ones in the order of the
+// statements.
+class PostgresLockedRowsOfManyTest : public PostgresSingleRowTest {
+ protected:
+  void SetUp() override {
+    PostgresSingleRowTest::SetUp();
+    options_.lock_timeout = absl::Seconds(1);
+    options_.statement_timeout = absl::Seconds(2);
+    options_.reply_grace = absl::Milliseconds(100);
+    options_.locked_pause = absl::Hours(1);
+    Open();
+    std::sort(ops_.begin(), ops_.end(),
+              [](const ReserveOp& a, const ReserveOp& b) { return a.id < b.id; });
+    for (const auto& verdict : store_->Reserve(ops_)) ASSERT_TRUE(IsReserved(verdict));
+    schema_->Advance(limits::kDefaultLease);
+    for (ReserveOp& op : ops_) op.request_token = Uuid::Random();
+  }
+  void Lock(std::size_t rows) {
+    Run(absl::StrCat("BEGIN; SELECT FROM (SELECT id FROM records ORDER BY id LIMIT ", rows,
+                     ") s JOIN records r USING (id) FOR UPDATE OF r"));
+  }
+  // Together the waits are longer than the time in which one statement is answered, and shorter
+  // than one wait for each row.
+  std::vector<absl::StatusOr<Verdict>> ReserveInTime() {
+    const absl::Time begin = absl::Now();
+    std::vector<absl::StatusOr<Verdict>> verdicts = store_->Reserve(ops_);
+    EXPECT_LT(absl::Now() - begin, 8 * options_.lock_timeout);
+    EXPECT_EQ(store_->connections().broken, 0) << "the connection stays";
+    return verdicts;
+  }
+
+  std::vector<ReserveOp> ops_ = Many();
+};
+
+TEST_F(PostgresLockedRowsOfManyTest, LeaveNoneOfTheOthersInDoubt) {
   constexpr std::size_t kLocked = 60;
-  Run(absl::StrCat("BEGIN; SELECT FROM (SELECT id FROM records ORDER BY id LIMIT ", kLocked,
-                   ") s JOIN records r USING (id) FOR UPDATE OF r"));
-  const absl::Time begin = absl::Now();
-  const auto verdicts = store_->Reserve(ops);
-  EXPECT_LT(absl::Now() - begin, 2 * PostgresConnection::kMaxLockWaits * options_.lock_timeout);
-  EXPECT_EQ(store_->connections().broken, 0) << "the connection stays";
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    EXPECT_EQ(IsReserved(verdicts[i]), i >= kLocked && i < PostgresConnection::kPipelined) << i;
-    if (!verdicts[i].ok()) EXPECT_EQ(ReasonOf(verdicts[i].status()), Reason::kStoreUnavailable);
+  Lock(kLocked);
+  const auto verdicts = ReserveInTime();
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    EXPECT_EQ(IsReserved(verdicts[i]), i >= kLocked) << i;
+    if (i >= kLocked) continue;
+    EXPECT_THAT(std::string(verdicts[i].status().message()), HasSubstr("has locked")) << i;
   }
   Run("COMMIT");
-  const auto behind = Reserve(ops.back());
-  EXPECT_TRUE(IsReserved(behind)) << "it was not sent, and is not taken for locked";
+  EXPECT_FALSE(Reserve(ops_[kLocked - 1]).ok()) << "not tried for a while";
+}
+
+TEST_F(PostgresLockedRowsOfManyTest, APipelineOfThemEndsTheBatch) {
+  Lock(PostgresConnection::kPipelined);
+  const auto verdicts = ReserveInTime();
+  for (const auto& verdict : verdicts) {
+    EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
+  }
+  Run("COMMIT");
+  EXPECT_FALSE(Reserve(ops_.front()).ok()) << "not tried for a while";
+  EXPECT_TRUE(IsReserved(Reserve(ops_.back()))) << "it was not sent, and is not taken for locked";
+}
+
+// An ordinary lock: another replica inserts the same keys, and its commit waits for a standby.
+class PostgresSlowCommitTest : public PostgresSingleRowTest {
+ protected:
+  // More than a part of the lock timeout, less than all of it, on a slow machine too.
+  static constexpr absl::Duration kCommit = absl::Milliseconds(1500);
+
+  void SetUp() override {
+    PostgresSingleRowTest::SetUp();
+    options_.statement_timeout = absl::Seconds(60);
+    options_.lock_timeout = absl::Seconds(15);
+    options_.locked_pause = absl::Hours(1);
+    Open();
+  }
+  // Meanwhile another connection holds what `sql` locks.
+  std::vector<absl::StatusOr<Verdict>> ReserveBehind(const std::string& sql,
+                                                     const std::vector<ReserveOp>& ops) {
+    Run(absl::StrCat("BEGIN; ", sql));
+    std::vector<absl::StatusOr<Verdict>> verdicts;
+    std::thread caller([&] {
+      pthread_setname_np(pthread_self(), "caller");
+      verdicts = store_->Reserve(ops);
+    });
+    AwaitWaiting();
+    absl::SleepFor(kCommit);
+    Run("COMMIT");
+    caller.join();
+    return verdicts;
+  }
+  // The insert of another replica for the same calls.
+  std::string InsertOf(std::vector<ReserveOp> ops) {
+    for (ReserveOp& op : ops) op.request_token = Uuid::Random();
+    for (const auto& verdict : store_->Reserve(ops)) EXPECT_TRUE(IsReserved(verdict));
+    Run("CREATE TABLE copies AS SELECT * FROM records; DELETE FROM records");
+    return "INSERT INTO records SELECT * FROM copies";
+  }
+};
+
+TEST_F(PostgresSlowCommitTest, ADuplicateIsAnswered) {
+  const std::vector<ReserveOp> ops = {OpFor("charge")};
+  const auto verdicts = ReserveBehind(InsertOf(ops), ops);
+  ASSERT_TRUE(verdicts[0].ok()) << verdicts[0].status();
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*verdicts[0]));
+}
+
+TEST_F(PostgresSlowCommitTest, SoAreManyOfABatch) {
+  const std::vector<ReserveOp> ops = Many();
+  const std::vector<ReserveOp> duplicates(ops.begin(), ops.begin() + 20);
+  const auto verdicts = ReserveBehind(InsertOf(duplicates), ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    ASSERT_TRUE(verdicts[i].ok()) << i << verdicts[i].status();
+    EXPECT_EQ(std::holds_alternative<InFlight>(*verdicts[i]), i < duplicates.size()) << i;
+  }
+}
+
+// For the time for which a step of a migration waits, with all traffic behind it.
+TEST_F(PostgresSlowCommitTest, NoneFailsBehindAMigration) {
+  options_.lock_timeout = kCommit * (PostgresOptions().lock_timeout / kMigrationLockTimeout);
+  Open();
+  const auto verdicts = ReserveBehind("LOCK TABLE records IN ACCESS EXCLUSIVE MODE", Many());
+  for (const auto& verdict : verdicts) EXPECT_TRUE(IsReserved(verdict)) << verdict.status();
 }
 
 // Where each record takes several statements, one after the other.
@@ -255,8 +344,7 @@ class PostgresLockedLoopTest : public PostgresSingleRowTest {
 
   void SetUp() override {
     PostgresSingleRowTest::SetUp();
-    options_.statement_timeout = absl::Seconds(20);
-    options_.lock_timeout = absl::Seconds(10);
+    options_.lock_timeout = absl::Seconds(1);
     Open();
     for (int i = 0; i < kRows; ++i) {
       ops_.push_back(OpFor(absl::StrCat("key-", i)));
@@ -270,7 +358,7 @@ class PostgresLockedLoopTest : public PostgresSingleRowTest {
     Run("BEGIN; SELECT FROM records FOR UPDATE");
     const absl::Time begin = absl::Now();
     call();
-    // A few waits of 625 ms, and not one for each row.
+    // A few waits, and not one for each row.
     EXPECT_LT(absl::Now() - begin, absl::Seconds(8));
     Run("COMMIT");
   }

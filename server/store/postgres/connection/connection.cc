@@ -67,8 +67,9 @@ std::string_view StateOf(const std::exception& failure) {
 }
 
 // A line for each kind, not for each statement: a node that is away fails its part of every
-// pipeline.
-void LogFailures(absl::Span<const PipelinedOutcome> outcomes) {
+// pipeline. A lock that is met briefly is no failure.
+void LogFailures(absl::Span<const PipelinedOutcome> outcomes,
+                 PostgresConnection::LockWait lock_wait = PostgresConnection::LockWait::kFull) {
   std::map<std::string, int> failed;
   int unconfirmed = 0;
   int lost = 0;
@@ -76,6 +77,9 @@ void LogFailures(absl::Span<const PipelinedOutcome> outcomes) {
     if (outcome.lost) ++lost;
     if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
     if (outcome.unconfirmed) ++unconfirmed;
+  }
+  if (lock_wait == PostgresConnection::LockWait::kBrief) {
+    failed.erase(std::string(kLockNotAvailable));
   }
   for (const auto& [state, count] : failed) {
     spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
@@ -110,25 +114,24 @@ std::string PrimaryMessage(std::string_view text, std::string_view state) {
   return std::string(text);
 }
 
-// A pipeline of statements for single rows waits as long as a statement for all of them would.
 absl::Duration LockTimeout(const PostgresOptions& options) {
-  const absl::Duration most = std::min(options.lock_timeout, options.statement_timeout / 2);
-  if (options.statements != PostgresStatementMode::kSingleRow) return most;
-  return most * PostgresConnection::kMaxLockWaits /
-         static_cast<std::int64_t>(PostgresConnection::kPipelined);
+  return std::min(options.lock_timeout, options.statement_timeout / 2);
+}
+
+std::string SetLockTimeout(absl::Duration timeout) {
+  // Never 0, which means no limit.
+  return absl::StrCat("SET lock_timeout TO ",
+                      std::max<std::int64_t>(absl::ToInt64Milliseconds(timeout), 1));
 }
 
 std::string ConnectionSettings(const PostgresOptions& options) {
   // Statements of this store read few rows by primary key, always. On a table
   // that was analysed while it was small the planner chooses other plans, and
   // throughput falls to a quarter.
-  const absl::Duration lock_timeout = LockTimeout(options);
   return absl::StrCat(
       "SET search_path TO ", options.schema, ";SET statement_timeout TO ",
-      absl::ToInt64Milliseconds(options.statement_timeout),
-      // Never 0, which means no limit.
-      ";SET lock_timeout TO ", std::max<std::int64_t>(absl::ToInt64Milliseconds(lock_timeout), 1),
-      ";SET idle_in_transaction_session_timeout TO ",
+      absl::ToInt64Milliseconds(options.statement_timeout), ";",
+      SetLockTimeout(LockTimeout(options)), ";SET idle_in_transaction_session_timeout TO ",
       absl::ToInt64Milliseconds(options.idle_in_transaction_timeout),
       ";SET tcp_keepalives_idle TO ", absl::ToInt64Seconds(kPostgresKeepaliveIdle),
       ";SET tcp_keepalives_interval TO ", absl::ToInt64Seconds(kPostgresKeepaliveInterval),
@@ -158,6 +161,10 @@ std::string ConnectionSettings(const PostgresOptions& options) {
 PostgresConnection::PostgresConnection(std::unique_ptr<WatchedConnection> connection,
                                        const PostgresOptions& options)
     : reply_grace_(options.reply_grace),
+      lock_timeout_(LockTimeout(options)),
+      wait_briefly_{"wait_briefly",
+                    SetLockTimeout(lock_timeout_ / static_cast<std::int64_t>(kPipelined))},
+      wait_fully_{"wait_fully", SetLockTimeout(lock_timeout_)},
       reply_timeout_(options.statement_timeout + options.reply_grace),
       connection_(std::move(connection)) {}
 
@@ -315,32 +322,67 @@ absl::StatusOr<PostgresResult> PostgresConnection::Receive(const PostgresStateme
 }
 
 std::vector<absl::StatusOr<PostgresResult>> PostgresConnection::ExecuteEach(
-    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions) {
-  std::vector<absl::StatusOr<PostgresResult>> answers(
-      executions.size(), absl::UnavailableError("the session was lost before the statement"));
-  for (std::size_t begin = 0; begin < executions.size() && !broken_; begin += kPipelined) {
-    const auto locked = std::count_if(
-        answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(begin),
-        [](const auto& answer) {
-          return absl::IsDeadlineExceeded(answer.status()) || absl::IsCancelled(answer.status());
-        });
-    if (locked >= kMaxLockWaits) {
-      std::fill(answers.begin() + static_cast<std::ptrdiff_t>(begin), answers.end(),
-                absl::CancelledError("not sent: too many rows before it are locked"));
-      return answers;
+    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
+    LockWait lock_wait) {
+  Pipelines pipelines{statement, executions, {}};
+  pipelines.answers.resize(executions.size(), absl::UnknownError("not executed"));
+  Indices all(executions.size());
+  std::iota(all.begin(), all.end(), 0);
+  // A lock that is met in a transaction ends it.
+  if (transaction_ != nullptr || (executions.size() == 1 && lock_wait == LockWait::kFull)) {
+    ExecuteSome(pipelines, all, LockWait::kFull);
+    return std::move(pipelines.answers);
+  }
+  Indices locked = ExecuteSome(pipelines, all, LockWait::kBrief);
+  if (lock_wait == LockWait::kFull) WaitForLocks(pipelines, std::move(locked));
+  return std::move(pipelines.answers);
+}
+
+PostgresConnection::Indices PostgresConnection::ExecuteSome(Pipelines& pipelines,
+                                                            const Indices& indices,
+                                                            LockWait lock_wait) {
+  Indices locked;
+  int ended = 0;
+  for (std::size_t begin = 0; begin < indices.size(); begin += kPipelined) {
+    const absl::Span<const std::size_t> some =
+        absl::MakeConstSpan(indices).subspan(begin, kPipelined);
+    const bool stops = ended >= kMaxLockWaits || locked.size() >= kPipelined;
+    for (const std::size_t index : some) {
+      pipelines.answers[index] =
+          stops ? absl::CancelledError("not sent: too many rows before it are locked")
+                : absl::UnavailableError("the session was lost before the statement");
     }
-    std::vector<std::size_t> indices(std::min(kPipelined, executions.size() - begin));
-    std::iota(indices.begin(), indices.end(), begin);
+    if (stops) continue;
+    Indices left(some.begin(), some.end());
     const int attempts = transaction_ == nullptr ? kMaxAttempts : 1;
-    for (int attempt = 0; attempt < attempts && !indices.empty() && !broken_; ++attempt) {
-      indices = ExecutePipelined(statement, executions, indices, answers);
+    for (int attempt = 0; attempt < attempts && !left.empty() && !broken_; ++attempt) {
+      left = ExecuteOnce(pipelines, left, lock_wait);
     }
-    for (const std::size_t index : indices) {
-      answers[index] =
-          absl::UnavailableError("postgres cancelled the statement because of another transaction");
+    for (const std::size_t index : some) {
+      const absl::Status& status = pipelines.answers[index].status();
+      if (absl::IsDeadlineExceeded(status)) locked.push_back(index);
+      if (absl::IsCancelled(status)) ++ended;
+      if (absl::IsAborted(status)) {
+        pipelines.answers[index] = absl::UnavailableError(
+            "postgres cancelled the statement because of another transaction");
+      }
     }
   }
-  return answers;
+  return locked;
+}
+
+void PostgresConnection::WaitForLocks(Pipelines& pipelines, Indices locked) {
+  const auto begin = std::chrono::steady_clock::now();
+  bool is_last = false;
+  while (!locked.empty() && !is_last) {
+    ExecuteSome(pipelines, {locked.front()}, LockWait::kFull);
+    locked.erase(locked.begin());
+    is_last = absl::FromChrono(std::chrono::steady_clock::now() - begin) >= lock_timeout_;
+    locked = ExecuteSome(pipelines, locked, LockWait::kBrief);
+  }
+  if (locked.empty()) return;
+  spdlog::warn("postgres: {} further statements failed, SQLSTATE {}", locked.size(),
+               kLockNotAvailable);
 }
 
 absl::StatusOr<PostgresResult> PostgresConnection::ExecuteOne(
@@ -348,28 +390,44 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteOne(
   return ExecuteEach(statement, {parameters}).front();
 }
 
-std::vector<std::size_t> PostgresConnection::ExecutePipelined(
-    const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
-    const std::vector<std::size_t>& indices, std::vector<absl::StatusOr<PostgresResult>>& answers) {
-  std::vector<std::vector<PipelinedValue>> values;
-  values.reserve(indices.size());
-  for (const std::size_t index : indices) values.push_back(executions[index].Nullable());
-  const Outcome prepared = Attempt([&] { connection_->Prepare(statement.name, statement.sql); });
+PostgresConnection::Indices PostgresConnection::ExecuteOnce(Pipelines& pipelines,
+                                                            const Indices& indices,
+                                                            LockWait lock_wait) {
+  const bool briefly = lock_wait == LockWait::kBrief;
+  const PostgresStatement& statement = pipelines.statement;
+  const Outcome prepared = Attempt([&] {
+    connection_->Prepare(statement.name, statement.sql);
+    if (!briefly) return;
+    connection_->Prepare(wait_briefly_.name, wait_briefly_.sql);
+    connection_->Prepare(wait_fully_.name, wait_fully_.sql);
+  });
   if (!prepared.state.empty() || broken_) {
     const absl::Status failure = prepared.state.empty()
                                      ? absl::UnavailableError("the session was lost")
                                      : ToStatus(prepared);
-    for (const std::size_t index : indices) answers[index] = failure;
+    for (const std::size_t index : indices) pipelines.answers[index] = failure;
     return {};
   }
-  const std::vector<PipelinedOutcome> outcomes = RunPipeline(statement, values);
-  LogFailures(outcomes);
-  std::vector<std::size_t> again;
+  std::vector<PipelinedExecution> executions;
+  executions.reserve(indices.size() + 2);
+  if (briefly) executions.push_back({&wait_briefly_.name, {}});
+  for (const std::size_t index : indices) {
+    executions.push_back({&statement.name, pipelines.executions[index].Nullable()});
+  }
+  if (briefly) executions.push_back({&wait_fully_.name, {}});
+  const std::vector<PipelinedOutcome> outcomes = RunPipeline(executions);
+  LogFailures(outcomes, lock_wait);
+  // The next statement of such a session would wait for another time.
+  const auto is_done = [](const PipelinedOutcome& set) { return !set.lost && set.state.empty(); };
+  if (briefly && !(is_done(outcomes.front()) && is_done(outcomes.back()))) broken_ = true;
+  Indices again;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    answers[indices[i]] = outcomes[i].state == kQueryCanceled
-                              ? absl::CancelledError("the server ended the statement")
-                              : ToAnswer(outcomes[i]);
-    if (absl::IsAborted(answers[indices[i]].status())) again.push_back(indices[i]);
+    const PipelinedOutcome& outcome = outcomes[briefly ? i + 1 : i];
+    absl::StatusOr<PostgresResult>& answer = pipelines.answers[indices[i]];
+    answer = outcome.state == kQueryCanceled
+                 ? absl::CancelledError("the server ended the statement")
+                 : ToAnswer(outcome);
+    if (absl::IsAborted(answer.status())) again.push_back(indices[i]);
   }
   return again;
 }
@@ -377,11 +435,11 @@ std::vector<std::size_t> PostgresConnection::ExecutePipelined(
 // A server that ends the wait for a lock answers: those behind that statement have the whole time.
 // The nodes of a distributed server have no lock timeout: a few waits end with their statements.
 std::vector<PipelinedOutcome> PostgresConnection::RunPipeline(
-    const PostgresStatement& statement, absl::Span<const std::vector<PipelinedValue>> values) {
+    absl::Span<const PipelinedExecution> executions) {
   const std::unique_ptr<SocketWatchdog::Watch> watch = connection_->Watch(reply_timeout_);
   int ended = 0;
   std::vector<PipelinedOutcome> outcomes =
-      connection_->ExecutePipelined(statement.name, values, [&](const PipelinedOutcome& outcome) {
+      connection_->ExecutePipelined(executions, [&](const PipelinedOutcome& outcome) {
         const bool few = outcome.state == kQueryCanceled && ++ended < kMaxLockWaits;
         if (outcome.state != kLockNotAvailable && !few) return;
         watch->Renew(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(reply_timeout_));

@@ -71,17 +71,31 @@ class PostgresConnection {
   // server has sent a notice.
   int descriptor() const { return connection_->descriptor(); }
 
+  // How long a statement of ExecuteEach() waits for a lock.
+  enum class LockWait {
+    // PostgresOptions::lock_timeout.
+    kFull,
+    // The part of it of one statement among kPipelined: for work that is done later as well.
+    kBrief,
+  };
   // Executes the statement once for each of `executions`, in a pipeline of kPipelined at a time,
   // each in a transaction of its own unless one is open. One answer each: a failure of one does not
   // affect the others, and an UNAVAILABLE one need not mean a lost connection (a distributed server
   // lost the node of that row). Deadlocks and serialization failures are repeated as above.
+  //
+  // A statement that waits holds up those behind it. So several wait briefly at first, and after
+  // the others those that met a lock again, together for about the lock timeout: one waits for the
+  // whole of it, then the others briefly. Where kPipelined of them met a lock, the next pipeline is
+  // not sent.
+  //
   // CANCELLED for one that the server ended, as at its statement timeout: on a distributed server
-  // the row's node may have committed it. Where this many were ended, or have waited for a lock in
-  // vain, the next pipeline is not sent: CANCELLED too, for each of its executions.
+  // the row's node may have committed it. Where kMaxLockWaits were ended, the next pipeline is not
+  // sent. CANCELLED too for each that was not sent.
   static constexpr std::size_t kPipelined = 64;
   static constexpr int kMaxLockWaits = 4;
   std::vector<absl::StatusOr<PostgresResult>> ExecuteEach(
-      const PostgresStatement& statement, absl::Span<const PostgresParameters> executions);
+      const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
+      LockWait lock_wait = LockWait::kFull);
   // For one execution, whose parameters may be NULL.
   absl::StatusOr<PostgresResult> ExecuteOne(const PostgresStatement& statement,
                                             const PostgresParameters& parameters);
@@ -124,6 +138,14 @@ class PostgresConnection {
     std::unique_ptr<SocketWatchdog::Watch> watch;
   };
 
+  // Executions of one ExecuteEach(), by their index, and their answers so far.
+  struct Pipelines {
+    const PostgresStatement& statement;
+    absl::Span<const PostgresParameters> executions;
+    std::vector<absl::StatusOr<PostgresResult>> answers;
+  };
+  using Indices = std::vector<std::size_t>;
+
   PostgresConnection(std::unique_ptr<WatchedConnection> connection, const PostgresOptions& options);
 
   // One attempt of Execute().
@@ -150,17 +172,22 @@ class PostgresConnection {
   // For the SQLSTATE of a statement that failed.
   absl::Status FailureOf(const std::string& state);
   absl::StatusOr<PostgresResult> ToAnswer(const PipelinedOutcome& outcome);
-  // Those of `indices`, once. Returns those to be repeated.
-  std::vector<std::size_t> ExecutePipelined(const PostgresStatement& statement,
-                                            absl::Span<const PostgresParameters> executions,
-                                            const std::vector<std::size_t>& indices,
-                                            std::vector<absl::StatusOr<PostgresResult>>& answers);
 
+  // Answers those of `indices`. Returns those that met a lock.
+  Indices ExecuteSome(Pipelines& pipelines, const Indices& indices, LockWait lock_wait);
+  // The same for those of `locked`, which met a lock already: afterwards each is done, or was
+  // found locked again when the lock timeout was over.
+  void WaitForLocks(Pipelines& pipelines, Indices locked);
+  // Those of `indices`, kPipelined at most, once. Returns those to be repeated.
+  Indices ExecuteOnce(Pipelines& pipelines, const Indices& indices, LockWait lock_wait);
   // The outcome of each.
-  std::vector<PipelinedOutcome> RunPipeline(const PostgresStatement& statement,
-                                            absl::Span<const std::vector<PipelinedValue>> values);
+  std::vector<PipelinedOutcome> RunPipeline(absl::Span<const PipelinedExecution> executions);
 
   const absl::Duration reply_grace_;
+  const absl::Duration lock_timeout_;
+  // What makes the session wait as LockWait says; the second is how it is between calls.
+  const PostgresStatement wait_briefly_;
+  const PostgresStatement wait_fully_;
   absl::Duration reply_timeout_;
   std::unique_ptr<WatchedConnection> connection_;
   std::unique_ptr<pqxx::dbtransaction> transaction_;

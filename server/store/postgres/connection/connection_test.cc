@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/time.h"
 
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
@@ -90,6 +93,29 @@ TEST_F(PostgresConnectionTest, ADeadlockIsRepeatedAFewTimes) {
   const PostgresStatement stumble{"stumble", "SELECT stumble()"};
   EXPECT_EQ(connection_->Execute(stumble, {}).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(schema_->Value("SELECT last_value FROM tries"), "4");
+  EXPECT_TRUE(connection_->Usable());
+}
+
+// One among many holds up those behind it.
+TEST_F(PostgresConnectionTest, ManyStatementsWaitBrieflyForLocks) {
+  PostgresOptions options = schema_->options();
+  options.lock_timeout = absl::Seconds(1);
+  connection_ = PostgresConnection::Open(options, watchdog_).value();
+  const PostgresStatement show{"show", "SELECT current_setting('lock_timeout')"};
+  const auto shown = [](const auto& answer) { return answer.ok() ? answer->Text(0, 0) : "failed"; };
+  EXPECT_EQ(shown(connection_->ExecuteOne(show, {})), "1s");
+  for (const std::size_t many : {std::size_t{2}, PostgresConnection::kPipelined + 1}) {
+    const std::vector<PostgresParameters> executions(many);
+    const auto answers = connection_->ExecuteEach(show, executions);
+    ASSERT_EQ(answers.size(), many);
+    for (const auto& answer : answers) EXPECT_EQ(shown(answer), "15ms");
+    EXPECT_EQ(shown(connection_->ExecuteOne(show, {})), "1s") << "the session is as before";
+  }
+  EXPECT_EQ(
+      shown(connection_
+                ->ExecuteEach(show, {PostgresParameters()}, PostgresConnection::LockWait::kBrief)
+                .front()),
+      "15ms");
   EXPECT_TRUE(connection_->Usable());
 }
 

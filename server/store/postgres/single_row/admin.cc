@@ -334,7 +334,8 @@ absl::StatusOr<EndUnknownStep> SingleRowAdmin::EndUnknown(const EndUnknownOp& op
     checkpoint.Add(record.id);
     checkpoint.Add(record.created_at);
   }
-  const auto ended = records_.connection().ExecuteEach(records_.statements().entomb, executions);
+  const auto ended = records_.connection().ExecuteEach(records_.statements().entomb, executions,
+                                                       PostgresConnection::LockWait::kBrief);
   std::vector<PostgresParameters> left;
   for (std::size_t i = 0; i < ended.size(); ++i) {
     const absl::Status& failed = ended[i].status();
@@ -346,7 +347,8 @@ absl::StatusOr<EndUnknownStep> SingleRowAdmin::EndUnknown(const EndUnknownOp& op
     left.push_back(checkpoints[i]);
   }
   // What this leaves costs its space until the key is used again, and is read by nobody.
-  records_.connection().ExecuteEach(records_.statements().remove_checkpoint, left);
+  records_.connection().ExecuteEach(records_.statements().remove_checkpoint, left,
+                                    PostgresConnection::LockWait::kBrief);
   return step;
 }
 

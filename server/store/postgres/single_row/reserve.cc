@@ -222,7 +222,8 @@ void SingleRowReserve::StartAfresh(std::vector<Step> steps, const SingleRowTime&
     return Verdict(ToReserved(std::move(step.decision.grant), token, time.now));
   });
   // Nobody reads what this does not clear.
-  records_.connection().ExecuteEach(records_.statements().clear_old_checkpoint, checkpoints);
+  records_.connection().ExecuteEach(records_.statements().clear_old_checkpoint, checkpoints,
+                                    PostgresConnection::LockWait::kBrief);
 }
 
 void SingleRowReserve::GrantNext(std::vector<Step> steps, const SingleRowTime& time) {

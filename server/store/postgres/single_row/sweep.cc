@@ -195,7 +195,8 @@ absl::Status SingleRowSweep::Write(const PostgresStatement& statement,
                                    const std::vector<Visited>& visited,
                                    const std::vector<PostgresParameters>& executions,
                                    bool with_checkpoints, std::int64_t& changed) {
-  const auto written = records_.connection().ExecuteEach(statement, executions);
+  const auto written = records_.connection().ExecuteEach(statement, executions,
+                                                         PostgresConnection::LockWait::kBrief);
   std::vector<PostgresParameters> checkpoints;
   absl::Status first;
   for (std::size_t i = 0; i < written.size(); ++i) {
@@ -215,7 +216,8 @@ absl::Status SingleRowSweep::Write(const PostgresStatement& statement,
     checkpoint.Add(visited[i].stored.record.created_at);
   }
   // What this leaves costs its space until the key is used again, and is read by nobody.
-  records_.connection().ExecuteEach(records_.statements().remove_checkpoint, checkpoints);
+  records_.connection().ExecuteEach(records_.statements().remove_checkpoint, checkpoints,
+                                    PostgresConnection::LockWait::kBrief);
   return first;
 }
 
@@ -244,8 +246,8 @@ absl::Status SingleRowSweep::DropReplies(SweepProgress& progress) {
       parameters.AddBytes(AsBytes(rest->digest));
       parameters.AddBytes(AsBytes(stored.record.reply->digest));
     }
-    for (const auto& dropped :
-         records_.connection().ExecuteEach(records_.statements().drop_reply, executions)) {
+    for (const auto& dropped : records_.connection().ExecuteEach(
+             records_.statements().drop_reply, executions, PostgresConnection::LockWait::kBrief)) {
       if (!dropped.ok() && !IsLeftAlone(dropped.status()) && !absl::IsDataLoss(dropped.status())) {
         return dropped.status();
       }
