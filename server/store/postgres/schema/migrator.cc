@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -63,6 +64,12 @@ std::vector<std::string> StatementsOf(std::string_view script) {
   return statements;
 }
 
+// A step of the wall clock neither ends nor prolongs it.
+using TimePoint = std::chrono::steady_clock::time_point;
+TimePoint EndOfPatience() {
+  return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kMigrationPatience);
+}
+
 // Of a failure that another try may undo, its own.
 absl::StatusCode CodeOf(const absl::Status& failure) {
   const bool in_the_way = failure.code() == absl::StatusCode::kDeadlineExceeded ||
@@ -109,7 +116,7 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresMigrator::OpenAlone(
   const std::string lock =
       absl::StrCat("SELECT pg_try_advisory_lock(hashtextextended('idempotency migrate ",
                    options_.schema, "', 0))");
-  for (const absl::Time deadline = absl::Now() + kMigrationPatience; absl::Now() < deadline;) {
+  for (const TimePoint deadline = EndOfPatience(); std::chrono::steady_clock::now() < deadline;) {
     const auto locked = (*connection)->ExecuteScript(lock);
     if (!locked.ok()) return locked.status();
     if (locked->Bool(0, 0)) {
@@ -135,13 +142,15 @@ absl::Status PostgresMigrator::LockOutStores(PostgresConnection& connection) con
 }
 
 absl::StatusOr<int> PostgresMigrator::Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const {
-  const absl::Time deadline = absl::Now() + kMigrationPatience;
+  const TimePoint deadline = EndOfPatience();
   while (true) {
     absl::StatusOr<int> done = step();
     const bool in_the_way = done.status().code() == absl::StatusCode::kDeadlineExceeded ||
                             done.status().code() == absl::StatusCode::kAborted;
     if (!in_the_way) return done;
-    if (absl::Now() >= deadline) return absl::UnavailableError(done.status().message());
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return absl::UnavailableError(done.status().message());
+    }
     spdlog::warn(
         "postgres: the migration waits for a lock that another session holds; trying again. "
         "Traffic continues. If the wait does not end: look for a long transaction in "
