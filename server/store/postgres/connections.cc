@@ -18,11 +18,15 @@ namespace {
 
 constexpr absl::string_view kUndefinedTable = "42P01";
 
-absl::Status SchemaGone(const std::string& schema, absl::string_view what) {
+// Until an operator has acted.
+absl::Status NotServed(const std::string& why) {
   ErrorDetails details;
   details.retry_delay = retry_delays::kSchemaGone;
-  return MakeError(Reason::kStoreUnavailable,
-                   absl::StrCat("the store's schema ", schema, " ", what), std::move(details));
+  return MakeError(Reason::kStoreUnavailable, why, std::move(details));
+}
+
+absl::Status SchemaGone(const std::string& schema, absl::string_view what) {
+  return NotServed(absl::StrCat("the store's schema ", schema, " ", what));
 }
 
 }  // namespace
@@ -37,13 +41,9 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnections::Open() 
   if (!opened.ok()) return opened.status();
   if (absl::Status status = Begin(**opened); !status.ok()) return status;
   if (absl::Status status = CheckSchema(**opened); !status.ok()) return status;
-  if (options_.statements != PostgresStatementMode::kSingleRow) return opened;
-  const absl::Status commits = CheckNodesCommit(**opened);
-  if (commits.ok()) return opened;
-  spdlog::error("postgres: {}", std::string(commits.message()));
-  // While the nodes cannot be asked, what the start found holds.
-  if (absl::IsUnavailable(commits) && (*opened)->Usable()) return opened;
-  return absl::UnavailableError("commits on a node of postgres are not durable");
+  if (absl::Status status = CheckNodes(**opened); !status.ok()) return status;
+  if ((*opened)->lost()) return absl::UnavailableError("the session was lost");
+  return opened;
 }
 
 absl::Status PostgresConnections::Begin(PostgresConnection& connection) {
@@ -113,6 +113,38 @@ absl::Status PostgresConnections::Judge(const absl::StatusOr<PostgresResult>& lo
 absl::Status PostgresConnections::schema() const {
   MutexLock lock(mutex_);
   return schema_;
+}
+
+bool PostgresConnections::TakeNodesCheck() {
+  if (options_.statements != PostgresStatementMode::kSingleRow) return false;
+  const auto now = std::chrono::steady_clock::now();
+  MutexLock lock(mutex_);
+  if (nodes_checked_at_ && absl::FromChrono(now - *nodes_checked_at_) < options_.nodes_proof) {
+    return false;
+  }
+  nodes_checked_at_ = now;
+  return true;
+}
+
+absl::Status PostgresConnections::CheckNodes(PostgresConnection& connection) {
+  const bool due = TakeNodesCheck();
+  const absl::Status found =
+      due ? CheckNodesCommit(connection, options_.nodes_timeout) : absl::OkStatus();
+  MutexLock lock(mutex_);
+  if (!due) return nodes_;
+  if (absl::IsUnavailable(found)) {
+    LogSilentNodes(found);
+    return nodes_;
+  }
+  if (!found.ok() && nodes_.ok()) spdlog::error("postgres: {}", std::string(found.message()));
+  if (found.ok() && !nodes_.ok()) spdlog::info("postgres: commits are durable on all nodes again");
+  nodes_ = found.ok() ? found : NotServed(std::string(found.message()));
+  return nodes_;
+}
+
+absl::Status PostgresConnections::served() const {
+  MutexLock lock(mutex_);
+  return schema_.ok() ? nodes_ : schema_;
 }
 
 }  // namespace idempotency::internal

@@ -1,7 +1,9 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTIONS_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTIONS_H_
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -28,6 +30,8 @@ namespace idempotency::internal {
 //     removed while a daemon uses it.
 //   - A schema that was removed nevertheless (by hand), or replaced by an empty one, is
 //     detected: its records are lost, and every key would run again.
+//   - A node of a distributed server whose commits are not durable is detected. One that is silent
+//     fails the operations of its records alone, so it is checked once it answers.
 //
 // Thread-safe.
 class PostgresConnections {
@@ -46,8 +50,15 @@ class PostgresConnections {
   absl::Status CheckSchema(PostgresConnection& connection);
   // The result of the last check; costs nothing.
   absl::Status schema() const;
+  // Checks the nodes where PostgresOptions::nodes_proof is over, with statements for single rows.
+  // The result of the last check that was answered: OK, or UNAVAILABLE with what to do.
+  absl::Status CheckNodes(PostgresConnection& connection);
+  // Whether calls may use the server, by the last checks of schema and nodes; costs nothing.
+  absl::Status served() const;
 
  private:
+  // Whether this call is to check the nodes.
+  bool TakeNodesCheck();
   absl::Status Begin(PostgresConnection& connection);
   absl::Status Judge(const absl::StatusOr<PostgresResult>& looked)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -58,6 +69,8 @@ class PostgresConnections {
 
   mutable Mutex mutex_;
   absl::Status schema_ ABSL_GUARDED_BY(mutex_);
+  absl::Status nodes_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> nodes_checked_at_ ABSL_GUARDED_BY(mutex_);
   // When the schema's first migration was applied: distinguishes it from one that was
   // recreated under its name. Empty until it was read.
   std::string identity_ ABSL_GUARDED_BY(mutex_);

@@ -73,6 +73,10 @@ struct PostgresOptions {
   absl::Duration probe_timeout = absl::Seconds(5);
   // How long a successful commit counts as proof that commits succeed; 0: not at all.
   absl::Duration commit_proof = absl::Seconds(5);
+  // How long a check of the nodes of a distributed server may take, and how long it counts. While
+  // a node is silent such a check is not answered.
+  absl::Duration nodes_timeout = absl::Seconds(1);
+  absl::Duration nodes_proof = absl::Seconds(10);
   // How long a call waits for a free connection.
   absl::Duration acquire_timeout = absl::Seconds(2);
 

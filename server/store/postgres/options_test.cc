@@ -38,6 +38,8 @@ TEST(PostgresOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.max_abandoned_sessions, 4);
   EXPECT_EQ(options.probe_timeout, absl::Seconds(5));
   EXPECT_EQ(options.commit_proof, absl::Seconds(5));
+  EXPECT_EQ(options.nodes_timeout, absl::Seconds(1));
+  EXPECT_EQ(options.nodes_proof, absl::Seconds(10));
   EXPECT_EQ(options.acquire_timeout, absl::Seconds(2));
   EXPECT_EQ(options.min_backoff, absl::Milliseconds(50));
   EXPECT_EQ(options.max_backoff, absl::Milliseconds(500));
@@ -90,6 +92,7 @@ TEST(PostgresOptionsTest, EveryTimeoutIsBetweenAMillisecondAndAnHour) {
   for (absl::Duration PostgresOptions::*timeout :
        {&PostgresOptions::connect_timeout, &PostgresOptions::statement_timeout,
         &PostgresOptions::reply_grace, &PostgresOptions::probe_timeout,
+        &PostgresOptions::nodes_timeout, &PostgresOptions::nodes_proof,
         &PostgresOptions::locked_pause, &PostgresOptions::lock_timeout,
         &PostgresOptions::idle_in_transaction_timeout, &PostgresOptions::acquire_timeout,
         &PostgresOptions::min_backoff, &PostgresOptions::max_backoff}) {

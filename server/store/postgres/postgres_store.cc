@@ -109,15 +109,14 @@ DatabaseConnectionPoolGauges PostgresStore::connections() const {
 }
 
 absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::Acquire() {
-  if (absl::Status schema = connections_.schema(); !schema.ok()) return schema;
+  if (absl::Status served = connections_.served(); !served.ok()) return served;
   return pool_.Acquire();
 }
 
 absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::AcquireForMaintenance() {
   if (!maintenance_) return Acquire();
-  for (const PostgresConnections* const connections : {&connections_, &maintenance_->connections}) {
-    if (absl::Status schema = connections->schema(); !schema.ok()) return schema;
-  }
+  // Inspections keep it up to date, which do not use the other login.
+  if (absl::Status served = connections_.served(); !served.ok()) return served;
   return maintenance_->pool.Acquire();
 }
 
@@ -385,12 +384,13 @@ absl::StatusOr<StoreGauges> PostgresStore::InspectEach(PostgresConnection& conne
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
   if (!connection.ok()) {
-    const absl::Status schema = connections_.schema();
-    return schema.ok() ? connection.status() : schema;
+    const absl::Status served = connections_.served();
+    return served.ok() ? connection.status() : served;
   }
   if (absl::Status schema = connections_.CheckSchema(**connection); !schema.ok()) {
     return connections_.schema().ok() ? ToCallerStatus(schema) : schema;
   }
+  if (absl::Status nodes = connections_.CheckNodes(**connection); !nodes.ok()) return nodes;
   if (absl::Status proved = options_.read_only ? absl::OkStatus() : ProveCommits(**connection);
       !proved.ok()) {
     return ToCallerStatus(proved);

@@ -59,6 +59,27 @@ TEST_F(PostgresStoreTest, ASchemaThatWasTakenBackIsServedOnceItIsThereAgain) {
   EXPECT_EQ(ReasonOf(Reserve(OpFor("two")).status()), Reason::kStoreUnavailable);
 }
 
+// The other login has no inspections, which would find that the schema is there again.
+TEST_F(PostgresStoreTest, TheLoginForMaintenanceResumesToo) {
+  PostgresOptions options = schema_->options();
+  options.maintenance_url = options.url;
+  store_ = PostgresStore::Create(options).value();
+  ASSERT_TRUE(store_->Inspect().ok());
+  ASSERT_TRUE(schema_
+                  ->Execute("CREATE TABLE taken AS SELECT * FROM schema_migrations"
+                            " WHERE version = 4; DELETE FROM schema_migrations WHERE version = 4")
+                  .ok());
+  EXPECT_FALSE(store_->Sweep({}).ok());
+  ASSERT_TRUE(schema_->Execute("INSERT INTO schema_migrations SELECT * FROM taken").ok());
+  ASSERT_TRUE(store_->Inspect().ok());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  absl::Status swept = store_->Sweep({}).status();
+  while (!swept.ok() && std::chrono::steady_clock::now() < deadline) {
+    swept = store_->Sweep({}).status();
+  }
+  EXPECT_TRUE(swept.ok()) << swept;
+}
+
 TEST_F(PostgresStoreTest, NoConnectionBeginsWhileTheSchemaIsTakenBack) {
   const std::string lock = std::string(kPostgresServeLock);
   ASSERT_TRUE(schema_->Execute("SELECT pg_advisory_lock(" + lock + ")").ok());

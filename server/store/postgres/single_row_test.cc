@@ -742,6 +742,46 @@ TEST_F(PostgresSingleRowTest, NodesWhoseCommitsAreNotDurableAreRefused) {
   }
 }
 
+// A machine without power or network: nothing refuses the connection.
+constexpr char kSilentNode[] = R"sql(
+CREATE OR REPLACE FUNCTION run_command_on_all_nodes(command text, parallel boolean DEFAULT true,
+  give_warning_for_connection_errors boolean DEFAULT false)
+RETURNS TABLE (nodeid integer, success boolean, result text) LANGUAGE sql AS $$
+  SELECT 1, true, 'on' FROM pg_sleep(60)
+$$)sql";
+
+TEST_F(PostgresSingleRowTest, ASilentNodeDoesNotKeepTheOthersFromServing) {
+  options_.nodes_timeout = absl::Milliseconds(100);
+  Run(kSilentNode);
+  const absl::Time begin = absl::Now();
+  EXPECT_EQ(ChooseStatements(options_, PostgresStatementMode::kSingleRow).value(),
+            PostgresStatementMode::kSingleRow);
+  Open();
+  EXPECT_TRUE(IsReserved(Reserve(OpFor("charge"))));
+  EXPECT_TRUE(store_->Inspect().ok());
+  EXPECT_LT(absl::Now() - begin, options_.statement_timeout);
+}
+
+// It is checked once it answers, also for connections that are open by then.
+TEST_F(PostgresSingleRowTest, ANodeThatReturnsWithWeakCommitsIsNotServed) {
+  options_.nodes_timeout = absl::Milliseconds(100);
+  options_.nodes_proof = absl::Milliseconds(1);
+  Open();
+  Run(kSilentNode);
+  EXPECT_TRUE(IsReserved(Reserve(OpFor("charge-1"))));
+  EXPECT_TRUE(store_->Inspect().ok());
+  Run(absl::StrReplaceAll(kNodes, {{"{setting}", "off"}}));
+  absl::SleepFor(2 * options_.nodes_proof);
+  EXPECT_THAT(std::string(store_->Inspect().status().message()), HasSubstr("ALTER SYSTEM"));
+  const absl::Status refused = Reserve(OpFor("charge-2")).status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ALTER SYSTEM"));
+  Run(absl::StrReplaceAll(kNodes, {{"{setting}", "on"}}));
+  absl::SleepFor(2 * options_.nodes_proof);
+  EXPECT_TRUE(store_->Inspect().ok());
+  EXPECT_TRUE(IsReserved(Reserve(OpFor("charge-2"))));
+}
+
 // What a distributed server refuses, or would make a transaction of several nodes.
 TEST(SingleRowStatementsTest, EachNamesOneRecordAndNoClock) {
   const SingleRowStatements statements("clock_timestamp()");

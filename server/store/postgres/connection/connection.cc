@@ -485,6 +485,15 @@ absl::Status PostgresConnection::SetStatementTimeout(absl::Duration timeout) {
   return set.status();
 }
 
+absl::StatusOr<PostgresResult> PostgresConnection::ExecuteScriptWithin(
+    const std::string& sql, absl::Duration statement_timeout) {
+  const absl::Duration usual = reply_timeout_ - reply_grace_;
+  if (absl::Status set = SetStatementTimeout(statement_timeout); !set.ok()) return set;
+  absl::StatusOr<PostgresResult> answer = ExecuteScript(sql);
+  if (!SetStatementTimeout(usual).ok()) broken_ = true;
+  return answer;
+}
+
 absl::Status PostgresConnection::Begin() {
   return ToStatus(
       Attempt([this] { transaction_ = std::make_unique<pqxx::work>(connection_->libpqxx()); }));

@@ -107,6 +107,9 @@ class PostgresConnection {
 
   // How long each statement may take from now on, in place of PostgresOptions::statement_timeout.
   absl::Status SetStatementTimeout(absl::Duration timeout);
+  // The same as ExecuteScript(), where each statement may take `statement_timeout`.
+  absl::StatusOr<PostgresResult> ExecuteScriptWithin(const std::string& sql,
+                                                     absl::Duration statement_timeout);
 
   // A transaction of several statements; one at a time. A connection that is
   // returned with one open is not usable again.

@@ -1,5 +1,8 @@
 #include "server/store/postgres/schema/distribution.h"
 
+#include <spdlog/spdlog.h>
+
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +32,11 @@ absl::StatusOr<bool> HasCitus(PostgresConnection& connection) {
 
 }  // namespace
 
+void LogSilentNodes(const absl::Status& failure) {
+  spdlog::warn("postgres: the settings of the nodes are not known, and are read again: {}",
+               std::string(failure.message()));
+}
+
 absl::Status CheckCitus(PostgresConnection& connection) {
   const absl::StatusOr<bool> citus = HasCitus(connection);
   if (!citus.ok()) return citus.status();
@@ -49,17 +57,18 @@ absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::st
   return found->Bool(0, 0);
 }
 
-absl::Status CheckNodesCommit(PostgresConnection& connection) {
+absl::Status CheckNodesCommit(PostgresConnection& connection, absl::Duration timeout) {
   const auto known =
       connection.ExecuteScript("SELECT to_regproc('run_command_on_all_nodes') IS NOT NULL");
   if (!known.ok()) return absl::UnavailableError(known.status().message());
   if (!known->Bool(0, 0)) return absl::OkStatus();
   // Of a node that is away there is a warning, and no setting.
-  const auto weak = connection.ExecuteScript(
+  const auto weak = connection.ExecuteScriptWithin(
       "SELECT n.nodeid, n.result FROM run_command_on_all_nodes('SHOW synchronous_commit',"
       " give_warning_for_connection_errors => true) n"
       " WHERE n.success AND n.result IN ('off', 'local', 'remote_write') ORDER BY n.nodeid LIMIT "
-      "1");
+      "1",
+      timeout);
   if (!weak.ok()) return absl::UnavailableError(weak.status().message());
   if (weak->rows() == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -85,7 +94,9 @@ absl::StatusOr<PostgresStatementMode> ChooseStatements(
         " are distributed by Citus, and statements for whole batches would make transactions of "
         "several nodes: leave out --statements=batched"));
   }
-  if (absl::Status commits = CheckNodesCommit(**connection); !commits.ok()) return commits;
+  const absl::Status commits = CheckNodesCommit(**connection, options.nodes_timeout);
+  if (absl::IsFailedPrecondition(commits)) return commits;
+  if (!commits.ok()) LogSilentNodes(commits);
   return PostgresStatementMode::kSingleRow;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/options.h"
@@ -22,13 +23,16 @@ absl::StatusOr<bool> IsDistributed(PostgresConnection& connection, const std::st
 
 // FAILED_PRECONDITION if a node that answers commits before the commit is on its disk, or its
 // standby's: the settings of a session do not reach the other nodes. OK without Citus. UNAVAILABLE
-// if the nodes cannot be asked.
-absl::Status CheckNodesCommit(PostgresConnection& connection);
+// if there is no answer within `timeout`, as while a node is silent.
+absl::Status CheckNodesCommit(PostgresConnection& connection, absl::Duration timeout);
+// Logs that it was UNAVAILABLE.
+void LogSilentNodes(const absl::Status& failure);
 
 // The statements for the schema of `options`: those of `wanted`, else kSingleRow where its records
 // are distributed, else kBatched. FAILED_PRECONDITION for batches over distributed records: they
 // may deadlock across nodes, and a completion that was answered may read as pending while a node
-// is away; or as CheckNodesCommit(). UNAVAILABLE if the server cannot be reached.
+// is away; or as CheckNodesCommit(). UNAVAILABLE if the server cannot be reached; a silent node
+// does not prevent the others from serving.
 absl::StatusOr<PostgresStatementMode> ChooseStatements(
     const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted);
 
