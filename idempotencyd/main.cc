@@ -85,7 +85,7 @@ int Run(const ServeOptions& options) {
     Log(LogLevel::kInfo, "signal", {{"number", number}});
   });
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
-      Daemon::Start(options, &stop, MakeExternalProcessor);
+      Daemon::Start(options, &stop, {MakeExternalProcessor, CheckExternalProcessor});
   if (!daemon.ok()) return Refuse(daemon.status());
   Print(stdout, ReadyLine(**daemon));
   const absl::Status reason = stop.Wait();

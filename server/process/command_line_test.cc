@@ -135,6 +135,15 @@ TEST(CommandLineTest, AnExternalProcessorNeedsAConfiguration) {
               HasSubstr("--ext_proc is reached by other machines"));
 }
 
+// Every guarded request would be refused.
+TEST(CommandLineTest, AnExternalProcessorIsNotReadOnly) {
+  EXPECT_THAT(std::string(Parse({"serve", "--store=postgresql://h/d", "--ext_proc=127.0.0.1:1",
+                                 "--config=c.textproto", "--read_only"})
+                              .status()
+                              .message()),
+              HasSubstr("--read_only makes no reservation"));
+}
+
 TEST(CommandLineTest, CheckConfigTakesAFile) {
   const auto options = ParseAs<CheckConfigOptions>({"check-config", "--config=c.textproto"});
   EXPECT_EQ(options.config, "c.textproto");

@@ -97,18 +97,19 @@ void LogServing(const ServeOptions& options, const NetworkAddress& address) {
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const ServeOptions& options,
                                                       StopRequest* stop,
-                                                      const MakeFurtherService& make_ext_proc) {
-  std::unique_ptr<Daemon> daemon(new Daemon(options, stop));
-  if (const absl::Status started = daemon->StartParts(make_ext_proc); !started.ok()) {
+                                                      FurtherServiceKind ext_proc) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options, stop, std::move(ext_proc)));
+  if (const absl::Status started = daemon->StartParts(); !started.ok()) {
     return started;
   }
   return daemon;
 }
 
-Daemon::Daemon(const ServeOptions& options, StopRequest* stop) : options_(options), stop_(stop) {}
+Daemon::Daemon(const ServeOptions& options, StopRequest* stop, FurtherServiceKind ext_proc)
+    : options_(options), stop_(stop), ext_proc_kind_(std::move(ext_proc)) {}
 
 // Any fault of the files, the store or the schema is reported before a port opens.
-absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
+absl::Status Daemon::StartParts() {
   auto credentials = ListenerCredentials::Make(options_.tls, metrics_);
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
@@ -118,7 +119,7 @@ absl::Status Daemon::StartParts(const MakeFurtherService& make_ext_proc) {
   metrics_.PlaintextServed(WarnIfExposed(options_));
   if (absl::Status started = StartMetrics(); !started.ok()) return started;
   if (absl::Status started = StartConsole(); !started.ok()) return started;
-  if (absl::Status made = MakeExtProc(make_ext_proc); !made.ok()) return made;
+  if (absl::Status made = MakeExtProc(); !made.ok()) return made;
   WatchConfig();
   if (absl::Status listening = Listen(); !listening.ok()) return listening;
   if (absl::Status listening = ListenForExtProc(); !listening.ok()) return listening;
@@ -223,11 +224,16 @@ absl::Status Daemon::StartAccess() {
   return absl::OkStatus();
 }
 
-absl::Status Daemon::MakeExtProc(const MakeFurtherService& make) {
-  if (!options_.ext_proc) return absl::OkStatus();
-  if (!make) return absl::UnimplementedError("--ext_proc: this build has no external processor");
-  auto made = make({*loaded_, !options_.ext_proc->IsLocal(), options_.listener.calls.per_peer,
-                    stack_->operations(), access_, *metrics_.registry()});
+absl::Status Daemon::MakeExtProc() {
+  if (!options_.ext_proc) {
+    return loaded_.has_value() ? ConfigureExtProc(*loaded_) : absl::OkStatus();
+  }
+  if (!ext_proc_kind_.make) {
+    return absl::UnimplementedError("--ext_proc: this build has no external processor");
+  }
+  auto made = ext_proc_kind_.make({*loaded_, !options_.ext_proc->IsLocal(),
+                                   options_.listener.calls.per_peer, stack_->operations(), access_,
+                                   *metrics_.registry()});
   if (!made.ok()) return made.status();
   ext_proc_ = *std::move(made);
   return absl::OkStatus();
@@ -261,12 +267,16 @@ absl::Status Daemon::ListenForExtProc() {
   return absl::OkStatus();
 }
 
+absl::Status Daemon::ConfigureExtProc(const LoadedConfig& config) {
+  if (ext_proc_ != nullptr) return ext_proc_->Configure(config);
+  return ext_proc_kind_.check ? ext_proc_kind_.check(config) : absl::OkStatus();
+}
+
 void Daemon::WatchConfig() {
   if (!loaded_.has_value()) return;
   config_ = std::make_unique<ConfigWatcher>(
-      options_.config, *loaded_, access_, tenants_, metrics_, [this](const LoadedConfig& config) {
-        return ext_proc_ == nullptr ? absl::OkStatus() : ext_proc_->Configure(config);
-      });
+      options_.config, *loaded_, access_, tenants_, metrics_,
+      [this](const LoadedConfig& config) { return ConfigureExtProc(config); });
 }
 
 void Daemon::WatchStore() {

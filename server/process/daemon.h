@@ -37,10 +37,10 @@ class Daemon {
   // `stop` is requested, with what to do, if the store proves unusable later,
   // once it can be reached. It must outlive the daemon.
   //
-  // `make_ext_proc` makes the service of ServeOptions::ext_proc; empty: this program has none.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Start(
-      const ServeOptions& options, StopRequest* stop,
-      const MakeFurtherService& make_ext_proc = nullptr);
+  // `ext_proc` is the service of ServeOptions::ext_proc.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const ServeOptions& options,
+                                                       StopRequest* stop,
+                                                       FurtherServiceKind ext_proc = {});
   // Reports NOT_SERVING, stops accepting, lets running calls finish (up to the
   // drain timeout), then ends the sweeper and closes the store.
   ~Daemon();
@@ -57,16 +57,17 @@ class Daemon {
   const NetworkAddress* ext_proc_address() const;
 
  private:
-  Daemon(const ServeOptions& options, StopRequest* stop);
+  Daemon(const ServeOptions& options, StopRequest* stop, FurtherServiceKind ext_proc);
 
-  absl::Status StartParts(const MakeFurtherService& make_ext_proc);
+  absl::Status StartParts();
   // Before a call can arrive.
   absl::Status StartAccess();
   absl::Status StartTracing();
   absl::Status StartService();
   absl::Status StartMetrics();
   absl::Status StartConsole();
-  absl::Status MakeExtProc(const MakeFurtherService& make);
+  absl::Status MakeExtProc();
+  absl::Status ConfigureExtProc(const LoadedConfig& config);
   void WatchConfig();
   absl::Status Listen();
   absl::Status ListenForExtProc();
@@ -76,6 +77,7 @@ class Daemon {
 
   const ServeOptions options_;
   StopRequest* const stop_;
+  const FurtherServiceKind ext_proc_kind_;
 
   LoggingMetrics metrics_;
   AccessControl access_;

@@ -45,9 +45,14 @@ struct FurtherServiceParts {
   prometheus::Registry& registry;
 };
 
-// Makes it; an error names what to do.
-using MakeFurtherService =
-    std::function<absl::StatusOr<std::unique_ptr<FurtherService>>(const FurtherServiceParts&)>;
+// What the program has of a further service. A value type.
+struct FurtherServiceKind {
+  // Makes it; an error names what to do. Empty: this program has none.
+  std::function<absl::StatusOr<std::unique_ptr<FurtherService>>(const FurtherServiceParts&)> make;
+  // The faults of a configuration for it. It also applies to a daemon that does not serve it: one
+  // file is for all replicas. Empty: none.
+  std::function<absl::Status(const LoadedConfig&)> check;
+};
 
 }  // namespace idempotency::internal
 

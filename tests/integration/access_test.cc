@@ -37,6 +37,7 @@
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/metrics_page.h"
+#include "tests/support/process.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -446,6 +447,27 @@ TEST_F(AccessTest, AFileThatIsNotValidChangesNothing) {
   Write("config.textproto", absl::StrCat(MatrixConfig(), "# changed\n"));
   ASSERT_TRUE(AwaitLog("configuration replaced"));
   EXPECT_EQ(valid(), 1);
+}
+
+// One file is for all replicas: one with --ext_proc would not adopt it.
+TEST_F(AccessTest, AFileWhoseExternalProcessorIsNotValidChangesNothing) {
+  Serve(MatrixConfig(), /*mutual=*/false);
+  Client writer(WithToken("writer"), true);
+  Write("config.textproto", "external_processor { namespace: \"payments\" scope { shared: \"all\" } max_exchanges: 1 }");
+  ASSERT_TRUE(AwaitLog("the configuration cannot be used, the previous one applies"));
+  EXPECT_TRUE(AwaitLog("external_processor: max_exchanges must be at least")) << daemon_->process().Stderr();
+  EXPECT_TRUE(writer.Reserve("payments", "k").ok());
+
+  // Nor does one start with it.
+  auto process = testing::Process::Start(
+      {"idempotencyd", "serve", absl::StrCat("--store=sqlite:", folder_.File("other.db")),
+       "--listen=127.0.0.1:0",
+       "--metrics=", absl::StrCat("--config=", folder_.File("config.textproto"))});
+  ASSERT_TRUE(process.ok()) << process.status();
+  const auto exit = (*process)->Wait();
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  EXPECT_EQ(exit->code, 2);
+  EXPECT_TRUE(absl::StrContains((*process)->Stderr(), "max_exchanges must be at least"));
 }
 
 // Callers and daemon have both tokens for as long as a session lasts, as in docs/access.md.

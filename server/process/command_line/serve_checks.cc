@@ -64,9 +64,17 @@ absl::Status CheckOtlp(const ServeOptions& options) {
 }
 
 absl::Status CheckExtProc(const ServeOptions& options) {
-  if (!options.ext_proc || !options.config.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "--ext_proc needs --config: external_processor in it states what is guarded");
+  if (!options.ext_proc) return absl::OkStatus();
+  if (options.config.empty()) {
+    return absl::InvalidArgumentError(
+        "--ext_proc needs --config: external_processor in it states what is guarded");
+  }
+  if (options.read_only) {
+    return absl::InvalidArgumentError(
+        "--read_only makes no reservation: it cannot be combined with --ext_proc, whose every "
+        "request needs one");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckStoredData(const ServeOptions& options) {
