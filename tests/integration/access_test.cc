@@ -453,9 +453,12 @@ TEST_F(AccessTest, AFileThatIsNotValidChangesNothing) {
 TEST_F(AccessTest, AFileWhoseExternalProcessorIsNotValidChangesNothing) {
   Serve(MatrixConfig(), /*mutual=*/false);
   Client writer(WithToken("writer"), true);
-  Write("config.textproto", "external_processor { namespace: \"payments\" scope { shared: \"all\" } max_exchanges: 1 }");
+  Write(
+      "config.textproto",
+      "external_processor { namespace: \"payments\" scope { shared: \"all\" } max_exchanges: 1 }");
   ASSERT_TRUE(AwaitLog("the configuration cannot be used, the previous one applies"));
-  EXPECT_TRUE(AwaitLog("external_processor: max_exchanges must be at least")) << daemon_->process().Stderr();
+  EXPECT_TRUE(AwaitLog("external_processor: max_exchanges must be at least"))
+      << daemon_->process().Stderr();
   EXPECT_TRUE(writer.Reserve("payments", "k").ok());
 
   // Nor does one start with it.
