@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "grpc_idempotency/limits.h"
+
 namespace idempotency::internal {
 
 ConfigSafeguards::ConfigSafeguards(const LoadedConfig& loaded) {
@@ -10,7 +12,9 @@ ConfigSafeguards::ConfigSafeguards(const LoadedConfig& loaded) {
   not_before_ = loaded.not_before.value_or(absl::InfinitePast());
   for (const auto& [name, settings] : loaded.namespaces) {
     if (settings.not_before) own_.emplace(name, *settings.not_before);
+    windows_.emplace(name, settings.window);
   }
+  peer_scoped_.insert(loaded.access.peer_scoped.begin(), loaded.access.peer_scoped.end());
 }
 
 std::vector<std::string> ConfigSafeguards::IdentitiesLostIn(const ConfigSafeguards& next) const {
@@ -27,6 +31,32 @@ std::vector<std::string> ConfigSafeguards::NotBeforeLostIn(const ConfigSafeguard
     if (next.NotBeforeOf(name) < time) lost.push_back(name);
   }
   return lost;
+}
+
+std::vector<std::string> ConfigSafeguards::WindowsRaisedIn(const ConfigSafeguards& next,
+                                                           absl::Time now) const {
+  std::set<std::string> names;
+  for (const auto& [name, window] : windows_) names.insert(name);
+  for (const auto& [name, window] : next.windows_) names.insert(name);
+  std::vector<std::string> raised;
+  for (const std::string& name : names) {
+    // The operator wrote it a little before the file applied.
+    const bool covered = next.NotBeforeOf(name) >= now - limits::kClockStepMargin;
+    if (next.WindowOf(name) > WindowOf(name) && !covered) raised.push_back(name);
+  }
+  return raised;
+}
+
+std::vector<std::string> ConfigSafeguards::PeerScopesLostIn(const ConfigSafeguards& next) const {
+  std::vector<std::string> lost;
+  std::set_difference(peer_scoped_.begin(), peer_scoped_.end(), next.peer_scoped_.begin(),
+                      next.peer_scoped_.end(), std::back_inserter(lost));
+  return lost;
+}
+
+absl::Duration ConfigSafeguards::WindowOf(const std::string& name_space) const {
+  const auto listed = windows_.find(name_space);
+  return listed == windows_.end() ? limits::kDefaultWindow : listed->second;
 }
 
 absl::Time ConfigSafeguards::NotBeforeOf(const std::string& name_space) const {

@@ -13,7 +13,8 @@
 namespace idempotency::internal {
 
 // The parts of a configuration whose removal by mistake does harm: without an identity its callers
-// are refused, and without `not_before` lost keys run again. A value type.
+// are refused, without `not_before` lost keys run again, without a shorter window forgotten keys
+// do, and without PEER a caller may use the scopes of others. A value type.
 class ConfigSafeguards {
  public:
   explicit ConfigSafeguards(const LoadedConfig& loaded);
@@ -22,15 +23,24 @@ class ConfigSafeguards {
   std::vector<std::string> IdentitiesLostIn(const ConfigSafeguards& next) const;
   // The namespaces for which `next` has an earlier `not_before`, or none; "*": every namespace.
   std::vector<std::string> NotBeforeLostIn(const ConfigSafeguards& next) const;
+  // The namespaces for which `next`, which applies from `now` on, has a longer window and no
+  // `not_before` that keeps the keys of forgotten records from running again.
+  std::vector<std::string> WindowsRaisedIn(const ConfigSafeguards& next, absl::Time now) const;
+  // The namespaces with `scope_from: PEER` that `next` has without it.
+  std::vector<std::string> PeerScopesLostIn(const ConfigSafeguards& next) const;
 
  private:
   // The later one of the namespace's own and that of all.
   absl::Time NotBeforeOf(const std::string& name_space) const;
+  absl::Duration WindowOf(const std::string& name_space) const;
 
   std::set<std::string> identities_;
   absl::Time not_before_ = absl::InfinitePast();
   // Of namespaces with one of their own.
   std::map<std::string, absl::Time> own_;
+  // Of listed namespaces; others have the default.
+  std::map<std::string, absl::Duration> windows_;
+  std::set<std::string> peer_scoped_;
 };
 
 }  // namespace idempotency::internal

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 
 #include "server/observability/log.h"
 
@@ -62,6 +63,10 @@ void ConfigWatcher::Apply(LoadedConfig loaded) {
          before.IdentitiesLostIn(safeguards_));
   WarnOf("not_before was removed from the configuration, or is earlier", "namespaces",
          before.NotBeforeLostIn(safeguards_));
+  WarnOf("windows were raised without not_before: keys whose records are forgotten run again",
+         "namespaces", before.WindowsRaisedIn(safeguards_, absl::Now()));
+  WarnOf("scope_from: PEER was removed from the configuration", "namespaces",
+         before.PeerScopesLostIn(safeguards_));
 }
 
 void ConfigWatcher::WarnOf(absl::string_view event, absl::string_view what,

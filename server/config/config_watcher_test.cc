@@ -8,6 +8,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 #include "core/clock.h"
 #include "server/config/config_safeguards.h"
@@ -119,6 +121,62 @@ TEST(ConfigSafeguardsTest, WhatAChangeTakesAway) {
               ElementsAre("late"));
   EXPECT_THAT(before.NotBeforeLostIn(of("not_before: \"2026-01-01T00:00:00Z\"")),
               ElementsAre("*", "late"));
+}
+
+std::string At(absl::Time time) {
+  return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
+}
+
+// Records of a shorter window are forgotten by then: also where the longer window is the default.
+TEST(ConfigSafeguardsTest, ALongerWindowNeedsANotBefore) {
+  const testing::TempFolder folder;
+  const auto of = [&folder](const std::string& text) {
+    std::ofstream(folder.File("c")) << ConfigOf(text);
+    return ConfigSafeguards(LoadConfig(folder.File("c")).value());
+  };
+  const absl::Time now = absl::Now();
+  const std::string hour = "namespaces { name: \"a\" window { seconds: 3600 } ";
+  const ConfigSafeguards before = of(hour + "}");
+  const auto raised = [&before, &of, now](const std::string& text) {
+    return before.WindowsRaisedIn(of(text), now);
+  };
+  EXPECT_THAT(raised(hour + "}"), IsEmpty());
+  EXPECT_THAT(raised("namespaces { name: \"a\" window { seconds: 3601 } }"), ElementsAre("a"));
+  EXPECT_THAT(raised("namespaces { name: \"a\" window { seconds: 3599 } }"), IsEmpty());
+  EXPECT_THAT(raised("namespaces { name: \"a\" }"), ElementsAre("a"));
+  EXPECT_THAT(raised(""), ElementsAre("a"));
+  // A name that is mistyped.
+  EXPECT_THAT(raised("namespaces { name: \"c\" window { seconds: 3600 } }"), ElementsAre("a"));
+  // One that was not listed had the default.
+  EXPECT_THAT(raised(hour + "} namespaces { name: \"b\" window { seconds: 86401 } }"),
+              ElementsAre("b"));
+  EXPECT_THAT(raised(hour + "} namespaces { name: \"b\" window { seconds: 86400 } }"), IsEmpty());
+
+  const auto with = [](absl::Time time) {
+    return absl::StrCat("not_before: \"", At(time), "\"\n");
+  };
+  EXPECT_THAT(raised(with(now - absl::Minutes(4))), IsEmpty());
+  EXPECT_THAT(raised(with(now - absl::Minutes(6))), ElementsAre("a"));
+  EXPECT_THAT(raised(absl::StrCat("namespaces { name: \"a\" ", with(now - absl::Minutes(4)), "}")),
+              IsEmpty());
+}
+
+TEST(ConfigSafeguardsTest, PeerScopesAreLostWithTheirNamespace) {
+  const testing::TempFolder folder;
+  const auto of = [&folder](const std::string& text) {
+    std::ofstream(folder.File("c")) << ConfigOf(text);
+    return ConfigSafeguards(LoadConfig(folder.File("c")).value());
+  };
+  const ConfigSafeguards before =
+      of("namespaces { name: \"a\" scope_from: PEER }\n"
+         "namespaces { name: \"b\" scope_from: PEER }\nnamespaces { name: \"c\" }");
+  EXPECT_THAT(before.PeerScopesLostIn(before), IsEmpty());
+  EXPECT_THAT(before.PeerScopesLostIn(of("namespaces { name: \"b\" scope_from: PEER }")),
+              ElementsAre("a"));
+  EXPECT_THAT(before.PeerScopesLostIn(
+                  of("namespaces { name: \"a\" scope_from: CALLER }\n"
+                     "namespaces { name: \"b\" }\nnamespaces { name: \"c\" scope_from: PEER }")),
+              ElementsAre("a", "b"));
 }
 
 }  // namespace

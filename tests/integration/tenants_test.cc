@@ -277,6 +277,15 @@ TEST_P(TenantsOverTheWire, NotBeforeOfTheFileIsOfEveryNamespace) {
   }
 }
 
+// The entry is removed, or its name is mistyped.
+TEST_P(TenantsOverTheWire, ALostShorterWindowOrPeerScopeIsWarnedOf) {
+  Serve("namespaces { name: \"narrow\" window { seconds: 3600 } scope_from: PEER }");
+  WriteConfig("namespaces { name: \"other\" }");
+  ASSERT_TRUE(AwaitReload());
+  EXPECT_TRUE(AwaitLog("windows were raised without not_before"));
+  EXPECT_TRUE(AwaitLog("scope_from: PEER was removed"));
+}
+
 // A record from before `not_before` that survived the restore is known as ever.
 TEST_P(TenantsOverTheWire, ARecordThatExistsIsReplayedAfterARestore) {
   const std::string key = Uuid::TimeOrdered(absl::Now() - absl::Minutes(5)).ToString();
