@@ -71,13 +71,19 @@ SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now
 // by itself.
 thread_local const SessionConnection* answering = nullptr;
 
+SessionConnectionOptions Bounded(SessionConnectionOptions options) {
+  options.streams = std::clamp(options.streams, 1, SessionConnectionOptions::kMaxStreams);
+  options.max_waiting = std::max<std::size_t>(options.max_waiting, 1);
+  return options;
+}
+
 }  // namespace
 
 SessionConnection::SessionConnection(SessionStreamFactory streams,
                                      std::unique_ptr<Connection> unary,
                                      SessionConnectionOptions options, const ApplicationLog& log)
     : make_stream_(std::move(streams)),
-      options_(options),
+      options_(Bounded(options)),
       log_(log),
       transport_errors_(log),
       timer_("session-timer", [this] { return OnDeadline(); }),
@@ -163,7 +169,7 @@ void SessionConnection::OpenWantedStreams(Time now, DeferredActions& actions) {
   // One that breaks before it was established: its end, which follows,
   // determines whether another is worth trying.
   if (streams_.AnyIsFailing()) return;
-  const auto wanted = static_cast<std::size_t>(std::max(options_.streams, 1));
+  const auto wanted = static_cast<std::size_t>(options_.streams);
   for (std::size_t usable = streams_.usable(); usable < wanted; ++usable) {
     if (usable > 0 && now < next_stream_at_) return;
     OpenStream(actions);

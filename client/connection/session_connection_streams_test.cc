@@ -34,6 +34,14 @@ using testing::Reserved;
 using testing::SessionConnectionTest;
 using testing::WithStreams;
 
+TEST_F(SessionConnectionTest, StreamsAreBounded) {
+  SessionConnectionOptions options;
+  options.streams = SessionConnectionOptions::kMaxStreams + 1;
+  Open(options);
+  Reserve("1");
+  EXPECT_EQ(streams_.count(), static_cast<std::size_t>(SessionConnectionOptions::kMaxStreams));
+}
+
 TEST_F(SessionConnectionTest, WhatABrokenStreamLeavesOpenIsSentAgainWithTheSameToken) {
   Open();
   Reserve("1");

@@ -80,6 +80,17 @@ TEST_F(SessionConnectionTest, AnAbandonedCompletionIsNotCancelled) {
   EXPECT_THAT(Contents(stream().frames()[1]), ElementsAre("reserve 2"));
 }
 
+TEST_F(SessionConnectionTest, OneMayWaitInAnyCase) {
+  SessionConnectionOptions options;
+  options.max_waiting = 0;
+  Open(options);
+  Reserve("1");
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 1u);
+  EXPECT_THAT(Contents(stream().frames()[0]), ElementsAre("reserve 1"));
+}
+
 TEST_F(SessionConnectionTest, OneTooManyWaitingIsOverloaded) {
   SessionConnectionOptions options;
   options.max_waiting = 2;

@@ -15,13 +15,17 @@ namespace idempotency {
 
 // Durations below zero act as zero.
 struct SessionConnectionOptions {
+  static constexpr int kMaxStreams = 64;
+
   // The number of open streams; each operation goes to the stream that has the fewest
   // unanswered ones. One stream batches best. A stream stays with one daemon: if the channel
   // leads to several daemons and this client alone should use all of them, as many streams as
-  // daemons (grpc_idempotency/client/channel_arguments.h spreads them). Below 1 acts as 1.
+  // daemons (grpc_idempotency/client/channel_arguments.h spreads them). Below 1 acts as 1,
+  // above kMaxStreams as kMaxStreams.
   int streams = 1;
   // The maximum number of reservations and reads that wait for room in the daemon's window. One
   // more is answered with OVERLOADED. As many as the daemon queues: more would only grow old.
+  // Below 1 acts as 1.
   std::size_t max_waiting = limits::kMaxQueuedOperations;
   // How long a daemon's answer may be overdue after its operation's deadline, while nothing
   // else arrives on that stream, before the client replaces the stream by one to the next
