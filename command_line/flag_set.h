@@ -22,8 +22,8 @@ class FlagSet {
  public:
   void AddText(absl::string_view name, absl::string_view placeholder, std::string* value,
                absl::string_view help);
-  // The same for a name, which is never empty: a script whose variable is empty would select more
-  // than it means to.
+  // The same for a name or a file, which is never empty: a script whose variable is empty would
+  // select more than it means to, or leave a protection out.
   void AddName(absl::string_view name, absl::string_view placeholder, std::string* value,
                absl::string_view help);
   // A value outside [min, max] is refused; the help shows the limits.

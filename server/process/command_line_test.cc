@@ -237,6 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"serve --store=sqlite:r.db --sweep_interval=99ms", "100ms to 24h"},
         {"serve --store=sqlite:r.db --drain_timeout=-1s", "0 to 10m"},
         {"serve --store=sqlite:r.db --drain_timeout=inf", "0 to 10m"},
+        {"serve --store=sqlite:r.db --connection_grace=9999ms", "10s to 1h"},
         {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
         {"serve --store=sqlite:r.db --log_format=xml", "--log_format: must be text or json"},
         {"serve --store=sqlite:r.db --otlp_endpoint=collector", "--otlp_endpoint: "},
@@ -246,6 +247,23 @@ INSTANTIATE_TEST_SUITE_P(
         {"serve --store=sqlite:r.db --tls_cert=c.pem", "must be set together"},
         {"serve --store=sqlite:r.db --tls_key=k.pem", "must be set together"},
         {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},
+    }));
+
+// Of a variable that is not set: nothing is left out by it.
+INSTANTIATE_TEST_SUITE_P(
+    EmptyFiles, CommandLineFaultTest,
+    ::testing::ValuesIn(std::vector<BadCommandLine>{
+        {"serve --store=sqlite:r.db --config=", "--config must not be empty; leave it out"},
+        {"serve --store=sqlite:r.db --keyring=", "--keyring must not be empty"},
+        {"serve --store=sqlite:r.db --tls_cert= --tls_key=", "--tls_cert must not be empty"},
+        {"serve --store=sqlite:r.db --tls_cert=c --tls_key=", "--tls_key must not be empty"},
+        {"serve --store=sqlite:r.db --tls_cert=c --tls_key=k --tls_client_ca=",
+         "--tls_client_ca must not be empty"},
+        {"serve --store=sqlite:r.db --otlp_endpoint=c:4317 --otlp_ca=",
+         "--otlp_ca must not be empty"},
+        {"health --address=a:1 --tls --tls_ca=", "--tls_ca must not be empty"},
+        {"health --address=a:1 --tls_cert= --tls_key=", "--tls_cert must not be empty"},
+        {"health --address=a:1 --tls_cert=c --tls_key=", "--tls_key must not be empty"},
     }));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -258,6 +276,10 @@ INSTANTIATE_TEST_SUITE_P(
          "--statements needs a Postgres store"},
         {"serve --store=redis://h --statements=batched", "--statements needs a Postgres store"},
         {"serve --store=postgresql://db --clock_margin=6m", "0 to 5m"},
+        {"serve --store=sqlite:r.db --clock_margin=5s", "--clock_margin has no effect"},
+        {"serve --store=redis://h --clock_margin=0", "--clock_margin has no effect"},
+        {"serve --store=postgresql://db --statements=batched --clock_margin=5s",
+         "--clock_margin has no effect"},
         {"serve --store=sqlite:r.db --maintenance_store=postgresql://db", "both it and --store"},
         {"serve --store=postgresql://db --maintenance_store=sqlite:r.db", "both it and --store"},
         {"serve --store=postgresql://db --maintenance_store=host=db", "--maintenance_store: "},

@@ -45,6 +45,15 @@ bool WarnIfExposed(const ServeOptions& options) {
   return exposed;
 }
 
+// A session moves to another connection in the first half of the grace.
+void WarnIfGraceIsShort(const ListenerOptions& listener) {
+  if (listener.connection_grace >= 2 * limits::kMaxWait) return;
+  Log(LogLevel::kWarn, "calls that wait for a running attempt may be cut",
+      {{"connection_grace", absl::FormatDuration(listener.connection_grace)},
+       {"advice", absl::StrCat("set --connection_grace to at least ",
+                               absl::FormatDuration(2 * limits::kMaxWait))}});
+}
+
 // The operator of a restore sees that it applies.
 void LogNotBefore(const LoadedConfig& config) {
   const auto of_namespaces =
@@ -117,6 +126,7 @@ absl::Status Daemon::StartParts() {
   if (absl::Status started = StartTracing(); !started.ok()) return started;
   if (absl::Status started = StartService(); !started.ok()) return started;
   metrics_.PlaintextServed(WarnIfExposed(options_));
+  WarnIfGraceIsShort(options_.listener);
   if (absl::Status started = StartMetrics(); !started.ok()) return started;
   if (absl::Status started = StartConsole(); !started.ok()) return started;
   if (absl::Status made = MakeExtProc(); !made.ok()) return made;

@@ -25,6 +25,7 @@ struct ListenerOptions {
   // Plus or minus a tenth, chosen by gRPC, so that connections opened together do
   // not end together.
   absl::Duration max_connection_age = limits::kMaxConnectionAge;
+  // Below twice limits::kMaxWait a call that waits for a running attempt may be cut.
   absl::Duration connection_grace = limits::kConnectionGrace;
   int max_streams = limits::kMaxStreams;
   // Of all connections.

@@ -484,7 +484,7 @@ TEST_F(AccessTest, ATokenIsRotatedWithoutAFailedCall) {
                         "permissions: WRITE }");
   };
   // Sessions end after half of the grace.
-  Serve(config({"first"}), /*mutual=*/false, {"--max_connection_age=1s", "--connection_grace=1s"});
+  Serve(config({"first"}), /*mutual=*/false, {"--max_connection_age=1s", "--connection_grace=10s"});
   const std::string file = Write("token", "first\n");
   Client session(ChannelWith({folder_.File("ca.pem"), "", "", file}), true);
   Client unary(ChannelWith({folder_.File("ca.pem"), "", "", file}), false);
@@ -502,7 +502,7 @@ TEST_F(AccessTest, ATokenIsRotatedWithoutAFailedCall) {
   Write("config.textproto", config({"first", "second"}));
   ASSERT_TRUE(AwaitLog("configuration replaced"));
   Write("token", "second");
-  call_for(std::chrono::seconds(4));
+  call_for(std::chrono::seconds(8));
   Write("config.textproto", config({"second"}));
   Client old(WithToken("first"), true);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -519,7 +519,7 @@ TEST_F(AccessTest, CertificatesAreRotatedWithoutAFailedCall) {
   Serve(
       "identities { name: \"payments\" certificates { uri: \"spiffe://example/payments\" } } "
       "rules { identity: \"payments\" namespaces: \"payments\" permissions: WRITE }",
-      /*mutual=*/true, {"--max_connection_age=500ms", "--connection_grace=2s"});
+      /*mutual=*/true, {"--max_connection_age=500ms", "--connection_grace=10s"});
   const auto issue = [](CertificateAuthority& authority) {
     return authority.Issue("payments", "URI:spiffe://example/payments");
   };
@@ -532,7 +532,7 @@ TEST_F(AccessTest, CertificatesAreRotatedWithoutAFailedCall) {
   int calls = 0;
   // Longer than either side takes to read its files again, and than a connection lasts.
   const auto call_for_a_while = [&] {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(8);
     while (std::chrono::steady_clock::now() < end) {
       for (Client* client : {&session, &unary}) {
         const auto answer = client->Reserve("payments", absl::StrCat(++calls));

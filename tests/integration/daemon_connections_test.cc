@@ -1,4 +1,5 @@
 // The effects of one client's connections on a real idempotencyd and its other clients.
+#include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -148,14 +149,16 @@ TEST_F(DaemonConnectionsTest, ASilentConnectionEnds) {
 }
 
 TEST_F(DaemonConnectionsTest, AConnectionEndsByItsAge) {
-  DaemonProcess daemon(Store(), {"--max_connection_age=200ms", "--connection_grace=200ms"});
+  DaemonProcess daemon(Store(), {"--max_connection_age=200ms", "--connection_grace=10s"});
   RawConnection connection(daemon.address());
   ASSERT_TRUE(connection.BeginHttp2());
   EXPECT_TRUE(connection.AwaitClose());
 }
 
 TEST_F(DaemonConnectionsTest, SessionsMoveFromOldConnectionsWithoutAFailedOperation) {
-  DaemonProcess daemon(Store(), {"--max_connection_age=300ms", "--connection_grace=1s"});
+  DaemonProcess daemon(Store(), {"--max_connection_age=300ms", "--connection_grace=10s"});
+  EXPECT_THAT(daemon.process().Stderr(),
+              ::testing::HasSubstr("calls that wait for a running attempt may be cut"));
   ConnectionOptions options;
   options.session.streams = 2;
   const auto connection =
@@ -163,8 +166,8 @@ TEST_F(DaemonConnectionsTest, SessionsMoveFromOldConnectionsWithoutAFailedOperat
                                                IdempotencydChannelArguments()),
                      options);
   SessionCycles cycles(*connection);
-  // Some ages of a connection, and of its grace.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+  // Some ages of a connection, and two moves at half of the grace.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(12);
   while (std::chrono::steady_clock::now() < end) ASSERT_TRUE(cycles.AwaitMore(10));
   EXPECT_EQ(cycles.failed(), 0);
 }

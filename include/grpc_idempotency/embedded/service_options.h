@@ -40,8 +40,8 @@ struct ServiceOptions {
   // default. Without effect on the other stores, which are as durable as ever.
   bool relaxed_reservations = true;
   // The age at which a session makes its client change to a new session (docs/session.md). Only
-  // a server whose connections end by age needs it: in idempotencyd it follows from
-  // --max_connection_age. Infinite: never.
+  // a server whose connections end by age needs it: in idempotencyd it is half of
+  // --connection_grace. Infinite: never.
   absl::Duration session_age = absl::InfiniteDuration();
 };
 

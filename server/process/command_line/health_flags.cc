@@ -35,13 +35,13 @@ struct HealthFlags {
     set.AddSwitch(
         "tls", &options->tls,
         "The server at --address uses TLS. Without --tls_ca any certificate is accepted.");
-    set.AddText("tls_ca", "FILE", &options->tls_ca,
+    set.AddName("tls_ca", "FILE", &options->tls_ca,
                 "PEM file of the authorities that must have issued the server's certificate.");
     set.AddText("tls_name", "NAME", &options->tls_name,
                 "The name that the server's certificate must have. Empty for that of --address.");
-    set.AddText("tls_cert", "FILE", &options->tls_certificate,
+    set.AddName("tls_cert", "FILE", &options->tls_certificate,
                 "PEM file of the client certificate for a server with mutual TLS.");
-    set.AddText("tls_key", "FILE", &options->tls_key,
+    set.AddName("tls_key", "FILE", &options->tls_key,
                 "PEM file of that certificate's private key.");
     set.AddText("service", "NAME", &options->service,
                 "The service to check. Empty for the server as a whole.");

@@ -110,6 +110,18 @@ absl::Status CheckStatements(const ServeOptions& options) {
       "--statements needs a Postgres store: --store=postgresql://...");
 }
 
+absl::Status CheckClockMargin(const ServeOptions& options) {
+  // A store without it has the default.
+  if (options.store.clock_margin == StoreAddress::kDefaultClockMargin) return absl::OkStatus();
+  if (options.store.kind == StoreAddress::Kind::kPostgres &&
+      options.store.statements != PostgresStatementMode::kBatched) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "--clock_margin has no effect: it is for single-row statements, --store=postgresql://... "
+      "without --statements=batched");
+}
+
 absl::Status CheckMaintenance(const StoreAddress& maintenance, const ServeOptions& options) {
   if (maintenance.kind != StoreAddress::Kind::kPostgres ||
       options.store.kind != StoreAddress::Kind::kPostgres) {

@@ -14,6 +14,8 @@ absl::Status CheckServe(const ServeOptions& options);
 
 // Of the statements that --statements chooses.
 absl::Status CheckStatements(const ServeOptions& options);
+// Of --clock_margin, if it is given.
+absl::Status CheckClockMargin(const ServeOptions& options);
 // Of the address in --maintenance_store.
 absl::Status CheckMaintenance(const StoreAddress& maintenance, const ServeOptions& options);
 

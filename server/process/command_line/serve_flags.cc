@@ -50,6 +50,9 @@ alone, every caller may do everything.)";
 
 constexpr std::size_t kMib = 1024 * 1024;
 
+// Clients renew their sessions at half of the grace: with a shorter one they would do little else.
+constexpr absl::Duration kMinConnectionGrace = absl::Seconds(10);
+
 // The command line of `serve` before validation.
 struct ServeFlags {
   explicit ServeFlags(ServeOptions* options) {
@@ -159,9 +162,13 @@ void ServeFlags::AddListenerFlags(ServeOptions* options) {
       "max_connection_age", &options->listener.max_connection_age, absl::Milliseconds(100),
       absl::Hours(24 * 365),
       "A connection is closed at this age, plus or minus a tenth, so that clients also\n"
-      "find new replicas. Calls move to another connection; none fails.");
-  set.AddDuration("connection_grace", &options->listener.connection_grace, absl::Milliseconds(200),
-                  absl::Hours(1), "Time for the calls of such a connection to finish.");
+      "find new replicas. Calls move to another connection; none fails, unless\n"
+      "--connection_grace is short.");
+  set.AddDuration(
+      "connection_grace", &options->listener.connection_grace, kMinConnectionGrace, absl::Hours(1),
+      "Time for the calls of such a connection to finish. Half of it is the age at which\n"
+      "a session is renewed. Below 2m a call that waits for a running attempt may be\n"
+      "cut.");
   set.AddDuration("handshake_timeout", &options->listener.handshake_timeout,
                   absl::Milliseconds(100), absl::Minutes(10),
                   "Time limit for a new connection to become ready for calls.");
@@ -188,28 +195,28 @@ void ServeFlags::AddListenerFlags(ServeOptions* options) {
 }
 
 void ServeFlags::AddTlsFlags(ListenerTlsFiles* tls) {
-  set.AddText("tls_cert", "FILE", &tls->certificate,
+  set.AddName("tls_cert", "FILE", &tls->certificate,
               "PEM file of the server's certificate chain. Without it calls are not encrypted.\n"
               "Changes of these files apply to new connections within two seconds, once\n"
               "certificate and key match.");
-  set.AddText("tls_key", "FILE", &tls->key, "PEM file of the certificate's private key.");
-  set.AddText("tls_client_ca", "FILE", &tls->client_ca,
+  set.AddName("tls_key", "FILE", &tls->key, "PEM file of the certificate's private key.");
+  set.AddName("tls_client_ca", "FILE", &tls->client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
               "it, a client without a certificate cannot connect.");
 }
 
 void ServeFlags::AddAccessFlags(ServeOptions* options) {
-  set.AddText("config", "FILE", &options->config, kConfigHelp);
+  set.AddName("config", "FILE", &options->config, kConfigHelp);
   set.AddSwitch("allow_plaintext", &options->allow_plaintext,
                 "Accept calls from other machines without TLS. Tokens and replies can then be\n"
                 "read on the network: only for a network that encrypts them itself.");
 }
 
 void ServeFlags::AddStoredDataFlags(ServeOptions* options) {
-  set.AddText("keyring", "FILE", &options->sealing.key_ring,
+  set.AddName("keyring", "FILE", &options->sealing.key_ring,
               "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
-              "store; `idempotencyctl keyring generate` makes it. Empty: nothing is sealed. A\n"
-              "change of the file applies within two seconds.");
+              "store; `idempotencyctl keyring generate` makes it. Without it nothing is\n"
+              "sealed. A change of the file applies within two seconds.");
   set.AddSwitch(
       "accept_unsealed", &options->sealing.accept_unsealed,
       "Also read values that were stored before --keyring was set, and store unsealed ones\n"
@@ -224,7 +231,7 @@ void ServeFlags::AddTelemetryFlags(ServeOptions* options) {
   set.AddText("otlp_endpoint", "ADDRESS", &options->otlp_endpoint,
               "OpenTelemetry collector for spans of sampled traces: HOST:PORT, OTLP over gRPC.\n"
               "Empty: none. On this machine without TLS, elsewhere with TLS.");
-  set.AddText("otlp_ca", "FILE", &options->otlp_ca,
+  set.AddName("otlp_ca", "FILE", &options->otlp_ca,
               "PEM file of the authorities of the collector's certificate. Default: those that\n"
               "the system trusts.");
   set.AddSwitch("otlp_plaintext", &options->otlp_plaintext,
@@ -279,6 +286,7 @@ absl::Status ReadStore(const ServeFlags& flags, ServeOptions& options) {
   store->accept_empty = options.store.accept_empty;
   options.store = *std::move(store);
   if (absl::Status read = ReadStatements(flags.statements, options); !read.ok()) return read;
+  if (absl::Status margin = CheckClockMargin(options); !margin.ok()) return margin;
   return ReadMaintenance(flags.maintenance_store, options);
 }
 
