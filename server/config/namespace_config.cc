@@ -39,6 +39,21 @@ std::optional<std::int64_t> ReadQuota(const std::string& field, bool is_set, std
   return static_cast<std::int64_t>(value);
 }
 
+// Callers that wait leave places to those that do not.
+void ReadMaxWaiting(const config::v1::Limits& limits, const ConfigPlace& place,
+                    NamespaceSettings& settings, ConfigFaults& faults) {
+  if (!limits.has_max_waiting()) {
+    if (limits.has_max_in_flight()) settings.max_waiting = limits.max_in_flight() / 2;
+    return;
+  }
+  settings.max_waiting = limits.max_waiting();
+  if (limits.has_max_in_flight() && limits.max_waiting() >= limits.max_in_flight()) {
+    faults.Add(place.LineOf("max_waiting"),
+               "max_waiting must be below max_in_flight: callers that wait for one slow key would "
+               "take every place");
+  }
+}
+
 void ReadLimits(const config::v1::Limits& limits, const ConfigPlace& place,
                 NamespaceSettings& settings, ConfigFaults& faults) {
   if (limits.has_max_rate()) {
@@ -65,7 +80,7 @@ void ReadLimits(const config::v1::Limits& limits, const ConfigPlace& place,
                  "max_in_flight must be at least 1; to exclude callers, remove their rule");
     }
   }
-  if (limits.has_max_waiting()) settings.max_waiting = limits.max_waiting();
+  ReadMaxWaiting(limits, place, settings, faults);
   settings.max_records = ReadQuota("max_records", limits.has_max_records(), limits.max_records(),
                                    kMaxRecordQuota, place, faults);
   settings.max_reply_bytes = ReadQuota("max_reply_bytes", limits.has_max_reply_bytes(),
@@ -110,7 +125,9 @@ std::optional<absl::Time> ReadNotBefore(const std::string& text, const ConfigPla
   if (text.empty()) return std::nullopt;
   absl::Time time;
   std::string fault;
-  if (!absl::ParseTime(absl::RFC3339_full, text, &time, &fault)) {
+  // The parser also takes words for times without an end.
+  if (!absl::ParseTime(absl::RFC3339_full, text, &time, &fault) || time == absl::InfinitePast() ||
+      time == absl::InfiniteFuture()) {
     faults.Add(place.LineOf("not_before"),
                "not_before must be a time such as \"2026-11-23T10:00:00Z\"");
     return std::nullopt;
