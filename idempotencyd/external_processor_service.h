@@ -14,7 +14,8 @@ namespace idempotency::internal {
 absl::StatusOr<std::unique_ptr<FurtherService>> MakeExternalProcessor(
     const FurtherServiceParts& parts);
 
-// OK if the configuration has no external processor, or one that is valid.
+// OK if the configuration has no external processor, or one that is valid. UNIMPLEMENTED if it has
+// one, and this build cannot check it.
 absl::Status CheckExternalProcessor(const LoadedConfig& config);
 
 }  // namespace idempotency::internal

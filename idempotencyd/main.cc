@@ -7,12 +7,15 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "idempotencyd/external_processor_service.h"
 
 #include "server/config/config_file.h"
+#include "server/config/config_notes.h"
 #include "server/observability/log.h"
 #include "server/process/command_line.h"
 #include "server/process/core_dumps.h"
@@ -123,10 +126,16 @@ int Run(const MigrateOptions& options) {
 int Run(const CheckConfigOptions& options) {
   const absl::StatusOr<LoadedConfig> loaded = LoadConfig(options.config);
   if (!loaded.ok()) return Refuse(loaded.status());
-  if (const absl::Status valid = CheckExternalProcessor(*loaded); !valid.ok()) {
+  const absl::Status valid = CheckExternalProcessor(*loaded);
+  if (!valid.ok() && !absl::IsUnimplemented(valid)) {
     return Refuse(absl::InvalidArgumentError(absl::StrCat(options.config, ": ", valid.message())));
   }
   if (options.print) Print(stdout, PrintConfig(loaded->config));
+  std::vector<std::string> notes = NotesOn(*loaded);
+  if (!valid.ok()) notes.emplace_back(valid.message());
+  for (const std::string& note : notes) {
+    Print(stderr, absl::StrCat(options.config, ": note: ", note, "\n"));
+  }
   Print(stderr, absl::StrCat(options.config, ": valid\n"));
   return kDone;
 }

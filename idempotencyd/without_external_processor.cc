@@ -8,6 +8,10 @@ absl::StatusOr<std::unique_ptr<FurtherService>> MakeExternalProcessor(
   return absl::UnimplementedError("--ext_proc: this build has no external processor");
 }
 
-absl::Status CheckExternalProcessor(const LoadedConfig& /*config*/) { return absl::OkStatus(); }
+absl::Status CheckExternalProcessor(const LoadedConfig& config) {
+  if (!config.config.has_external_processor()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "external_processor is not checked: this build has no external processor");
+}
 
 }  // namespace idempotency::internal

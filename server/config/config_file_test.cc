@@ -17,6 +17,7 @@
 
 #include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
+#include "server/config/config_notes.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -25,6 +26,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
 constexpr char kValid[] = R"(
@@ -119,6 +121,9 @@ namespaces { name: "all" window { seconds: 3600 } unknown_life { seconds: 86400 
            max_reply_bytes: 1000000000000000 }
   retention { min { seconds: 60 } max { seconds: 3600 } } }
 namespaces { name: "burst" limits { max_rate: 10 burst: 99 } }
+namespaces { name: "half" limits { max_in_flight: 7 } }
+namespaces { name: "most" limits { max_in_flight: 7 max_waiting: 6 } }
+namespaces { name: "waiting" limits { max_waiting: 7 } }
 namespaces { name: "defaults" })");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const NamespaceSettings& all = loaded->namespaces.at("all");
@@ -136,6 +141,9 @@ namespaces { name: "defaults" })");
   EXPECT_EQ(all.max_retention, absl::Hours(1));
   EXPECT_EQ(all.default_retention, absl::Hours(1)) << "the nearest bound";
   EXPECT_EQ(loaded->namespaces.at("burst").burst, 99u);
+  EXPECT_EQ(loaded->namespaces.at("half").max_waiting, 3u) << "places are left for the others";
+  EXPECT_EQ(loaded->namespaces.at("most").max_waiting, 6u);
+  EXPECT_EQ(loaded->namespaces.at("waiting").max_waiting, 7u);
   const NamespaceSettings& defaults = loaded->namespaces.at("defaults");
   EXPECT_FALSE(defaults.max_rate || defaults.max_in_flight || defaults.max_waiting ||
                defaults.max_records || defaults.max_reply_bytes || defaults.unknown_life ||
@@ -153,6 +161,42 @@ TEST_F(ConfigFileTest, NotBeforeMayBeALittleLater) {
       absl::FormatTime(absl::RFC3339_full, later, absl::UTCTimeZone()), "\""));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->not_before, later);
+}
+
+TEST_F(ConfigFileTest, NotesNamePartsThatAreProbablyNotMeant) {
+  const auto notes_on = [this](const std::string& rules, const std::string& rest) {
+    const auto loaded =
+        Load(absl::StrCat("identities { name: \"m\" local: true }\nrules { identity: \"m\" ",
+                          "permissions: READ namespaces: ", rules, " }\n", rest));
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() ? NotesOn(*loaded) : std::vector<std::string>();
+  };
+  const std::string listed = "namespaces { name: \"payments\" }";
+  EXPECT_THAT(notes_on("\"*\"", listed), IsEmpty());
+  EXPECT_THAT(notes_on("\"payments\"", listed), IsEmpty());
+  EXPECT_THAT(notes_on("\"payment\"", ""), IsEmpty());
+  EXPECT_THAT(notes_on("\"payment\"", listed),
+              ElementsAre(HasSubstr("\"payment\" is in use"), HasSubstr("\"payments\" is in no")));
+  EXPECT_THAT(notes_on("[\"*\", \"payment\"]", listed),
+              ElementsAre(HasSubstr("\"payment\" is in use")));
+
+  const auto processor = [](const std::string& fields) {
+    return absl::StrCat("external_processor { namespace: \"p\" scope { shared: \"s\" } ", fields,
+                        " }");
+  };
+  const std::string proxies = "proxies: \"m\" ";
+  EXPECT_THAT(notes_on("\"*\"", processor(proxies)), IsEmpty());
+  EXPECT_THAT(notes_on("\"*\"", processor("")), ElementsAre(HasSubstr("proxies is empty")));
+  EXPECT_THAT(notes_on("\"*\"", processor(proxies) + listed),
+              ElementsAre(HasSubstr("\"p\" is in use")));
+  EXPECT_THAT(notes_on("\"payments\"", processor(proxies) + "namespaces { name: \"p\" }"),
+              ElementsAre(HasSubstr("\"payments\" is in use")));
+  EXPECT_THAT(notes_on("\"*\"", processor(proxies + "max_request_bytes: 8388608")),
+              ElementsAre(HasSubstr("max_held_bytes is below 52 times")));
+  const std::string million = proxies + "max_request_bytes: 1000000 max_held_bytes: ";
+  EXPECT_THAT(notes_on("\"*\"", processor(million + "52000000")), IsEmpty());
+  EXPECT_THAT(notes_on("\"*\"", processor(million + "51999999")),
+              ElementsAre(HasSubstr("max_held_bytes is below 52 times")));
 }
 
 // It would permit nothing: it was cut, or emptied.
@@ -268,6 +312,8 @@ INSTANTIATE_TEST_SUITE_P(
         {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
          "1: not_before must not be in the future by more than 5m"},
         {"\nnot_before: \"yesterday\"", "2: not_before must be a time"},
+        {"not_before: \"infinite-past\"", "1: not_before must be a time"},
+        {"not_before: \"infinite-future\"", "1: not_before must be a time"},
         {"\nnot_before: \"2126-01-01T00:00:00Z\"",
          "2: not_before must not be in the future by more than 5m"},
         {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
@@ -295,6 +341,8 @@ INSTANTIATE_TEST_SUITE_P(
         {"namespaces { name: \"n\" limits { max_reply_bytes: 1000000000000001 } }",
          "1: max_reply_bytes must be 1 to"},
         {"namespaces { name: \"n\" limits { max_in_flight: 0 } }", "1: max_in_flight must be"},
+        {"namespaces { name: \"n\" limits { max_in_flight: 7\n max_waiting: 7 } }",
+         "2: max_waiting must be below max_in_flight"},
     }));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -193,6 +193,18 @@ TEST_F(IdempotencydTest, ChecksAndPrintsAConfiguration) {
   EXPECT_THAT(printed.out, ::testing::Not(HasSubstr(digest)));
 }
 
+TEST_F(IdempotencydTest, NotesOfAConfigurationAreNoFaults) {
+  Write("config",
+        "identities { name: \"a\" local: true }\n"
+        "rules { identity: \"a\" namespaces: \"payment\" permissions: READ }\n"
+        "namespaces { name: \"payments\" }");
+  const Ended checked = Run({"check-config", "--config=" + folder_.File("config")});
+  EXPECT_EQ(checked.code, 0);
+  EXPECT_EQ(checked.out, "");
+  EXPECT_THAT(checked.err, HasSubstr(": note: namespace \"payments\" is in no rule"));
+  EXPECT_THAT(checked.err, HasSubstr("config: valid"));
+}
+
 TEST_F(IdempotencydTest, ServesUntilSigterm) {
   std::string ready;
   const auto process = Serve(&ready, {"--metrics=127.0.0.1:0"});

@@ -11,7 +11,9 @@ constexpr absl::string_view kCheckConfigSummary =
     R"(idempotencyd check-config --config=FILE [flags]
 
 Checks a configuration file, and the files that it names, as `serve` does. Exits 0 if it
-is valid; otherwise it prints each fault with its line and exits 2.
+is valid, with notes of what is probably not meant; otherwise it prints the faults, with
+their lines where they are known, and exits 2. It does not know the flags of `serve`:
+proxies of the external processor, for example, are required for some addresses only.
 
 Flags:
 )";
