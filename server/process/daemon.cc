@@ -279,7 +279,10 @@ absl::Status Daemon::ListenForExtProc() {
 
 absl::Status Daemon::ConfigureExtProc(const LoadedConfig& config) {
   if (ext_proc_ != nullptr) return ext_proc_->Configure(config);
-  return ext_proc_kind_.check ? ext_proc_kind_.check(config) : absl::OkStatus();
+  if (!ext_proc_kind_.check) return absl::OkStatus();
+  const absl::Status valid = ext_proc_kind_.check(config);
+  // A program without the external processor serves the rest of the file.
+  return absl::IsUnimplemented(valid) ? absl::OkStatus() : valid;
 }
 
 void Daemon::WatchConfig() {

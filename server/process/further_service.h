@@ -50,7 +50,7 @@ struct FurtherServiceKind {
   // Makes it; an error names what to do. Empty: this program has none.
   std::function<absl::StatusOr<std::unique_ptr<FurtherService>>(const FurtherServiceParts&)> make;
   // The faults of a configuration for it. It also applies to a daemon that does not serve it: one
-  // file is for all replicas. Empty: none.
+  // file is for all replicas. UNIMPLEMENTED if this program cannot find them. Empty: none.
   std::function<absl::Status(const LoadedConfig&)> check;
 };
 
