@@ -1,8 +1,10 @@
 #include "interceptors/ext_proc/policy/route_table.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.pb.h"
@@ -43,6 +45,13 @@ std::string NeverUsed(const std::string& earlier) {
   return absl::StrCat("is never used: the entry ", earlier,
                       " before it matches all that it does; put the more specific one first, or "
                       "remove one of them");
+}
+
+// RFC 9110 permits further characters, which no registered method has.
+bool IsHttpMethod(const std::string& method) {
+  return !method.empty() && std::all_of(method.begin(), method.end(), [](unsigned char c) {
+    return absl::ascii_isupper(c) || c == '-';
+  });
 }
 
 // What a guard inside the server can do, and a proxy in front of it cannot.
@@ -213,6 +222,11 @@ class RouteTable::Builder {
     const GuardedRoute shared = RouteWithoutDescriptor(place, configured.policy);
     const std::size_t earlier_entries = table_->http_.size();
     for (const std::string& method : configured.methods) {
+      if (!IsHttpMethod(method)) {
+        Fault(place, absl::StrCat("methods: \"", method,
+                                  "\" is no method of HTTP; list each one, there is no pattern"));
+        continue;
+      }
       for (std::size_t i = 0; i < earlier_entries; ++i) {
         const HttpEntry& earlier = table_->http_[i];
         if (earlier.method != method || !earlier.pattern.Covers(*pattern)) continue;

@@ -276,6 +276,18 @@ TEST(RouteTableTest, AnEntryOfHttpThatAnEarlierOneCoversIsAFault) {
   EXPECT_EQ(faults_of({any, {{"POST"}, "/{version}/payments/refunds", std::nullopt}}), "");
 }
 
+TEST(RouteTableTest, AMethodOfHttpIsNoPattern) {
+  for (const char* const bad : {"", "*", "POST,PUT", "post"}) {
+    ProcessorConfig config;
+    config.name_space = "shop";
+    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
+    config.http_routes = {{{"POST", bad}, "/v1/orders", std::nullopt}};
+    EXPECT_THAT(std::string(RouteTable::Make(config).status().message()),
+                HasSubstr("is no method of HTTP"))
+        << bad;
+  }
+}
+
 // As a guard refuses it: a typing error would leave the method with another policy.
 TEST(RouteTableTest, AnEntryThatMissesItsDescribedServiceIsAFault) {
   const auto faults_of = [](const char* name) {
