@@ -421,7 +421,7 @@ class ChartTest(unittest.TestCase):
 
         def of_processor(field):
             page = (ROOT / "docs/configuration.md").read_text()
-            return int(re.search(rf"(?m)^\| `{field}` .*Default (\d+)", page)[1])
+            return int(re.search(rf"(?m)^\| `{field}` .*[Dd]efault,? (\d+)", page)[1])
         a_call = int(re.search(r"takes \d+ to (\d+) KiB", help_of("serve"))[1])
         parts = {"queue_mib": default("queue_mib"), "transport_mib": default("transport_mib"),
                  "max_calls": default("max_calls") * a_call // 1024,
