@@ -100,8 +100,9 @@ def _numbers(report):
 
 
 def _medians(rows):
-    return {name: None if rows[0][name] is None else statistics.median(row[name] for row in rows)
-            for name in rows[0]}
+    """By column, of the rounds that have a number: a ratio to 0 is none."""
+    numbers = {name: [row[name] for row in rows if row[name] is not None] for name in rows[0]}
+    return {name: statistics.median(found) if found else None for name, found in numbers.items()}
 
 
 def _ratios(ours, minimal):

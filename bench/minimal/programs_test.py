@@ -13,10 +13,20 @@ import unittest
 from bench.comparison.bench import Bench
 from tests.support.subreaper import run_under_subreaper
 
+from .__main__ import _medians
 from .contenders import Minimal
 
 BINARIES = None
 SHORT = {"duration": "500ms", "warmup": "50ms"}
+
+
+class Medians(unittest.TestCase):
+
+    def test_a_round_may_have_no_ratio(self):
+        row = {"calls/s": 1.0, "switches: daemon": None}
+        self.assertEqual({"calls/s": 2.0, "switches: daemon": 3.0},
+                         _medians([row, {"calls/s": 3.0, "switches: daemon": 3.0}]))
+        self.assertEqual({"calls/s": 1.0, "switches: daemon": None}, _medians([row, row]))
 
 
 class Programs(unittest.TestCase):
