@@ -100,7 +100,7 @@ def _numbers(report):
 
 
 def _medians(rows):
-    """By column, of the rounds that have a number: a ratio to 0 is none."""
+    """The median of each column over the rounds that have a number; a ratio to 0 has none."""
     numbers = {name: [row[name] for row in rows if row[name] is not None] for name in rows[0]}
     return {name: statistics.median(found) if found else None for name, found in numbers.items()}
 

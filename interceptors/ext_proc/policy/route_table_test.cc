@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -55,6 +56,14 @@ ProcessorConfig Described() {
   FileDescriptorSet set;
   *set.add_file() = ShopFile();
   config.descriptor_sets.push_back({"shop.binpb", set.SerializeAsString()});
+  return config;
+}
+
+ProcessorConfig WithHttpRoutes(std::vector<ProcessorConfig::HttpRoute> routes) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
+  config.http_routes = std::move(routes);
   return config;
 }
 
@@ -167,11 +176,7 @@ TEST(RouteTableTest, AnEntryBeforeAnotherKeepsItsRecordsByTheirOperation) {
 TEST(RouteTableTest, RequestsWithOtherOperationsAreFound) {
   using Entry = ProcessorConfig::HttpRoute;
   const auto table_of = [](const std::vector<Entry>& entries) {
-    ProcessorConfig config;
-    config.name_space = "shop";
-    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
-    config.http_routes = entries;
-    return RouteTable::Make(config).value();
+    return RouteTable::Make(WithHttpRoutes(entries)).value();
   };
   const Entry any{{"POST"}, "/v1/{kind}/refunds", std::nullopt};
   const Entry specific{{"POST"}, "/v1/payments/refunds", std::nullopt};
@@ -258,11 +263,7 @@ TEST(RouteTableTest, AnEntryThatAnEarlierOneCoversIsAFault) {
 TEST(RouteTableTest, AnEntryOfHttpThatAnEarlierOneCoversIsAFault) {
   using Entry = ProcessorConfig::HttpRoute;
   const auto faults_of = [](const std::vector<Entry>& entries) {
-    ProcessorConfig config;
-    config.name_space = "shop";
-    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
-    config.http_routes = entries;
-    return std::string(RouteTable::Make(config).status().message());
+    return std::string(RouteTable::Make(WithHttpRoutes(entries)).status().message());
   };
   const Entry any{{"POST"}, "/v1/{kind}/refunds", std::nullopt};
   const Entry specific{{"POST"}, "/v1/payments/refunds", std::nullopt};
@@ -278,10 +279,7 @@ TEST(RouteTableTest, AnEntryOfHttpThatAnEarlierOneCoversIsAFault) {
 
 TEST(RouteTableTest, AMethodOfHttpIsNoPattern) {
   for (const char* const bad : {"", "*", "POST,PUT", "post"}) {
-    ProcessorConfig config;
-    config.name_space = "shop";
-    config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
-    config.http_routes = {{{"POST", bad}, "/v1/orders", std::nullopt}};
+    const ProcessorConfig config = WithHttpRoutes({{{"POST", bad}, "/v1/orders", std::nullopt}});
     EXPECT_THAT(std::string(RouteTable::Make(config).status().message()),
                 HasSubstr("is no method of HTTP"))
         << bad;
