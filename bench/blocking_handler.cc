@@ -18,8 +18,8 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
-#include "bench/charges.grpc.pb.h"
 
+#include "bench/charges.grpc.pb.h"
 #include "client/testing/fake_connection.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "grpc_idempotency/uuid.h"

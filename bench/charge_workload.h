@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+
 #include "bench/charges.grpc.pb.h"
 #include "bench/numbered_keys.h"
 #include "bench/workload.h"

@@ -17,9 +17,9 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+
 #include "bench/charges_service.h"
 #include "bench/stop_signals.h"
-
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/embedded/embedded_service.h"
 #include "grpc_idempotency/server_guard/server_guard.h"

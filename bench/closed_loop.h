@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "bench/load_report.h"
 #include "bench/workload.h"
-
 #include "core/mutex.h"
 
 namespace idempotency::internal::bench {

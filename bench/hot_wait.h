@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "bench/record_requests.h"
 
+#include "bench/record_requests.h"
 #include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::internal::bench {

@@ -26,6 +26,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+
 #include "bench/charge_workload.h"
 #include "bench/closed_loop.h"
 #include "bench/cycle_workload.h"
@@ -38,7 +39,6 @@
 #include "bench/record_requests.h"
 #include "bench/replay_workload.h"
 #include "bench/wait_workload.h"
-
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/connection_factory.h"
 

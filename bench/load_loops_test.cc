@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+
 #include "bench/closed_loop.h"
 #include "bench/load_report.h"
 #include "bench/open_loop.h"
 #include "bench/workload.h"
-
 #include "core/mutex.h"
 
 namespace idempotency::internal::bench {

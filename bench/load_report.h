@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "bench/latency_histogram.h"
 
+#include "bench/latency_histogram.h"
 #include "core/mutex.h"
 
 namespace idempotency::internal::bench {

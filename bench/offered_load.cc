@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+
 #include "bench/cycle_workload.h"
 #include "bench/load_report.h"
 #include "bench/open_loop.h"

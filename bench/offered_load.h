@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "bench/record_requests.h"
 
+#include "bench/record_requests.h"
 #include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::internal::bench {

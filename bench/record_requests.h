@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "bench/numbered_keys.h"
 
+#include "bench/numbered_keys.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency::internal::bench {

@@ -5,7 +5,6 @@
 
 #include "bench/record_requests.h"
 #include "bench/workload.h"
-
 #include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::internal::bench {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+
 #include "command_line/flag_set.h"
 #include "ctl/service.h"
 #include "ctl/terminal.h"

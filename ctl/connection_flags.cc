@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ctl/local_address.h"
 
 #include "client/connection/token_file.h"
+#include "ctl/local_address.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/channel_credentials.h"
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "command_line/flag_set.h"
 #include "ctl/service.h"
 

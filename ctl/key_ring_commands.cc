@@ -1,9 +1,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "ctl/commands.h"
 
 #include "core/absl_view.h"
+#include "ctl/commands.h"
 #include "grpc_idempotency/limits.h"
 #include "server/sealing/key_ring_file.h"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "ctl/commands.h"
 #include "explanation/printable_text.h"
 

@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"

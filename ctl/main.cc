@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+
 #include "ctl/program.h"
 #include "ctl/terminal.h"
 

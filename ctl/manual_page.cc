@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+
 #include "ctl/command_flags.h"
 
 namespace idempotency::internal {

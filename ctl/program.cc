@@ -10,14 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+
+#include "core/absl_view.h"
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
 #include "ctl/completion.h"
 #include "ctl/interrupts.h"
 #include "ctl/manual_page.h"
 #include "explanation/printable_text.h"
-
-#include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+
 #include "ctl/terminal.h"
 
 namespace idempotency::internal {

@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
-
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "tests/support/temp_folder.h"
 

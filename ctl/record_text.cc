@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "explanation/printable_text.h"
-#include "explanation/time_text.h"
 
 #include "core/absl_view.h"
 #include "core/wire_time.h"
+#include "explanation/printable_text.h"
+#include "explanation/time_text.h"
 
 namespace idempotency::internal {
 namespace {

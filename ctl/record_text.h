@@ -6,8 +6,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "ctl/text_table.h"
 
+#include "ctl/text_table.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/record.pb.h"
 

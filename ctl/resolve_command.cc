@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "core/wire_time.h"
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "explanation/time_text.h"
-
-#include "core/wire_time.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "core/wire_time.h"
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "ctl/text_table.h"
 #include "explanation/printable_text.h"
 #include "explanation/time_text.h"
-
-#include "core/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+
 #include "explanation/printable_text.h"
 
 namespace idempotency::internal {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "ctl/commands.h"
 #include "ctl/interrupts.h"
 #include "ctl/record_selector.h"

@@ -10,11 +10,11 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
-#include "embedded/call_deadlines.h"
 
 #include "client/connection/message_texts.h"
 #include "client/connection/transport_error_reporter.h"
 #include "core/mutex.h"
+#include "embedded/call_deadlines.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"

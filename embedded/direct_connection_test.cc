@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "embedded/call_deadlines.h"
 
 #include "core/answer_kind.h"
 #include "core/clock.h"
+#include "embedded/call_deadlines.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "embedded/direct_connection.h"
 
 #include "core/mutex.h"
+#include "embedded/direct_connection.h"
 #include "grpc_idempotency/limits.h"
 #include "server/observability/observer.h"
 #include "server/service/service_stack.h"

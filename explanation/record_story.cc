@@ -1,10 +1,10 @@
 #include "explanation/record_story.h"
 
 #include "absl/strings/str_cat.h"
-#include "explanation/printable_text.h"
-#include "explanation/time_text.h"
 
 #include "core/wire_time.h"
+#include "explanation/printable_text.h"
+#include "explanation/time_text.h"
 
 namespace idempotency::internal {
 namespace {

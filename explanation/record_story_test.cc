@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "explanation/time_text.h"
-
 #include "core/wire_time.h"
+#include "explanation/time_text.h"
 
 namespace idempotency::internal {
 namespace {

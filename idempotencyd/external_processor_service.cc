@@ -6,13 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "core/mutex.h"
 #include "embedded/direct_connection.h"
+#include "grpc_idempotency/errors.h"
 #include "idempotencyd/processor_metrics.h"
 #include "idempotencyd/processor_settings_from.h"
 #include "idempotencyd/queued_external_processor.h"
-
-#include "core/mutex.h"
-#include "grpc_idempotency/errors.h"
 #include "interceptors/ext_proc/service/external_processor.h"
 #include "server/observability/log.h"
 

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "idempotencyd/external_processor_service.h"
 
+#include "idempotencyd/external_processor_service.h"
 #include "server/config/config_file.h"
 #include "server/config/config_notes.h"
 #include "server/observability/log.h"

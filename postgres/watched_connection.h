@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+
 #include "postgres/libpqxx.h"
 #include "postgres/socket_watchdog.h"
 

@@ -14,10 +14,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tracing/tracer.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/limits.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+
 #include "tracing/testing/span_collector.h"
 
 namespace idempotency::internal {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+
 #include "tracing/trace_context.h"
 
 namespace idempotency::internal {

@@ -19,8 +19,8 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/status/status.h"
-#include "bench/charges.grpc.pb.h"
 
+#include "bench/charges.grpc.pb.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/ledger/postgres_ledger.h"

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "bench/micro/inner_loop.h"
-
 #include "grpc_idempotency/uuid.h"
 #include "server/queue/fair_queue.h"
 

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "bench/micro/inner_loop.h"
-
 #include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal::bench {

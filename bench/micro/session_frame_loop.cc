@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "bench/record_requests.h"
-
 #include "client/connection/outstanding_operation.h"
 #include "client/connection/session_frame.h"
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "bench/micro/inner_loop.h"
-
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency::internal::bench {

@@ -1,8 +1,8 @@
 #include "bench/micro/wire_loop.h"
 
 #include "absl/time/time.h"
-#include "bench/record_requests.h"
 
+#include "bench/record_requests.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "bench/micro/inner_loop.h"
-
 #include "grpc_idempotency/uuid.h"
 #include "server/store/verdict.h"
 

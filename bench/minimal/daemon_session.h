@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/types/span.h"
+
 #include "bench/minimal/operation.h"
 
 namespace idempotency::internal::bench {

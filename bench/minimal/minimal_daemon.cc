@@ -20,6 +20,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+
 #include "bench/minimal/operation.h"
 #include "bench/minimal/record_store.h"
 #include "bench/stop_signals.h"

@@ -21,13 +21,13 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+
 #include "bench/charges.grpc.pb.h"
 #include "bench/charges_service.h"
 #include "bench/minimal/daemon_session.h"
 #include "bench/minimal/operation.h"
 #include "bench/minimal/record_store.h"
 #include "bench/stop_signals.h"
-
 #include "core/sha256.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/uuid.h"

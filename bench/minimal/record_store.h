@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+
 #include "bench/minimal/operation.h"
 
 namespace idempotency::internal::bench {

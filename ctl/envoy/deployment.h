@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+
 #include "ctl/envoy/envoy_route.h"
 
 namespace idempotency::internal {

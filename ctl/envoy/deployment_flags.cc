@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+
 #include "ctl/envoy/guarded_methods.h"
 #include "ctl/local_address.h"
 

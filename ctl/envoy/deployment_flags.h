@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+
 #include "command_line/flag_set.h"
 #include "ctl/envoy/deployment.h"
 

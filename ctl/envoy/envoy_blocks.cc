@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+
 #include "ctl/envoy/processor_messages.h"
 #include "ctl/envoy/yaml_text.h"
 

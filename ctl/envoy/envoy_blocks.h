@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+
 #include "ctl/envoy/deployment.h"
 
 namespace idempotency::internal {

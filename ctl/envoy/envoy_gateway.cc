@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+
 #include "ctl/envoy/envoy_blocks.h"
 #include "ctl/envoy/formats.h"
 #include "ctl/envoy/processor_messages.h"

@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+
 #include "ctl/envoy/envoy_blocks.h"
 #include "ctl/envoy/formats.h"
 #include "ctl/envoy/yaml_text.h"

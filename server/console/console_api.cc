@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "explanation/record_story.h"
 
 #include "core/absl_view.h"
 #include "core/retry_delays.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
+#include "explanation/record_story.h"
 #include "grpc_idempotency/errors.h"
 #include "idempotency/console/v1/console.pb.h"
 #include "idempotency/v1/admin_service.pb.h"

@@ -6,7 +6,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tracing/tracer.h"
 
 #include "core/clock.h"
 #include "grpc_idempotency/limits.h"
@@ -17,6 +16,7 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/tenants/tenants.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 

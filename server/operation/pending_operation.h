@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "tracing/tracer.h"
 
 #include "grpc_idempotency/uuid.h"
 #include "server/access/access_control.h"
@@ -18,6 +17,7 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
 #include "server/tenants/tenants.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 

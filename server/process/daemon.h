@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "tracing/otlp_exporter.h"
 
 #include "server/access/access_control.h"
 #include "server/config/config_watcher.h"
@@ -22,6 +21,7 @@
 #include "server/service/health.h"
 #include "server/service/service_stack.h"
 #include "server/service/store_monitor.h"
+#include "tracing/otlp_exporter.h"
 
 namespace idempotency::internal {
 

@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tracing/tracer.h"
 
 #include "core/clock.h"
 #include "grpc_idempotency/deadline.h"
@@ -19,6 +18,7 @@
 #include "server/queue/queued_operation.h"
 #include "server/queue/store_call.h"
 #include "server/store/record_store.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 

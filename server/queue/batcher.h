@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tracing/tracer.h"
 
 #include "core/clock.h"
 #include "core/mutex.h"
@@ -27,6 +26,7 @@
 #include "server/queue/operation_queues.h"
 #include "server/queue/queued_operation.h"
 #include "server/store/record_store.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 

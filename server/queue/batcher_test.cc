@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tracing/testing/kept_spans.h"
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
@@ -26,6 +25,7 @@
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
+#include "tracing/testing/kept_spans.h"
 
 namespace idempotency::internal {
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tracing/tracer.h"
 
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/uuid.h"
@@ -20,6 +19,7 @@
 #include "server/queue/memory_budget.h"
 #include "server/queue/operation_weight.h"
 #include "server/queue/store_method.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "tracing/tracer.h"
 
 namespace idempotency::internal {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tracing/testing/kept_spans.h"
 
 #include "core/absl_view.h"
 #include "core/field_memory.h"
@@ -30,6 +29,7 @@
 #include "server/testing/api_server.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
+#include "tracing/testing/kept_spans.h"
 
 namespace idempotency::internal {
 namespace {

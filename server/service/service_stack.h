@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "tracing/tracer.h"
 
 #include "grpc_idempotency/embedded/service_options.h"
 #include "server/access/access_control.h"
@@ -31,6 +30,7 @@
 #include "server/service/sweeper.h"
 #include "server/service/unread_answer_watch.h"
 #include "server/service/usage_meter.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 

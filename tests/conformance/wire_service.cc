@@ -3,8 +3,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "embedded/direct_connection.h"
 
+#include "embedded/direct_connection.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/limits.h"
 

@@ -19,7 +19,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "tracing/testing/span_collector.h"
 
 #include "core/sha256.h"
 #include "grpc_idempotency/client/channel_credentials.h"
@@ -35,6 +34,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
+#include "tracing/testing/span_collector.h"
 
 namespace idempotency::internal {
 namespace {

@@ -21,10 +21,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "postgres/socket_watchdog.h"
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/forgotten_records.h"

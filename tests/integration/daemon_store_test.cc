@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "postgres/socket_watchdog.h"
 
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/options.h"
 #include "tests/support/daemon_process.h"

@@ -23,7 +23,6 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
-#include "idempotencyd/queued_external_processor.h"
 
 #include "core/mutex.h"
 #include "core/retry_delays.h"
@@ -31,6 +30,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "idempotencyd/queued_external_processor.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "server/rpc/call_queues.h"
 #include "tests/support/guarded_server.h"

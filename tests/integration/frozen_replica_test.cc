@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "postgres/socket_watchdog.h"
 
 #include "grpc_idempotency/record_key.h"
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/postgres_store.h"
 #include "tests/support/daemon_process.h"

@@ -11,13 +11,13 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "tracing/testing/span_collector.h"
 
 #include "grpc_idempotency/guard_tracing/otlp_guard_tracer.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
 #include "tests/support/temp_folder.h"
+#include "tracing/testing/span_collector.h"
 
 namespace idempotency::internal {
 namespace {

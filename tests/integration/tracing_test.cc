@@ -12,13 +12,13 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "tracing/testing/span_collector.h"
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
+#include "tracing/testing/span_collector.h"
 
 namespace idempotency::internal {
 namespace {

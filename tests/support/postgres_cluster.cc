@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "postgres/socket_watchdog.h"
 
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 
 namespace idempotency::internal::testing {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "tracing/tracer.h"
 
 #include "core/mutex.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal::testing {
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "tracing/trace_context.h"
 
 #include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
+#include "tracing/trace_context.h"
 
 namespace idempotency::internal {
 

@@ -9,14 +9,14 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "postgres/libpqxx.h"
-#include "postgres/socket_watchdog.h"
-#include "postgres/watched_connection.h"
 
 #include "core/clock.h"
 #include "core/database_connection_pool.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/log/guard_log.h"
+#include "postgres/libpqxx.h"
+#include "postgres/socket_watchdog.h"
+#include "postgres/watched_connection.h"
 
 namespace idempotency {
 

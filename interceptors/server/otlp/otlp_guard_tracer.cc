@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "tracing/otlp_exporter.h"
 
 #include "core/application_log.h"
+#include "tracing/otlp_exporter.h"
 
 namespace idempotency {
 

@@ -21,86 +21,98 @@ WorkerPool::WorkerPool(std::string name, int max_threads, std::size_t max_waitin
 WorkerPool::~WorkerPool() { Stop(); }
 
 WorkerPool::Outcome WorkerPool::Run(absl::AnyInvocable<void()> work) {
-  MutexLock lock(mutex_);
-  if (stopped_) return Outcome::kStopped;
-  if (work_.size() >= max_waiting_) return Outcome::kFull;
-  work_.push_back(std::move(work));
-  Summon();
-  if (!threads_.empty()) return Outcome::kTaken;
-  // No thread would run it.
-  work_.pop_back();
-  return Outcome::kFull;
+  Worker* summoned;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return Outcome::kStopped;
+    if (work_.size() >= max_waiting_) return Outcome::kFull;
+    work_.push_back(std::move(work));
+    summoned = Summon();
+    if (workers_.empty()) {
+      // No thread would run it.
+      work_.pop_back();
+      return Outcome::kFull;
+    }
+  }
+  if (summoned != nullptr) summoned->woken_changed.NotifyOne();
+  return Outcome::kTaken;
 }
 
-void WorkerPool::Summon() {
-  if (summoned_ || work_.empty()) return;
-  if (!idle_.empty()) {
-    summoned_ = true;
-    IdleThread& latest = *idle_.back();
-    idle_.pop_back();
-    Wake(latest);
-  } else if (!stopped_ && threads_.size() < max_threads_) {
-    Begin();
+WorkerPool::Worker* WorkerPool::Summon() {
+  if (summoned_ || work_.empty()) return nullptr;
+  if (idle_.empty()) {
+    if (!stopped_ && workers_.size() < max_threads_) Begin();
+    return nullptr;
   }
+  summoned_ = true;
+  Worker* latest = idle_.back();
+  idle_.pop_back();
+  latest->woken = true;
+  return latest;
 }
 
 void WorkerPool::Begin() {
-  const std::string name = name_ + "-" + std::to_string(threads_.size() + 1);
+  const std::string name = name_ + "-" + std::to_string(workers_.size() + 1);
+  auto worker = std::make_unique<Worker>();
   try {
-    threads_.emplace_back([this, name] { Loop(name); });
-    summoned_ = true;
+    worker->thread = std::thread([this, &self = *worker, name] { Loop(self, name); });
   } catch (const std::system_error&) {
     // The process has reached its thread limit: the existing threads continue.
+    return;
   }
+  workers_.push_back(std::move(worker));
+  summoned_ = true;
 }
 
-void WorkerPool::Loop(const std::string& name) {
+void WorkerPool::Loop(Worker& self, const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, kMaxThreadNameBytes).c_str());
   {
     MutexLock lock(mutex_);
     summoned_ = false;
   }
   absl::AnyInvocable<void()> work;
-  while (Next(work)) {
+  while (Next(self, work)) {
     work();
     // Its captured objects must be destroyed before the next task.
     work = nullptr;
   }
 }
 
-void WorkerPool::Wake(IdleThread& thread) {
-  thread.woken = true;
-  thread.woken_changed.NotifyOne();
-}
-
-void WorkerPool::WaitForWork(MutexLock& lock) {
-  IdleThread self;
+void WorkerPool::WaitForWork(Worker& self, MutexLock& lock) {
+  self.woken = false;
   idle_.push_back(&self);
   while (!self.woken) self.woken_changed.Wait(lock);
   summoned_ = false;
 }
 
-bool WorkerPool::Next(absl::AnyInvocable<void()>& work) {
-  MutexLock lock(mutex_);
-  while (work_.empty() && !stopped_) WaitForWork(lock);
-  if (work_.empty()) return false;
-  work = std::move(work_.front());
-  work_.pop_front();
-  // This thread may block in its task.
-  Summon();
+bool WorkerPool::Next(Worker& self, absl::AnyInvocable<void()>& work) {
+  Worker* summoned;
+  {
+    MutexLock lock(mutex_);
+    while (work_.empty() && !stopped_) WaitForWork(self, lock);
+    if (work_.empty()) return false;
+    work = std::move(work_.front());
+    work_.pop_front();
+    // This thread may block in its task.
+    summoned = Summon();
+  }
+  if (summoned != nullptr) summoned->woken_changed.NotifyOne();
   return true;
 }
 
 void WorkerPool::Stop() {
-  std::vector<std::thread> threads;
+  std::vector<Worker*> running;
   {
     MutexLock lock(mutex_);
-    stopped_ = true;
-    threads.swap(threads_);
-    for (IdleThread* thread : idle_) Wake(*thread);
+    if (std::exchange(stopped_, true)) return;
+    for (Worker* idle : idle_) {
+      idle->woken = true;
+      idle->woken_changed.NotifyOne();
+    }
     idle_.clear();
+    for (const std::unique_ptr<Worker>& worker : workers_) running.push_back(worker.get());
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Worker* worker : running) worker->thread.join();
 }
 
 }  // namespace idempotency::internal

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,20 +44,22 @@ class WorkerPool {
   void Stop();
 
  private:
-  // Belongs to the thread; both members are guarded by mutex_.
-  struct IdleThread {
+  struct Worker {
+    std::thread thread;
     CondVar woken_changed;
+    // Guarded by mutex_.
     bool woken = false;
   };
 
-  void Loop(const std::string& name);
+  void Loop(Worker& self, const std::string& name);
   // False if there are no more tasks.
-  bool Next(absl::AnyInvocable<void()>& work);
-  // Until this thread is woken.
-  void WaitForWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Wake(IdleThread& thread) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Wakes or starts a thread for the waiting tasks, if one more is allowed.
-  void Summon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Next(Worker& self, absl::AnyInvocable<void()>& work);
+  // Until `self` is woken.
+  void WaitForWork(Worker& self, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes an idle thread for the waiting tasks, or starts one, if one more is allowed. The caller
+  // wakes the thread taken (null: none) once it has released the mutex, for which the woken
+  // thread would otherwise wait again at once.
+  Worker* Summon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string name_;
@@ -66,10 +69,11 @@ class WorkerPool {
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<absl::AnyInvocable<void()>> work_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  // Each lives as long as the pool: a thread may be woken while it ends.
+  std::vector<std::unique_ptr<Worker>> workers_ ABSL_GUARDED_BY(mutex_);
   // The threads that wait for work. The last one to arrive is woken first: its stack and its
   // allocator's memory are the likeliest to be in the processor's caches.
-  std::vector<IdleThread*> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Worker*> idle_ ABSL_GUARDED_BY(mutex_);
   // A thread was started or woken and has not arrived yet. It summons the next one itself, so
   // that a burst of short tasks wakes few threads.
   bool summoned_ ABSL_GUARDED_BY(mutex_) = false;

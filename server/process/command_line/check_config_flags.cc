@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+
 #include "command_line/flag_set.h"
 
 namespace idempotency::internal {

@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "command_line/flag_set.h"
 
+#include "command_line/flag_set.h"
 #include "server/process/command_line/flag_values.h"
 
 namespace idempotency::internal {

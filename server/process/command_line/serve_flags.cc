@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "command_line/flag_set.h"
 
+#include "command_line/flag_set.h"
 #include "grpc_idempotency/limits.h"
 #include "server/process/command_line/flag_values.h"
 #include "server/process/command_line/serve_checks.h"

@@ -1,8 +1,8 @@
 #include "server/process/command_line/serve_testing_flags.h"
 
 #include "absl/strings/str_cat.h"
-#include "command_line/flag_set.h"
 
+#include "command_line/flag_set.h"
 #include "server/process/command_line/flag_values.h"
 
 namespace idempotency::internal {

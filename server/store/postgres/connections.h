@@ -9,9 +9,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "postgres/socket_watchdog.h"
 
 #include "core/mutex.h"
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/options.h"
 #include "server/store/postgres/statements/batched.h"

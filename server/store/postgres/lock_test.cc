@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "postgres/socket_watchdog.h"
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/options.h"
 #include "server/store/postgres/postgres_store.h"

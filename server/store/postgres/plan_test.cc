@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "postgres/socket_watchdog.h"
 
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/postgres/testing/store_fixture.h"

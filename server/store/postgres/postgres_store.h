@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "postgres/socket_watchdog.h"
 
 #include "core/database_connection_pool.h"
 #include "core/mutex.h"
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/batched/reserve.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connections.h"

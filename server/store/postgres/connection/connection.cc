@@ -18,9 +18,9 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "postgres/libpqxx.h"
 
 #include "core/absl_view.h"
+#include "postgres/libpqxx.h"
 #include "server/store/postgres/connection/conninfo.h"
 
 namespace idempotency::internal {

@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+
 #include "postgres/socket_watchdog.h"
 #include "postgres/watched_connection.h"
-
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/connection/result.h"
 #include "server/store/postgres/options.h"

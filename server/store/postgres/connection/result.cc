@@ -6,10 +6,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/time/civil_time.h"
-#include "postgres/libpqxx.h"
 
 #include "core/absl_view.h"
 #include "core/hex.h"
+#include "postgres/libpqxx.h"
 
 namespace idempotency::internal {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "postgres/watched_connection.h"
 
 #include "grpc_idempotency/uuid.h"
+#include "postgres/watched_connection.h"
 
 namespace idempotency::internal {
 

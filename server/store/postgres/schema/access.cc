@@ -14,9 +14,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "postgres/socket_watchdog.h"
 
 #include "core/absl_view.h"
+#include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/conninfo.h"
 #include "server/store/postgres/schema/roles.h"

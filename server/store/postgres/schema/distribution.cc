@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "postgres/socket_watchdog.h"
 
 #include "core/absl_view.h"
+#include "postgres/socket_watchdog.h"
 
 namespace idempotency::internal {
 namespace {
