@@ -70,6 +70,52 @@ class ProductionPageTest(unittest.TestCase):
         for flag in flags:
             self.assertIn(f"  {flag}", known)
 
+    def test_a_backup_that_fails_leaves_no_part_and_removes_the_old_ones(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "idempotency-backup").write_text(
+                self.documents["/usr/local/sbin/idempotency-backup"])
+            dumps = folder / "dumps"
+            dumps.mkdir()
+            for age, dump in enumerate(["2026-01-04", "2026-01-03", "2026-01-02", "2026-01-01"]):
+                path = dumps / f"{dump}.dump"
+                path.touch()
+                then = path.stat().st_mtime - age * 86400
+                os.utime(path, (then, then))
+            (dumps / "killed.part").touch()
+
+            def run(pg_dump):
+                (folder / "pg_dump").write_text(f"#!/bin/sh\n{pg_dump}\n")
+                (folder / "pg_dump").chmod(0o755)
+                return subprocess.run(
+                    ["sh", folder / "idempotency-backup", dumps], capture_output=True, text=True,
+                    check=False, timeout=60, env={"PATH": f"{folder}:{os.environ['PATH']}"})
+
+            failed = run('touch "${2#--file=}"; exit 1')
+            self.assertEqual(failed.returncode, 1, failed.stderr)
+            self.assertEqual(sorted(path.name for path in dumps.iterdir()),
+                             ["2026-01-03.dump", "2026-01-04.dump"])
+            done = run('touch "${2#--file=}"')
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(list(dumps.glob("*.dump"))), 3)
+            self.assertEqual(len(list(dumps.iterdir())), 3)
+
+    def test_the_newest_dump_stays_however_old(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            script = folder / "idempotency-backup"
+            script.write_text(self.documents["/usr/local/sbin/idempotency-backup"])
+            dumps = folder / "dumps"
+            dumps.mkdir()
+            for dump in ("2026-01-01.dump", "2026-01-02.dump"):
+                (dumps / dump).touch()
+                os.utime(dumps / dump, (0, 0))
+            (folder / "pg_dump").write_text("#!/bin/sh\nexit 1\n")
+            (folder / "pg_dump").chmod(0o755)
+            subprocess.run(["sh", script, dumps], check=False, timeout=60,
+                           env={"PATH": f"{folder}:{os.environ['PATH']}"})
+            self.assertEqual([path.name for path in dumps.iterdir()], ["2026-01-02.dump"])
+
     def test_the_configuration_is_valid(self):
         with tempfile.NamedTemporaryFile("w", suffix=".textproto") as file:
             file.write(self.documents["/etc/idempotency/idempotencyd.textproto"])

@@ -147,6 +147,23 @@ absl::Status WarnOfTransport(Login& login) {
   return absl::OkStatus();
 }
 
+// A server that logs statements logs their parameters too, by default in full.
+absl::Status WarnOfLoggedParameters(Login& login) {
+  const auto logged = login.connection->ExecuteScript(
+      "SELECT current_user, current_setting('log_parameter_max_length') <> '0' AND ("
+      " current_setting('log_statement') IN ('mod', 'all')"
+      " OR current_setting('log_min_duration_statement') <> '-1'"
+      " OR current_setting('log_min_duration_sample') <> '-1'"
+      " OR current_setting('log_transaction_sample_rate') <> '0')");
+  if (!logged.ok()) return logged.status();
+  if (!logged->Bool(0, 1)) return absl::OkStatus();
+  spdlog::warn(
+      "postgres: the server logs parameters of the statements of {}: keys, reservation tokens, and "
+      "replies that are not sealed. As a superuser: ALTER ROLE {} SET log_parameter_max_length = 0",
+      login.flag, logged->Text(0, 0));
+  return absl::OkStatus();
+}
+
 // A lock that one connection holds is visible to another one of the same database, and of no other:
 // not of a copy either.
 absl::Status CheckSameSchema(Login& calls, Login& maintenance) {
@@ -178,7 +195,8 @@ absl::StatusOr<Login> Open(std::string_view flag, const PostgresOptions& options
 
 absl::Status CheckLogins(absl::Span<Login> logins) {
   for (Login& login : logins) {
-    for (const auto check : {&CheckNeeds, &WarnOfExcess, &WarnOfTransport}) {
+    for (const auto check :
+         {&CheckNeeds, &WarnOfExcess, &WarnOfTransport, &WarnOfLoggedParameters}) {
       if (absl::Status status = check(login); !status.ok()) return status;
     }
   }

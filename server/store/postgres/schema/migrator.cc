@@ -19,6 +19,7 @@
 #include "core/absl_view.h"
 #include "core/sha256.h"
 #include "server/store/postgres/schema/distribution.h"
+#include "server/store/postgres/schema/lock_wait.h"
 #include "server/store/postgres/schema/roles.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/postgres/statements/single_row.h"
@@ -112,6 +113,9 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresMigrator::OpenAlone(
   options.lock_timeout = kMigrationLockTimeout;
   auto connection = PostgresConnection::Open(options, watchdog_);
   if (!connection.ok()) return connection.status();
+  // As the login: the schema's owner is no superuser.
+  if (absl::Status status = LetAutovacuumYield(**connection, kMigrationLockTimeout); !status.ok())
+    return status;
   // A statement that waited for the lock would block a concurrent index build.
   const std::string lock =
       absl::StrCat("SELECT pg_try_advisory_lock(hashtextextended('idempotency migrate ",
@@ -141,20 +145,22 @@ absl::Status PostgresMigrator::LockOutStores(PostgresConnection& connection) con
                    ", and would continue to use it: stop every idempotencyd first"));
 }
 
-absl::StatusOr<int> PostgresMigrator::Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const {
+absl::StatusOr<int> PostgresMigrator::Persist(PostgresConnection& connection,
+                                              absl::FunctionRef<absl::StatusOr<int>()> step) const {
   const TimePoint deadline = EndOfPatience();
   while (true) {
     absl::StatusOr<int> done = step();
     const bool in_the_way = done.status().code() == absl::StatusCode::kDeadlineExceeded ||
                             done.status().code() == absl::StatusCode::kAborted;
     if (!in_the_way) return done;
+    const std::string remedy = RemedyForLockWait(connection, options_.schema);
     if (std::chrono::steady_clock::now() >= deadline) {
-      return absl::UnavailableError(done.status().message());
+      return absl::UnavailableError(absl::StrCat(done.status().message(), "; ", remedy));
     }
     spdlog::warn(
         "postgres: the migration waits for a lock that another session holds; trying again. "
-        "Traffic continues. If the wait does not end: look for a long transaction in "
-        "pg_stat_activity");
+        "Traffic continues. If the wait does not end: {}",
+        remedy);
     absl::SleepFor(kMigrationLockPause);
   }
 }
@@ -185,7 +191,7 @@ absl::Status PostgresMigrator::GrantTo(const std::string& role) {
 absl::Status PostgresMigrator::CreateRoles(const std::string& prefix) {
   auto connection = OpenAlone();
   if (!connection.ok()) return connection.status();
-  const absl::StatusOr<int> done = Persist([&]() -> absl::StatusOr<int> {
+  const absl::StatusOr<int> done = Persist(**connection, [&]() -> absl::StatusOr<int> {
     absl::Status made = CreatePostgresRoles(**connection, options_.schema, prefix);
     if (!made.ok()) return made;
     return 0;
@@ -218,7 +224,8 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
   while (true) {
     // No connection can have waited for a missing schema.
     const bool alone = !versions.empty() && versions.front() == 1;
-    const absl::StatusOr<int> version = Persist([&] { return StepUp(**connection, alone); });
+    const absl::StatusOr<int> version =
+        Persist(**connection, [&] { return StepUp(**connection, alone); });
     if (!version.ok()) return version.status();
     if (*version == 0) return versions;
     versions.push_back(*version);
@@ -234,7 +241,8 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Down(int target) {
   if (absl::Status status = LockOutStores(**connection); !status.ok()) return status;
   std::vector<int> versions;
   while (true) {
-    const absl::StatusOr<int> version = Persist([&] { return StepDown(**connection, target); });
+    const absl::StatusOr<int> version =
+        Persist(**connection, [&] { return StepDown(**connection, target); });
     if (!version.ok()) return version.status();
     if (*version == 0) return versions;
     versions.push_back(*version);

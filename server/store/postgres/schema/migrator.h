@@ -43,7 +43,8 @@ struct MigrationState {
 //
 // Traffic continues meanwhile: a statement waits for another connection's lock for no
 // longer than kMigrationLockTimeout, since all traffic waits behind it, and is tried
-// again until it gets it, or for kMigrationPatience.
+// again until it gets it, or for kMigrationPatience. An autovacuum gives way if the login may
+// set deadlock_timeout; else the operator reads which one to end.
 //
 // Errors are for operators, and contain what to do:
 //   FAILED_PRECONDITION  the schema is older or newer than this program, is not
@@ -110,7 +111,8 @@ class PostgresMigrator {
   // Locks stores out of the schema, as long as the connection is open.
   absl::Status LockOutStores(PostgresConnection& connection) const;
   // Repeats a step for as long as other connections' locks block it.
-  absl::StatusOr<int> Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const;
+  absl::StatusOr<int> Persist(PostgresConnection& connection,
+                              absl::FunctionRef<absl::StatusOr<int>()> step) const;
   // One migration in one transaction. Returns its version, 0 if none is left.
   // `alone`: this call created the schema, and no connection uses it yet.
   absl::StatusOr<int> StepUp(PostgresConnection& connection, bool alone) const;

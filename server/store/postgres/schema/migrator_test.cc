@@ -18,6 +18,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "server/store/postgres/connection/conninfo.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/schema/lock_wait.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -196,6 +197,68 @@ TEST_F(PostgresMigratorTest, ALongTransactionDelaysTheMigrationAndNotTraffic) {
   ASSERT_TRUE(applied.ok()) << applied.status();
   EXPECT_THAT(*applied, ElementsAre(known + 1));
   EXPECT_TRUE(traffic("after").ok());
+}
+
+// A busy table is vacuumed most of the time, and a vacuum of a large one takes longer than
+// kMigrationPatience.
+TEST(PostgresMigratorVacuumTest, AnAutovacuumGivesWay) {
+  testing::PostgresClusterOptions cluster_options;
+  cluster_options.settings = {"autovacuum_naptime=1s"};
+  const auto cluster = testing::PostgresCluster::Create(cluster_options).value();
+  const auto schema = testing::PostgresSchema::Create(cluster->NewDatabase()).value();
+  // A page each 100 ms: minutes.
+  for (const char* const statement :
+       {"CREATE TABLE wide (i integer, filler text)",
+        "ALTER TABLE wide SET (autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = "
+        "1,"
+        " autovacuum_vacuum_threshold = 1, autovacuum_vacuum_insert_threshold = 1)",
+        "INSERT INTO wide SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) i",
+        "UPDATE wide SET i = i + 1"}) {
+    const auto done = schema->Execute(statement);
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+  const auto vacuums = [&schema] {
+    return schema->Value("SELECT count(*) FROM pg_stat_progress_vacuum");
+  };
+  while (vacuums() == "0") std::this_thread::yield();
+
+  std::vector<Migration> later(AllMigrations().begin(), AllMigrations().end());
+  const int known = later.back().version;
+  later.push_back({known + 1, "more_room", "ALTER TABLE wide ADD COLUMN extra integer",
+                   "ALTER TABLE wide DROP COLUMN extra", known});
+  const auto applied = PostgresMigrator(schema->options(), later).Up();
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  EXPECT_THAT(*applied, ElementsAre(known + 1));
+  EXPECT_EQ(schema->Value("SELECT autovacuum_count FROM pg_stat_user_tables"
+                          " WHERE relname = 'wide' AND schemaname = current_schema()"),
+            "0")
+      << "the migration waited for the end of the vacuum";
+}
+
+TEST_F(PostgresMigratorTest, TheRemedyForAWaitNamesTheVacuum) {
+  SocketWatchdog watchdog;
+  const auto connection = PostgresConnection::Open(schema_->options(), watchdog).value();
+  Execute("CREATE SCHEMA IF NOT EXISTS " + schema_->options().schema);
+  Execute(
+      "CREATE TABLE wide AS SELECT i, repeat('x', 1000) AS filler FROM generate_series(1, 20000) "
+      "i");
+  EXPECT_THAT(RemedyForLockWait(*connection, schema_->options().schema),
+              HasSubstr("a long transaction"));
+  const auto vacuum = PostgresConnection::Open(schema_->options(), watchdog).value();
+  ASSERT_TRUE(vacuum->ExecuteScript("SET vacuum_cost_delay TO 100").ok());
+  ASSERT_TRUE(vacuum->ExecuteScript("SET vacuum_cost_limit TO 1").ok());
+  const std::string pid = vacuum->ExecuteScript("SELECT pg_backend_pid()")->Text(0, 0);
+  std::thread vacuums([&] {
+    pthread_setname_np(pthread_self(), "vacuums");
+    static_cast<void>(vacuum->ExecuteScript("VACUUM wide"));
+  });
+  while (schema_->Value("SELECT count(*) FROM pg_stat_progress_vacuum WHERE pid = " + pid) == "0") {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(RemedyForLockWait(*connection, schema_->options().schema),
+              HasSubstr(absl::StrCat("a vacuum holds it: wide (PID ", pid, ")")));
+  Execute("SELECT pg_cancel_backend(" + pid + ")");
+  vacuums.join();
 }
 
 // Also in a table with rows, and beside writers.

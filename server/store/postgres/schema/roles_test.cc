@@ -331,6 +331,27 @@ TEST_F(PostgresRolesTest, ALoginWithMoreThanItNeedsIsWarnedOf) {
                                                              HasSubstr("it may change audit_log")));
 }
 
+TEST_F(PostgresRolesTest, ALogOfParametersIsWarnedOf) {
+  const std::string calls = Login("calls", {"app", "sweeper", "admin"});
+  const auto set = [&](const char* setting) {
+    Execute(absl::StrCat("ALTER ROLE ", Role("calls"), " SET ", setting));
+  };
+  const auto warning = [&] { return Check(With(calls)).second; };
+  EXPECT_THAT(warning(), Not(HasSubstr("logs parameters")));
+  set("log_min_duration_statement = '1min'");
+  EXPECT_THAT(warning(),
+              ::testing::AllOf(HasSubstr("logs parameters of the statements of --store"),
+                               HasSubstr(absl::StrCat("ALTER ROLE ", Role("calls"),
+                                                      " SET"
+                                                      " log_parameter_max_length = 0"))));
+  set("log_parameter_max_length = 0");
+  EXPECT_THAT(warning(), Not(HasSubstr("logs parameters")));
+  set("log_parameter_max_length = -1");
+  set("log_min_duration_statement = -1");
+  set("log_statement = 'mod'");
+  EXPECT_THAT(warning(), HasSubstr("logs parameters"));
+}
+
 TEST_F(PostgresRolesTest, TheLoginForMaintenanceLeadsToTheSameSchema) {
   const auto other = testing::PostgresSchema::Create(testing::TestPostgresUrl()).value();
   const std::string calls = Login("calls", {"app"});
