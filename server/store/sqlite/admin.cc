@@ -11,6 +11,7 @@
 
 namespace idempotency::internal {
 absl::StatusOr<RecordPage> SqliteStore::List(const ListOp& op) {
+  if (absl::Status placed = InPlace(); !placed.ok()) return placed;
   MutexLock lock(reader_mutex_);
   const ListWalk walk = WalkOf(op);
   const int limit = VisitLimit(op);
@@ -33,6 +34,7 @@ absl::StatusOr<RecordPage> SqliteStore::List(const ListOp& op) {
 }
 
 absl::StatusOr<Resolution> SqliteStore::Resolve(const ResolveOp& op) {
+  if (absl::Status placed = InPlace(); !placed.ok()) return placed;
   MutexLock lock(writer_mutex_);
   SqliteTransaction transaction(writer_.connection);
   if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
@@ -194,6 +196,7 @@ absl::Status SqliteStore::Forget(const PurgeOp& op, const StoredRecord& stored, 
 
 absl::StatusOr<ResealStep> SqliteStore::Reseal(const ResealOp& op) {
   if (op.sealer == nullptr) return NothingIsSealed();
+  if (absl::Status placed = InPlace(); !placed.ok()) return placed;
   absl::StatusOr<SqliteRecords::ContentPage> page;
   {
     MutexLock lock(reader_mutex_);
@@ -287,6 +290,7 @@ absl::StatusOr<std::optional<StoredRecord>> SqliteStore::ReplaceContent(
 }
 
 absl::StatusOr<AuditPage> SqliteStore::ReadAudit(const AuditOp& op) {
+  if (absl::Status placed = InPlace(); !placed.ok()) return placed;
   MutexLock lock(reader_mutex_);
   return reader_.audit->Read(op);
 }

@@ -1,5 +1,6 @@
 #include "server/store/sqlite/sqlite_store.h"
 
+#include <spdlog/spdlog.h>
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -15,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/private_file.h"
+#include "core/retry_delays.h"
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
@@ -138,6 +141,13 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
                                                                const SqliteOptions& options) {
   const absl::StatusOr<std::string> file = CanonicalPath(path);
   if (!file.ok()) return file.status();
+  if (IsMountedAlone(*file)) {
+    return CannotUse(
+        *file,
+        "is mounted alone: its log and its lock would be outside of the mount, so that "
+        "another container could use the file at the same time, and completions would "
+        "be lost with this one. Mount its directory instead");
+  }
   absl::StatusOr<FileLock> lock = FileLock::Acquire(absl::StrCat(*file, ".lock"));
   if (!lock.ok()) return lock.status();
   MakePrivateFile(*file);
@@ -148,8 +158,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (!writer.ok()) return writer.status();
   absl::StatusOr<PreparedConnection> reader = OpenReader(*file, options);
   if (!reader.ok()) return reader.status();
-  return absl::WrapUnique(
-      new SqliteStore(*options.clock, *std::move(lock), *std::move(writer), *std::move(reader)));
+  return absl::WrapUnique(new SqliteStore(*options.clock, *std::move(lock),
+                                          SqliteFilePlace::Of(*file), *std::move(writer),
+                                          *std::move(reader)));
 }
 
 absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenWriter(
@@ -188,10 +199,11 @@ absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenReader(
   return prepared;
 }
 
-SqliteStore::SqliteStore(const Clock& clock, FileLock lock, PreparedConnection writer,
-                         PreparedConnection reader)
+SqliteStore::SqliteStore(const Clock& clock, FileLock lock, SqliteFilePlace place,
+                         PreparedConnection writer, PreparedConnection reader)
     : clock_(clock),
       lock_(std::move(lock)),
+      place_(std::move(place)),
       writer_(std::move(writer)),
       reader_(std::move(reader)) {}
 
@@ -220,6 +232,7 @@ absl::Status SqliteStore::AnswerAll(absl::Span<const Op> ops, absl::Time now,
 // that record, at most once for each.
 absl::Status SqliteStore::Transact(absl::FunctionRef<absl::Status(absl::Time)> answer_all,
                                    absl::FunctionRef<std::size_t()> count_damaged) {
+  if (absl::Status placed = InPlace(); !placed.ok()) return placed;
   for (std::size_t known = 0;;) {
     SqliteTransaction transaction(writer_.connection);
     absl::Status status = transaction.Begin();
@@ -351,7 +364,12 @@ std::vector<absl::StatusOr<Record>> SqliteStore::Get(absl::Span<const GetOp> ops
   answers.reserve(ops.size());
   MutexLock lock(reader_mutex_);
   BatchWeight weight;
+  const absl::Status placed = InPlace();
   for (const GetOp& op : ops) {
+    if (!placed.ok()) {
+      answers.emplace_back(placed);
+      continue;
+    }
     if (weight.IsFull()) {
       answers.push_back(BatchWeight::NextCall());
       continue;
@@ -453,11 +471,37 @@ absl::Status SqliteStore::ProveCommits() {
 }
 
 absl::StatusOr<UsageStep> SqliteStore::MeasureUsage(const UsageOp& op) {
+  if (absl::Status placed = InPlace(); !placed.ok()) return placed;
   MutexLock lock(reader_mutex_);
   return reader_.records->MeasureUsage(op, Now());
 }
 
+absl::Status SqliteStore::InPlace() const {
+  if (!moved_) return absl::OkStatus();
+  ErrorDetails details;
+  details.retry_delay = retry_delays::kSqliteUnconfirmed;
+  return MakeError(Reason::kStoreUnavailable,
+                   "a file of the record store was moved, removed or replaced while it was used",
+                   std::move(details));
+}
+
+absl::Status SqliteStore::CheckPlace() {
+  const std::optional<std::string> file = place_.FindMoved();
+  const bool before = moved_.exchange(file.has_value());
+  if (file && !before) {
+    spdlog::error(
+        "sqlite: {} was moved, removed or replaced while it was used: nothing that is written now "
+        "can be found under that name. Put the files back; or stop idempotencyd, restore a backup "
+        "if they are gone, and start it again",
+        *file);
+  } else if (!file && before) {
+    spdlog::warn("sqlite: the files are in their places again");
+  }
+  return InPlace();
+}
+
 absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
+  if (absl::Status placed = CheckPlace(); !placed.ok()) return placed;
   if (absl::Status proved = ProveCommits(); !proved.ok()) return proved;
   MutexLock lock(reader_mutex_);
   const absl::Time now = Now();

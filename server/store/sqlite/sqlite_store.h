@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_SQLITE_STORE_H_
 #define IDEMPOTENCY_SERVER_STORE_SQLITE_SQLITE_STORE_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "server/store/sqlite/audit.h"
 #include "server/store/sqlite/connection.h"
 #include "server/store/sqlite/file_lock.h"
+#include "server/store/sqlite/file_place.h"
 #include "server/store/sqlite/records.h"
 #include "server/store/store.h"
 
@@ -41,6 +43,9 @@ struct SqliteOptions {
 // STORE_UNAVAILABLE; except that a damaged record fails its operation alone. WAL with
 // synchronous=FULL: an operation answered OK survives a crash of the process and of the machine.
 //
+// Once an inspection finds that a file was moved, removed or replaced, every operation is
+// STORE_UNAVAILABLE until all are in their places again: what is written to them would be lost.
+//
 // Thread-safe. Batches that write take turns; Get and Inspect read
 // concurrently.
 class SqliteStore final : public Store {
@@ -50,8 +55,9 @@ class SqliteStore final : public Store {
   //   INVALID_ARGUMENT     `path` is empty, a directory, or in a directory that
   //                        does not exist
   //   FAILED_PRECONDITION  the file is no database or a damaged one, belongs to
-  //                        another program or a newer version, is read-only, or
-  //                        is in use by another process
+  //                        another program or a newer version, is read-only, is
+  //                        in use by another process, or is mounted without its
+  //                        directory
   // The message contains what to do. It is for the operator and contains the path.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
                                                            const SqliteOptions& options = {});
@@ -87,7 +93,7 @@ class SqliteStore final : public Store {
   static absl::StatusOr<PreparedConnection> OpenReader(const std::string& file,
                                                        const SqliteOptions& options);
 
-  SqliteStore(const Clock& clock, FileLock lock, PreparedConnection writer,
+  SqliteStore(const Clock& clock, FileLock lock, SqliteFilePlace place, PreparedConnection writer,
               PreparedConnection reader);
 
   // Each answers its operation, or fails the whole batch with its status.
@@ -153,6 +159,11 @@ class SqliteStore final : public Store {
   template <typename AnswerType, typename Op>
   std::vector<AnswerType> RunBatch(absl::Span<const Op> ops);
 
+  // Looks at the files.
+  absl::Status CheckPlace();
+  // The result of the last look.
+  absl::Status InPlace() const;
+
   // OK if a commit succeeds, or one did recently.
   absl::Status ProveCommits();
 
@@ -162,6 +173,8 @@ class SqliteStore final : public Store {
   const Clock& clock_;
   // Released last: after the file is closed.
   const FileLock lock_;
+  const SqliteFilePlace place_;
+  std::atomic<bool> moved_{false};
   Mutex writer_mutex_;
   PreparedConnection writer_ ABSL_GUARDED_BY(writer_mutex_);
   // When one did, by the monotonic clock.

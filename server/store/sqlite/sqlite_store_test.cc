@@ -4,12 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -220,6 +223,81 @@ TEST_F(SqliteStoreTest, AFileInUseIsRefusedUnderAnotherNameToo) {
   EXPECT_THAT(std::string(OpenFails(folder_ + "/link.db").message()),
               HasSubstr("another process is using"));
 }
+
+// In a mount namespace of its own: 0 if `then` is true, 1 if it is false, and 2 if this user may
+// not mount.
+int WithAFileMounted(const std::string& file, const std::string& at, bool (*then)(std::string)) {
+  const uid_t user = getuid();
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool root = user == 0;
+    if (unshare(root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(2);
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(2);
+    if (mount(file.c_str(), at.c_str(), nullptr, MS_BIND, nullptr) != 0) _exit(2);
+    _exit(then(at) ? 0 : 1);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 1;
+  return WEXITSTATUS(status);
+}
+
+// The lock and the log would be beside the mount point: each container has its own.
+TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
+  Open();
+  const std::string other = folder_ + "/other";
+  std::filesystem::create_directory(other);
+  std::ofstream(other + "/records.db").flush();
+  const int refused = WithAFileMounted(path_, other + "/records.db", [](std::string at) {
+    const absl::Status status = SqliteStore::Open(at).status();
+    return status.code() == absl::StatusCode::kFailedPrecondition &&
+           std::string(status.message()).find("Mount its directory") != std::string::npos &&
+           !std::filesystem::exists(at + ".lock");
+  });
+  if (refused == 2) GTEST_SKIP() << "this user may not mount";
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(
+      WithAFileMounted(folder_, other,
+                       [](std::string at) { return SqliteStore::Open(at + "/records.db").ok(); }),
+      0)
+      << "a directory that is mounted";
+}
+
+class SqliteMovedFileTest : public SqliteStoreTest,
+                            public ::testing::WithParamInterface<const char*> {};
+
+// Otherwise completions are acknowledged that nobody finds any more.
+TEST_P(SqliteMovedFileTest, IsNoticedAndNothingIsAcknowledged) {
+  const auto store = Open();
+  const ReserveOp op = OpFor("before");
+  const auto reserved = store->Reserve({&op, 1}).at(0);
+  ASSERT_TRUE(reserved.ok()) << reserved.status();
+  ASSERT_TRUE(store->Inspect().ok());
+  const std::string file = path_ + GetParam();
+  const CompleteOp completion{op.key, op.id, std::get<Reserved>(*reserved).token,
+                              EncodeReply(v1::Reply())};
+  const GetOp get{op.id, op.key};
+  const auto expect_refused = [&] {
+    EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->Complete({&completion, 1})[0].status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->CompleteAndReserve({}, {&op, 1}).verdicts[0].status()),
+              Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->Get({&get, 1})[0].status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->Sweep({}).status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->Resolve({}).status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->List({}).status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->ReadAudit({}).status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->MeasureUsage({}).status()), Reason::kStoreUnavailable);
+  };
+  std::filesystem::rename(file, file + ".away");
+  expect_refused();
+  std::ofstream(file).flush();
+  expect_refused();
+  std::filesystem::rename(file + ".away", file);
+  EXPECT_TRUE(store->Inspect().ok()) << "it is back";
+  EXPECT_TRUE(store->Complete({&completion, 1})[0].ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, SqliteMovedFileTest, ::testing::Values("", "-wal", "-shm"));
 
 TEST_F(SqliteStoreTest, AFailedOpenLeavesNoLock) {
   std::ofstream(path_) << std::string(4096, 'x');
