@@ -102,9 +102,8 @@ absl::StatusOr<std::string> RedisStore::AuditKey() {
     if (!audit_key_.empty()) return audit_key_;
   }
   const std::string name = absl::StrCat(options_.prefix, ":audit_key");
-  RedisCall write = RedisCalls::Plain(
+  const RedisCall write = calls_.Anyway(
       {"SET", name, absl::StrCat(Uuid::Random().ToString(), Uuid::Random().ToString()), "NX"});
-  write.confirm = true;
   if (const auto written = RunOne(write); !written.ok()) return written.status();
   const absl::StatusOr<RedisReply> read = RunOne(RedisCalls::Plain({"GET", name}));
   if (!read.ok()) return read.status();
@@ -113,18 +112,23 @@ absl::StatusOr<std::string> RedisStore::AuditKey() {
   return audit_key_;
 }
 
-RedisCall RedisStore::AuditCall(const AuditEntry& entry) const {
-  RedisCall call = RedisCalls::Plain({"XADD",
-                                      AuditLogOf(entry.name_space),
+RedisCall RedisStore::AuditCall(const AuditEntry& entry, RedisCalls::IfFull if_full) const {
+  const std::string log = AuditLogOf(entry.name_space);
+  const std::string at = RedisTime(entry.at);
+  const std::string action = absl::StrCat(static_cast<int>(entry.action));
+  const std::string state = absl::StrCat(static_cast<int>(ToProto(entry.state)));
+  const std::string attempt = absl::StrCat(entry.attempt);
+  const std::string_view command[] = {"XADD",
+                                      log,
                                       "*",
                                       "at",
-                                      RedisTime(entry.at),
+                                      at,
                                       "actor",
                                       entry.note.actor,
                                       "reason",
                                       entry.note.reason,
                                       "action",
-                                      absl::StrCat(static_cast<int>(entry.action)),
+                                      action,
                                       "forced",
                                       entry.forced ? "1" : "0",
                                       "id",
@@ -132,9 +136,11 @@ RedisCall RedisStore::AuditCall(const AuditEntry& entry) const {
                                       "hmac",
                                       AsBytes(entry.key_hmac),
                                       "state",
-                                      absl::StrCat(static_cast<int>(ToProto(entry.state))),
+                                      state,
                                       "attempt",
-                                      absl::StrCat(entry.attempt)});
+                                      attempt};
+  if (if_full == RedisCalls::IfFull::kMade) return calls_.Anyway(command);
+  RedisCall call = RedisCalls::Plain(command);
   call.confirm = true;
   return call;
 }
@@ -281,7 +287,8 @@ absl::StatusOr<EndUnknownStep> RedisStore::EndUnknown(const EndUnknownOp& op) {
     }
     changes.push_back(calls_.Change(
         *visit.read->stored,
-        RedisTombstoneFields(TombstoneOf(record, RefusedAfterUnknown(record, now), now))));
+        RedisTombstoneFields(TombstoneOf(record, RefusedAfterUnknown(record, now), now)),
+        RedisCalls::IfFull::kMade));
   }
   for (const absl::StatusOr<RedisReply>& reply : Run(changes)) {
     if (!reply.ok()) return ToRedisCallerStatus(reply.status());
@@ -313,10 +320,11 @@ absl::StatusOr<Resolution> RedisStore::ResolveOnce(const ResolveOp& op, bool& ch
                op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased,
                op.force, read->now);
   entry.key_hmac = decision.answer->key_hmac;
-  const absl::StatusOr<RedisReply> noted = RunOne(AuditCall(entry));
+  const absl::StatusOr<RedisReply> noted = RunOne(AuditCall(entry, RedisCalls::IfFull::kRefused));
   if (!noted.ok()) return noted.status();
   const absl::StatusOr<RedisReply> settled = RunOne(
-      calls_.Change(*read->stored, SettledFields(op, *decision.answer, *read->stored, read->now)));
+      calls_.Change(*read->stored, SettledFields(op, *decision.answer, *read->stored, read->now),
+                    RedisCalls::IfFull::kRefused));
   if (!settled.ok()) return settled.status();
   changed = settled->value().integer() == 0;
   if (changed) TakeBack(entry.name_space, {std::string(noted->value().text())});
@@ -412,10 +420,12 @@ absl::StatusOr<std::vector<bool>> RedisStore::Forget(
         EntryFor(stored->record, op.note,
                  entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged, op.force, now);
     entry.key_hmac = AuditHmac(*audit_key, stored->record.key);
-    notes.push_back(AuditCall(entry));
-    changes.push_back(entomb ? calls_.Change(*stored, RedisTombstoneFields(TombstoneOf(
-                                                          stored->record, op.tombstone, now)))
-                             : calls_.Remove(*stored));
+    notes.push_back(AuditCall(entry, RedisCalls::IfFull::kMade));
+    changes.push_back(
+        entomb ? calls_.Change(*stored,
+                               RedisTombstoneFields(TombstoneOf(stored->record, op.tombstone, now)),
+                               RedisCalls::IfFull::kMade)
+               : calls_.Remove(*stored));
   }
   std::vector<std::string> noted;
   for (const absl::StatusOr<RedisReply>& reply : Run(notes)) {

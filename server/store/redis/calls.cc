@@ -229,15 +229,16 @@ RedisCall RedisCalls::Read(const RecordId& id, std::size_t largest_reply, bool c
 }
 
 RedisCall RedisCalls::ChangeAs(const StoredRecord& read, bool remove,
-                               absl::Span<const Field> fields) const {
+                               absl::Span<const Field> fields, IfFull if_full) const {
   const Record& record = read.record;
   const std::string state = absl::StrCat(static_cast<int>(ToProto(record.state)));
   const std::string attempt = absl::StrCat(record.attempt);
   const std::string lease = RedisTime(record.lease_expires_at);
   const std::string expires = RedisTime(record.expires_at);
   const std::string tombstone = record.tombstone_until ? RedisTime(*record.tombstone_until) : "";
-  std::vector<std::string_view> arguments = {state,   attempt,   UuidBytes(read.token), lease,
-                                             expires, tombstone, Flag(remove)};
+  std::vector<std::string_view> arguments = {
+      state,   attempt,   UuidBytes(read.token), lease,
+      expires, tombstone, Flag(remove),          Flag(if_full == IfFull::kMade)};
   for (const Field& field : fields) {
     arguments.emplace_back(field.name);
     arguments.emplace_back(field.value);
@@ -245,16 +246,23 @@ RedisCall RedisCalls::ChangeAs(const StoredRecord& read, bool remove,
   return Script(ChangeScript(), KeyOf(record.id), /*confirm=*/true, arguments);
 }
 
-RedisCall RedisCalls::Change(const StoredRecord& read, absl::Span<const Field> fields) const {
-  return ChangeAs(read, /*remove=*/false, fields);
+RedisCall RedisCalls::Change(const StoredRecord& read, absl::Span<const Field> fields,
+                             IfFull if_full) const {
+  return ChangeAs(read, /*remove=*/false, fields, if_full);
 }
 
 RedisCall RedisCalls::Remove(const StoredRecord& read) const {
-  return ChangeAs(read, /*remove=*/true, {});
+  return ChangeAs(read, /*remove=*/true, {}, IfFull::kMade);
 }
 
 RedisCall RedisCalls::Plain(absl::Span<const std::string_view> arguments) {
   return {RedisWire(arguments), RedisSlotOf(arguments[1])};
+}
+
+RedisCall RedisCalls::Anyway(absl::Span<const std::string_view> arguments) const {
+  std::vector<std::string_view> others(arguments.begin(), arguments.end());
+  others.erase(others.begin() + 1);
+  return Script(AnywayScript(), arguments[1], /*confirm=*/true, others);
 }
 
 RedisCall RedisCalls::ReadClock(const std::string& key) const {

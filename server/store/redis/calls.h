@@ -62,11 +62,17 @@ class RedisCalls {
     std::string name;
     std::string value;
   };
-  RedisCall Change(const StoredRecord& read, absl::Span<const Field> fields) const;
+  // While memory is full: a change that frees memory, or adds a few bytes to a record once, is
+  // made; the others are refused as every command is that may need more.
+  enum class IfFull { kRefused, kMade };
+  RedisCall Change(const StoredRecord& read, absl::Span<const Field> fields, IfFull if_full) const;
   RedisCall Remove(const StoredRecord& read) const;
 
   // Any other command on one key, which is its second argument.
   static RedisCall Plain(absl::Span<const std::string_view> arguments);
+
+  // The same, for a small one that writes, also while memory is full.
+  RedisCall Anyway(absl::Span<const std::string_view> arguments) const;
 
   // Only the server's time, as the answer of Read() begins.
   RedisCall ReadClock(const std::string& key) const;
@@ -76,7 +82,8 @@ class RedisCalls {
   // EVALSHA with the key, and the first two arguments of every script.
   RedisCall Script(const RedisScript& script, std::string_view key, bool confirm,
                    absl::Span<const std::string_view> arguments) const;
-  RedisCall ChangeAs(const StoredRecord& read, bool remove, absl::Span<const Field> fields) const;
+  RedisCall ChangeAs(const StoredRecord& read, bool remove, absl::Span<const Field> fields,
+                     IfFull if_full) const;
 
   const RedisOptions& options_;
 };

@@ -167,7 +167,7 @@ class RedisStore final : public Store {
                                            const std::vector<const StoredRecord*>& records,
                                            absl::Time now);
   absl::StatusOr<std::string> AuditKey();
-  RedisCall AuditCall(const AuditEntry& entry) const;
+  RedisCall AuditCall(const AuditEntry& entry, RedisCalls::IfFull if_full) const;
   std::string AuditLogOf(const std::string& name_space) const;
   // Takes back the entries of changes that did not happen.
   void TakeBack(const std::string& name_space, const std::vector<std::string>& entries);

@@ -241,7 +241,9 @@ TEST_F(RedisStoreTest, ATombstoneThatIsLeftMeanwhileHolds) {
   const StoredRecord before = *ReadRedisRecord(op.id, reply.value())->stored;
   const auto left = [&](absl::Duration tombstone) {
     const auto times = TombstoneOf(before.record, tombstone, clock.Now());
-    return Run(calls.Change(before, RedisTombstoneFields(times))).value().integer();
+    return Run(calls.Change(before, RedisTombstoneFields(times), RedisCalls::IfFull::kMade))
+        .value()
+        .integer();
   };
   EXPECT_EQ(left(absl::Hours(2)), 1);
   EXPECT_EQ(left(absl::Hours(1)), 0) << "another purge, which read the record before";
@@ -444,6 +446,91 @@ TEST_F(RedisStoreTest, AFullServerKeepsEveryRecordAsItWas) {
   server->Must({"CONFIG", "SET", "maxmemory", "0"});
   EXPECT_FALSE(Complete(*store, open, reserved.token)->repeated);
   EXPECT_TRUE(Replays(*store, open));
+}
+
+// What frees memory needs none.
+TEST_F(RedisStoreTest, AFullServerIsSweptAndPurged) {
+  const auto server = StartServer();
+  RedisOptions options = server->options();
+  ManualClock clock;
+  options.clock = &clock;
+  const auto store = OpenStore(options);
+  ReserveOp replied = OpFor("replied");
+  replied.reply_retention = absl::Hours(1);
+  ASSERT_TRUE(
+      Complete(*store, replied, MustReserve(*store, replied).token, std::string(4096, 'r')).ok());
+  ReserveOp lapsed = OpFor("lapsed");
+  lapsed.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  MustReserve(*store, lapsed);
+  ReserveOp entombed = OpFor("entombed");
+  entombed.tombstone = absl::Hours(24);
+  entombed.retention = absl::Hours(1);
+  ASSERT_TRUE(Complete(*store, entombed, MustReserve(*store, entombed).token).ok());
+  const ReserveOp other = OpFor("other");
+  MustReserve(*store, other);
+  clock.Advance(absl::Hours(2));
+  const auto ttl = [&](const ReserveOp& op) {
+    return server->Must({"PTTL", RedisCalls(options).KeyOf(op.id)}).value().integer();
+  };
+  const std::int64_t before = ttl(replied);
+  const auto used = [&] {
+    return server->Must({"HSTRLEN", RedisCalls(options).KeyOf(replied.id), "rp"}).value().integer();
+  };
+  const std::int64_t large = used();
+  server->Must({"CONFIG", "SET", "maxmemory", "1mb"});
+  const auto swept = store->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->replies_dropped, 1);
+  EXPECT_EQ(swept->marked_unknown, 1);
+  EXPECT_EQ(swept->entombed, 1);
+  EXPECT_EQ(Get(*store, lapsed)->state, RecordState::kUnknown);
+  EXPECT_EQ(ttl(lapsed), -1);
+  EXPECT_LT(used(), large);
+  EXPECT_NEAR(static_cast<double>(ttl(replied)), static_cast<double>(before), 7'300'000);
+  EXPECT_GT(ttl(replied), 0);
+  EXPECT_GT(ttl(entombed), 0);
+  // The first change of an administrator that this store sees.
+  PurgeOp purge;
+  purge.name_space = other.key.name_space;
+  purge.key = other.key;
+  purge.force = true;
+  purge.note = {"alice", "room"};
+  const auto purged = store->Purge(purge);
+  ASSERT_TRUE(purged.ok()) << purged.status();
+  EXPECT_EQ(ReasonFor(Get(*store, other).status()), Reason::kRecordNotFound);
+  purge.key = lapsed.key;
+  purge.tombstone = absl::Hours(1);
+  EXPECT_TRUE(store->Purge(purge).ok());
+  AuditOp audit;
+  audit.name_space = other.key.name_space;
+  audit.limit = 10;
+  EXPECT_EQ(store->ReadAudit(audit)->entries.size(), 2u);
+  // Nothing that grows is let through.
+  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+}
+
+// The next pass begins with it again.
+TEST_F(RedisStoreTest, AChangeThatFailsKeepsNoOtherFromTheSweep) {
+  const auto server = StartServer();
+  RedisOptions options = server->options();
+  ManualClock clock;
+  options.clock = &clock;
+  const auto store = OpenStore(options);
+  ReserveOp replied = OpFor("replied");
+  replied.reply_retention = absl::Hours(1);
+  ASSERT_TRUE(Complete(*store, replied, MustReserve(*store, replied).token).ok());
+  ReserveOp lapsed = OpFor("lapsed");
+  lapsed.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  MustReserve(*store, lapsed);
+  clock.Advance(absl::Hours(2));
+  // No change is confirmed; this one is made all the same.
+  options.wait_replicas = 1;
+  options.wait_timeout = absl::Milliseconds(10);
+  const auto waiting = OpenStore(options);
+  EXPECT_EQ(ReasonFor(waiting->Sweep({}).status()), Reason::kStoreUnavailable);
+  const RedisCalls calls(options);
+  const RedisReply digest = server->Must({"HGET", calls.KeyOf(replied.id), "cd"});
+  EXPECT_EQ(digest.value().text().size(), 32u) << "its reply is dropped";
 }
 
 TEST_F(RedisStoreTest, AServerThatMayDropRecordsIsRefused) {

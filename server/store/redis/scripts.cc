@@ -55,12 +55,13 @@ IDEMPOTENCY_REDIS_SCRIPT(ExtendScript, k_extend)
 IDEMPOTENCY_REDIS_SCRIPT(ReadScript, k_read)
 IDEMPOTENCY_REDIS_SCRIPT(ChangeScript, k_change)
 IDEMPOTENCY_REDIS_SCRIPT(SweepLockScript, k_sweep_lock)
+IDEMPOTENCY_REDIS_SCRIPT(AnywayScript, k_anyway)
 #undef IDEMPOTENCY_REDIS_SCRIPT
 
 absl::Span<const RedisScript* const> RedisScripts() {
-  static const RedisScript* const kAll[] = {&ReserveScript(),  &CompleteScript(), &ReleaseScript(),
-                                            &ExtendScript(),   &ReadScript(),     &ChangeScript(),
-                                            &SweepLockScript()};
+  static const RedisScript* const kAll[] = {&ReserveScript(),   &CompleteScript(), &ReleaseScript(),
+                                            &ExtendScript(),    &ReadScript(),     &ChangeScript(),
+                                            &SweepLockScript(), &AnywayScript()};
   return kAll;
 }
 

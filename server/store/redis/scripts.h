@@ -17,6 +17,7 @@ extern const char k_extend[];
 extern const char k_read[];
 extern const char k_change[];
 extern const char k_sweep_lock[];
+extern const char k_anyway[];
 }  // namespace redis_script_text
 
 // A script of one key. Its first two arguments are those of record.lua. Immutable.
@@ -33,6 +34,7 @@ const RedisScript& ExtendScript();
 const RedisScript& ReadScript();
 const RedisScript& ChangeScript();
 const RedisScript& SweepLockScript();
+const RedisScript& AnywayScript();
 
 // All of them.
 absl::Span<const RedisScript* const> RedisScripts();

@@ -130,24 +130,31 @@ absl::Status RedisStore::SweepVisits(const Walk& walk, SweepProgress& progress) 
         changes.push_back(calls_.Remove(stored));
         break;
       case SweepAction::kEntomb:
-        changes.push_back(calls_.Change(stored, RedisTombstoneFields()));
+        changes.push_back(calls_.Change(stored, RedisTombstoneFields(), RedisCalls::IfFull::kMade));
         break;
       case SweepAction::kMarkUnknown:
-        changes.push_back(
-            calls_.Change(stored, {{"st", StateField(RecordState::kUnknown)}, {"rr", ""}}));
+        changes.push_back(calls_.Change(stored,
+                                        {{"st", StateField(RecordState::kUnknown)}, {"rr", ""}},
+                                        RedisCalls::IfFull::kMade));
         break;
     }
     changed.emplace_back(action, &visit.entry);
   }
   const Replies done = Run(changes);
+  absl::Status failure;
   for (std::size_t i = 0; i < done.size(); ++i) {
-    if (!done[i].ok()) return ToRedisCallerStatus(done[i].status());
+    // One that cannot be changed does not keep the others: the next pass begins with it again.
+    if (!done[i].ok()) {
+      failure.Update(ToRedisCallerStatus(done[i].status()));
+      continue;
+    }
     if (done[i]->value().integer() == 0) continue;
     CountOf(changed[i].first, progress) += 1;
     if (changed[i].first == SweepAction::kRemove) gone.push_back(changed[i].second);
   }
   DropEntries(gone);
-  return DropReplies(with_replies, progress);
+  failure.Update(DropReplies(with_replies, progress));
+  return failure;
 }
 
 absl::Status RedisStore::DropReplies(const std::vector<const Visit*>& visits,
@@ -172,7 +179,8 @@ absl::Status RedisStore::DropReplies(const std::vector<const Visit*>& visits,
       // It may have been started afresh meanwhile.
       if (DecideSweep(ViewOf(*read->stored), read->now) != SweepAction::kDropReply) continue;
       const std::vector<Field> fields = WithoutReply(*read->stored);
-      if (!fields.empty()) changes.push_back(calls_.Change(*read->stored, fields));
+      if (!fields.empty())
+        changes.push_back(calls_.Change(*read->stored, fields, RedisCalls::IfFull::kMade));
     }
     for (const absl::StatusOr<RedisReply>& reply : Run(changes)) {
       if (!reply.ok()) return ToRedisCallerStatus(reply.status());

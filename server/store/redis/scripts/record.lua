@@ -60,6 +60,11 @@ local function expire(record)
   redis.call('PEXPIREAT', key, whole(math.ceil((known - now + real) / 1000)))
 end
 
+-- Redis refuses commands for want of memory only until a script has written, and never this one.
+-- For what frees memory, or adds a few bytes to a key once: otherwise a full server stays full. The
+-- key has no expiry, or gets one again at once.
+local function need_no_memory() redis.call('PERSIST', key) end
+
 -- Writes the changed fields, a table of name and value. `old` is the forgotten record that a new
 -- one replaces.
 local function write(record, changes, old)

@@ -2,6 +2,7 @@
 local owner, life = ARGV[3], tonumber(ARGV[4])
 local holder = redis.call('GET', key)
 if holder and holder ~= owner then return 0 end
+need_no_memory()
 if life == 0 then
   redis.call('DEL', key)
 else
