@@ -156,13 +156,19 @@ void RedisConnections::RunSlice(absl::Span<const RedisCall> calls,
 std::vector<std::string> RedisConnections::DurabilityWarnings(const RedisAddress& server) {
   const absl::StatusOr<RedisConnection*> connection = ConnectionTo(server);
   if (!connection.ok()) return {};
-  (*connection)->Send(RedisWire({"CONFIG", "GET", "appendfsync"}));
   RedisConnection* const one = *connection;
+  RedisFsync fsync;
+  const std::pair<const char*, std::string*> settings[] = {
+      {"appendfsync", &fsync.appendfsync}, {"no-appendfsync-on-rewrite", &fsync.none_on_rewrite}};
+  // One by one: Redis before 7 accepts no more.
+  for (const auto& setting : settings) one->Send(RedisWire({"CONFIG", "GET", setting.first}));
   RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
                                            absl::ToChronoNanoseconds(options_.command_timeout));
-  const std::optional<RedisReply> reply = one->Take();
-  const std::string_view value = reply ? reply->value()[1].text() : std::string_view();
-  return RedisDurabilityWarnings(one->server(), value);
+  for (const auto& setting : settings) {
+    const std::optional<RedisReply> reply = one->Take();
+    if (reply) *setting.second = std::string(reply->value()[1].text());
+  }
+  return RedisDurabilityWarnings(one->server(), fsync);
 }
 
 std::size_t RedisConnections::RunRound(

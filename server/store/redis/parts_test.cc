@@ -154,11 +154,16 @@ TEST(RedisServerTest, OneThatMayDropRecordsIsRefused) {
 }
 
 TEST(RedisServerTest, WarnsOfWhatACrashLoses) {
-  EXPECT_THAT(RedisDurabilityWarnings(ServerFrom(""), "always"), IsEmpty());
+  EXPECT_THAT(RedisDurabilityWarnings(ServerFrom(""), {"always", "no"}), IsEmpty());
   for (const char* const fsync : {"everysec", "no", ""}) {
-    EXPECT_THAT(RedisDurabilityWarnings(ServerFrom(""), fsync), SizeIs(1)) << fsync;
+    EXPECT_THAT(RedisDurabilityWarnings(ServerFrom(""), {fsync, "no"}), SizeIs(1)) << fsync;
   }
-  EXPECT_THAT(RedisDurabilityWarnings(ServerFrom("aof_enabled:0\r\n"), "always"), SizeIs(1));
+  for (const char* const none_on_rewrite : {"yes", ""}) {
+    EXPECT_THAT(RedisDurabilityWarnings(ServerFrom(""), {"always", none_on_rewrite}), SizeIs(1))
+        << none_on_rewrite;
+  }
+  EXPECT_THAT(RedisDurabilityWarnings(ServerFrom("aof_enabled:0\r\n"), {"always", "no"}),
+              SizeIs(1));
 }
 
 TEST(RedisRecordTest, LabelsComeBack) {

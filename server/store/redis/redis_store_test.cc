@@ -545,6 +545,22 @@ TEST_F(RedisStoreTest, AServerThatMayDropRecordsIsRefused) {
   EXPECT_FALSE(RedisStore::Open(cluster).ok());
 }
 
+TEST_F(RedisStoreTest, SettingsThatLoseCompletionsAreWarnedOf) {
+  const auto warnings = [](const RedisProcessOptions& started) {
+    const auto server = StartServer(started);
+    const RedisOptions options = server->options();
+    RedisTopology topology(options);
+    const RedisIdentity identity(options);
+    const auto connections = RedisConnections::Open(options, topology, identity).value();
+    return connections->DurabilityWarnings(server->address());
+  };
+  EXPECT_THAT(warnings({}), ::testing::IsEmpty());
+  RedisProcessOptions sometimes;
+  sometimes.settings = {"--no-appendfsync-on-rewrite", "yes"};
+  EXPECT_THAT(warnings(sometimes),
+              ::testing::ElementsAre(HasSubstr("no-appendfsync-on-rewrite is yes")));
+}
+
 TEST_F(RedisStoreTest, AReplicaIsRefused) {
   const auto master = StartServer();
   RedisProcessOptions following;

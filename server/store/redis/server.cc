@@ -69,25 +69,31 @@ absl::Status CheckRedisServer(const RedisServer& server, const RedisOptions& opt
 }
 
 std::vector<std::string> RedisDurabilityWarnings(const RedisServer& server,
-                                                 std::string_view appendfsync) {
+                                                 const RedisFsync& fsync) {
   std::vector<std::string> warnings;
   if (!server.appends) {
     warnings.emplace_back(
         "appendonly is off: completions are acknowledged before they are durable. A restart of "
         "Redis loses those since its last snapshot, and their operations run again. Set "
         "appendonly to yes and appendfsync to always");
-  } else if (appendfsync.empty()) {
+  } else if (fsync.appendfsync.empty() || fsync.none_on_rewrite.empty()) {
     warnings.emplace_back(
-        "Redis does not report its appendfsync (CONFIG GET is not permitted). Unless it is always, "
-        "completions are acknowledged before they are durable: a crash of the machine loses those "
-        "of the last second or more");
-  } else if (appendfsync != "always") {
+        "Redis does not report its appendfsync and no-appendfsync-on-rewrite (CONFIG GET is not "
+        "permitted). Unless they are always and no, completions are acknowledged before they are "
+        "durable: a crash of the machine loses those of the last second or more");
+  } else if (fsync.appendfsync != "always") {
     warnings.push_back(absl::StrCat(
-        "appendfsync is ", AbslView(appendfsync),
+        "appendfsync is ", fsync.appendfsync,
         ": completions are acknowledged before they are durable. A crash of the machine loses "
         "those of the last ",
-        appendfsync == "everysec" ? "second or two" : "half minute or so",
+        fsync.appendfsync == "everysec" ? "second or two" : "half minute or so",
         ", and their operations run again. Set it to always"));
+  } else if (fsync.none_on_rewrite != "no") {
+    warnings.emplace_back(
+        "no-appendfsync-on-rewrite is yes: while Redis saves or rewrites its files, completions "
+        "are "
+        "acknowledged before they are durable. A crash of the machine loses those, up to half a "
+        "minute or so, and their operations run again. Set it to no");
   }
   return warnings;
 }

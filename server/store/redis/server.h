@@ -32,10 +32,16 @@ RedisServer ParseRedisInfo(std::string_view info);
 //                        is no node of a Cluster, or is one, unlike the URL.
 absl::Status CheckRedisServer(const RedisServer& server, const RedisOptions& options);
 
+// Settings of a server; empty where it does not report them (CONFIG GET).
+struct RedisFsync {
+  std::string appendfsync;
+  // no-appendfsync-on-rewrite
+  std::string none_on_rewrite;
+};
+
 // The acknowledged data that a crash of the server loses, for the log at the start; empty if none.
-// `appendfsync` is empty if the server does not report it.
 std::vector<std::string> RedisDurabilityWarnings(const RedisServer& server,
-                                                 std::string_view appendfsync);
+                                                 const RedisFsync& fsync);
 
 }  // namespace idempotency::internal
 
