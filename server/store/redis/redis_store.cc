@@ -31,8 +31,6 @@ DatabaseConnectionPoolOptions PoolOptions(const RedisOptions& options) {
   return pool;
 }
 
-// A reservation and its entry in the index.
-constexpr std::size_t kCallsOfReservation = 2;
 // Larger than any reply: read whatever it is.
 constexpr std::size_t kEveryReply = limits::kMaxRedisReplyBytes;
 
@@ -243,24 +241,40 @@ absl::StatusOr<RedisReply> RedisStore::RunOne(const RedisCall& call) {
   return std::move(replies.front());
 }
 
-void RedisStore::AddReservations(absl::Span<const ReserveOp> ops,
-                                 std::vector<RedisCall>& calls) const {
-  for (const ReserveOp& op : ops) {
-    calls.push_back(calls_.Reserve(op));
-    // Behind the record: where an entry is removed because there is no record, it returns.
-    calls.push_back(index_.Add(op.key, op.id));
-  }
+// By a clock that may differ from the server's.
+bool RedisStore::MayBegin(const ReserveOp& op) const {
+  if (op.only_existing) return false;
+  const std::optional<absl::Time> made_at = KeyTime(op.key);
+  if (!made_at) return true;
+  const absl::Time now = (options_.clock != nullptr ? *options_.clock : Clock::System()).Now();
+  return now < *made_at + op.window + limits::kClockStepMargin &&
+         *made_at <= now + limits::kMaxKeyAhead + limits::kClockStepMargin;
 }
 
-void RedisStore::EnsureEntries(absl::Span<const ReserveOp> ops,
+std::vector<RedisStore::Placed> RedisStore::AddReservations(absl::Span<const ReserveOp> ops,
+                                                            std::vector<RedisCall>& calls) const {
+  std::vector<Placed> placed;
+  for (const ReserveOp& op : ops) {
+    placed.push_back({calls.size(), std::nullopt});
+    calls.push_back(calls_.Reserve(op));
+    // Keys that are refused leave nothing behind: they are as many as a caller likes.
+    if (!MayBegin(op)) continue;
+    // Behind the record: where an entry is removed because there is no record, it returns.
+    placed.back().entry = calls.size();
+    calls.push_back(index_.Add(op.key, op.id));
+  }
+  return placed;
+}
+
+void RedisStore::EnsureEntries(absl::Span<const ReserveOp> ops, const std::vector<Placed>& placed,
                                absl::Span<const absl::StatusOr<RedisReply>> replies, bool in_order,
                                std::vector<absl::StatusOr<Verdict>>& verdicts) {
   std::vector<std::size_t> granted;
   std::vector<RedisCall> entries;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (!verdicts[i].ok() || !std::holds_alternative<Reserved>(*verdicts[i])) continue;
-    if (in_order) {
-      if (!replies[i * kCallsOfReservation + 1].ok()) verdicts[i] = HasNoEntry();
+    if (in_order && placed[i].entry) {
+      if (!replies[*placed[i].entry].ok()) verdicts[i] = HasNoEntry();
       continue;
     }
     granted.push_back(i);
@@ -273,15 +287,15 @@ void RedisStore::EnsureEntries(absl::Span<const ReserveOp> ops,
 }
 
 std::vector<absl::StatusOr<Verdict>> RedisStore::VerdictsOf(
-    absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies,
-    bool in_order) {
+    absl::Span<const ReserveOp> ops, const std::vector<Placed>& placed,
+    absl::Span<const absl::StatusOr<RedisReply>> replies, bool in_order) {
   std::vector<absl::StatusOr<Verdict>> verdicts;
   std::vector<RedisCall> reads;
   std::vector<std::size_t> read_for;
   std::vector<std::size_t> without_content;
   BatchWeight weight;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    RedisVerdict verdict = RedisCalls::VerdictOf(replies[i * kCallsOfReservation]);
+    RedisVerdict verdict = RedisCalls::VerdictOf(replies[placed[i].record]);
     const bool replays = verdict.verdict.ok() && std::holds_alternative<Replay>(*verdict.verdict);
     if (replays && weight.IsFull()) {
       verdicts.emplace_back(BatchWeight::NextCall());
@@ -303,31 +317,30 @@ std::vector<absl::StatusOr<Verdict>> RedisStore::VerdictsOf(
   for (const std::size_t i : without_content) {
     verdicts[i] = WithoutContentOf(std::move(verdicts[i]));
   }
-  EnsureEntries(ops, replies, in_order, verdicts);
+  EnsureEntries(ops, placed, replies, in_order, verdicts);
   return verdicts;
 }
 
 std::vector<absl::StatusOr<Verdict>> RedisStore::Reserve(absl::Span<const ReserveOp> ops) {
   std::vector<RedisCall> calls;
-  AddReservations(ops, calls);
+  const std::vector<Placed> placed = AddReservations(ops, calls);
   bool in_order = false;
   const Replies replies = Run(calls, &in_order);
-  return VerdictsOf(ops, replies, in_order);
+  return VerdictsOf(ops, placed, replies, in_order);
 }
 
 SharedAnswers RedisStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
                                              absl::Span<const ReserveOp> reservations) {
   std::vector<RedisCall> calls;
   for (const CompleteOp& op : completions) calls.push_back(calls_.Complete(op));
-  AddReservations(reservations, calls);
+  const std::vector<Placed> placed = AddReservations(reservations, calls);
   bool in_order = false;
   const Replies replies = Run(calls, &in_order);
   SharedAnswers answers;
   for (std::size_t i = 0; i < completions.size(); ++i) {
     answers.completions.push_back(RedisCalls::CompletionOf(replies[i]));
   }
-  answers.verdicts =
-      VerdictsOf(reservations, absl::MakeConstSpan(replies).subspan(completions.size()), in_order);
+  answers.verdicts = VerdictsOf(reservations, placed, replies, in_order);
   return answers;
 }
 

@@ -127,14 +127,24 @@ class RedisStore final : public Store {
   Replies RunAnyway(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
   absl::StatusOr<RedisReply> RunOne(const RedisCall& call);
 
-  void AddReservations(absl::Span<const ReserveOp> ops, std::vector<RedisCall>& calls) const;
-  // The verdicts of `replies`, which belong to AddReservations(). Reads replies that are large.
+  // The calls of a reservation.
+  struct Placed {
+    std::size_t record = 0;
+    // nullopt if a record that is new is not expected.
+    std::optional<std::size_t> entry;
+  };
+  // False for a key that the window refuses, and for a namespace that has no room.
+  bool MayBegin(const ReserveOp& op) const;
+  std::vector<Placed> AddReservations(absl::Span<const ReserveOp> ops,
+                                      std::vector<RedisCall>& calls) const;
+  // The verdicts of `replies`, to the calls with those of AddReservations(). Reads replies that are
+  // large.
   std::vector<absl::StatusOr<Verdict>> VerdictsOf(
-      absl::Span<const ReserveOp> ops, absl::Span<const absl::StatusOr<RedisReply>> replies,
-      bool in_order);
-  // Adds the entries of new grants again if they may have been added before the record
+      absl::Span<const ReserveOp> ops, const std::vector<Placed>& placed,
+      absl::Span<const absl::StatusOr<RedisReply>> replies, bool in_order);
+  // Adds the entries of grants that were not added, or may have been added before the record
   // (`in_order` is false). Fails those that have none.
-  void EnsureEntries(absl::Span<const ReserveOp> ops,
+  void EnsureEntries(absl::Span<const ReserveOp> ops, const std::vector<Placed>& placed,
                      absl::Span<const absl::StatusOr<RedisReply>> replies, bool in_order,
                      std::vector<absl::StatusOr<Verdict>>& verdicts);
   // The records of a page of the index, without their replies.

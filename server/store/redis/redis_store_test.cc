@@ -173,6 +173,59 @@ TEST_F(RedisStoreTest, AReservationWithoutItsEntryOfTheIndexIsNotAnswered) {
   EXPECT_TRUE(std::holds_alternative<InFlight>(*in_flight));
 }
 
+// Otherwise a namespace that has reached its quota fills the memory of all.
+TEST_F(RedisStoreTest, AKeyThatIsRefusedLeavesNothingInTheIndex) {
+  const auto store = OpenStore(options_);
+  const auto entries = [&] {
+    std::int64_t sum = 0;
+    for (int shard = 0; shard < RedisIndex::kShards; ++shard) {
+      const std::string index = absl::StrCat(options_.prefix, ":i:", shard);
+      sum += RedisProcess::Shared().Must({"ZCARD", index}).value().integer();
+    }
+    return sum;
+  };
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 50; ++i) {
+    ops.push_back(OpFor(absl::StrCat("quota-", i)));
+    ops.back().only_existing = true;
+  }
+  const absl::Time now = absl::Now();
+  for (int i = 0; i < 50; ++i) {
+    const bool late = i % 2 == 0;
+    const absl::Duration made = late ? -limits::kDefaultWindow : limits::kMaxKeyAhead;
+    const absl::Duration margin = limits::kClockStepMargin + absl::Minutes(1);
+    ops.push_back(OpFor(Uuid::TimeOrdered(now + made + (late ? -margin : margin)).ToString()));
+  }
+  for (const auto& verdict : store->Reserve(ops)) {
+    EXPECT_TRUE(!verdict.ok() || std::holds_alternative<Expired>(*verdict));
+  }
+  EXPECT_EQ(entries(), 0);
+  for (const auto& verdict : store->CompleteAndReserve({}, ops).verdicts) {
+    EXPECT_TRUE(!verdict.ok() || std::holds_alternative<Expired>(*verdict));
+  }
+  EXPECT_EQ(entries(), 0);
+  // A grant without a new record, whose entry was lost, is answered with one again.
+  ReserveOp existing = OpFor("existing");
+  const ReleaseOp release{existing.key, existing.id, MustReserve(*store, existing).token, ""};
+  ASSERT_TRUE(store->Release({&release, 1}).at(0).ok());
+  const std::string index =
+      absl::StrCat(options_.prefix, ":i:", existing.id.bytes()[15] % RedisIndex::kShards);
+  RedisProcess::Shared().Must({"DEL", index});
+  RedisProcess::Shared().Must({"SET", index, "no index"});
+  existing.request_token = Uuid::Random();
+  existing.only_existing = true;
+  EXPECT_EQ(ReasonFor(Reserve(*store, existing).status()), Reason::kStoreUnavailable);
+  RedisProcess::Shared().Must({"DEL", index});
+  EXPECT_TRUE(MustReserve(*store, existing).repeated);
+  EXPECT_EQ(entries(), 1);
+  // A caller whose key is only just outside by this machine's clock may be granted by the server's.
+  const ReserveOp edge = OpFor(
+      Uuid::TimeOrdered(now - limits::kDefaultWindow - limits::kClockStepMargin + absl::Minutes(1))
+          .ToString());
+  Reserve(*store, edge).status().IgnoreError();
+  EXPECT_EQ(entries(), 2);
+}
+
 // A reservation comes between the sweep's look at its record and the removal of its entry, and then
 // the server refuses to write the entry again.
 TEST_F(RedisStoreTest, AnEntryThatTheSweepCouldNotRestoreIsRestoredByTheNextStep) {
