@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <string_view>
@@ -97,6 +98,38 @@ bool RedisConnections::Usable() {
   return connections_.size() == 1 && connections_.begin()->second->Usable();
 }
 
+absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnections::Connect(
+    const RedisAddress& address, const RedisOptions& options, RedisTopology& topology,
+    const RedisIdentity& identity) {
+  const auto began = std::chrono::steady_clock::now();
+  absl::StatusOr<std::unique_ptr<RedisConnection>> opened = RedisConnection::Open(address, options);
+  if (opened.ok()) {
+    const absl::Status same = identity.Check(**opened, topology, options);
+    if (!same.ok()) opened = same;
+  }
+  if (opened.ok()) {
+    topology.NoteReached(address);
+  } else {
+    const auto took = std::chrono::steady_clock::now() - began;
+    topology.NoteUnreached(address, opened.status(), absl::FromChrono(took));
+  }
+  return opened;
+}
+
+void RedisConnections::TryFailed(const RedisOptions& options, RedisTopology& topology,
+                                 const RedisIdentity& identity) {
+  if (options.mode != RedisOptions::Mode::kCluster) return;
+  const std::vector<RedisAddress> failed = topology.Failed();
+  if (failed.empty()) return;
+  const auto servers = topology.Servers();
+  if (!servers.ok()) return;
+  for (const RedisAddress& server : failed) {
+    if (std::find(servers->begin(), servers->end(), server) == servers->end()) continue;
+    // Its calls open their own, now that they may.
+    Connect(server, options, topology, identity).status().IgnoreError();
+  }
+}
+
 absl::StatusOr<RedisConnection*> RedisConnections::ConnectionTo(const RedisAddress& address) {
   const auto open = connections_.find(address);
   if (open != connections_.end()) {
@@ -107,17 +140,8 @@ absl::StatusOr<RedisConnection*> RedisConnections::ConnectionTo(const RedisAddre
   if (!one && !topology_.MayTry(address)) {
     return absl::UnavailableError(absl::StrCat(address.ToString(), ": cannot be reached"));
   }
-  absl::StatusOr<std::unique_ptr<RedisConnection>> opened =
-      RedisConnection::Open(address, options_);
-  if (opened.ok()) {
-    const absl::Status same = identity_.Check(**opened, topology_, options_);
-    if (!same.ok()) opened = same;
-  }
-  if (!opened.ok()) {
-    topology_.NoteFailed(address, opened.status());
-    return opened.status();
-  }
-  topology_.NoteReached(address);
+  auto opened = Connect(address, options_, topology_, identity_);
+  if (!opened.ok()) return opened.status();
   RedisConnection* const connection = opened->get();
   connections_.emplace(address, *std::move(opened));
   return connection;

@@ -53,6 +53,11 @@ class RedisConnections {
                                                                 RedisTopology& topology,
                                                                 const RedisIdentity& identity);
 
+  // Tries the servers of a Cluster that failed, of which calls hold no connection meanwhile: those
+  // that are back serve again with the next call.
+  static void TryFailed(const RedisOptions& options, RedisTopology& topology,
+                        const RedisIdentity& identity);
+
   // Sends the commands, those of a slice for one server together, and returns their replies in
   // their order.
   //   UNAVAILABLE  No answer: it may or may not have been done. Or the server did not do it.
@@ -76,6 +81,11 @@ class RedisConnections {
                    const RedisIdentity& identity)
       : options_(options), topology_(topology), identity_(identity) {}
 
+  // Notes the result.
+  static absl::StatusOr<std::unique_ptr<RedisConnection>> Connect(const RedisAddress& address,
+                                                                  const RedisOptions& options,
+                                                                  RedisTopology& topology,
+                                                                  const RedisIdentity& identity);
   absl::StatusOr<RedisConnection*> ConnectionTo(const RedisAddress& address);
   // Adds a reply for each.
   void RunSlice(absl::Span<const RedisCall> calls,

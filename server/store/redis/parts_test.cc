@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "server/store/redis/scripts.h"
 #include "server/store/redis/server.h"
 #include "server/store/redis/slots.h"
+#include "server/store/redis/topology.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -109,6 +112,33 @@ TEST(RedisSlotsTest, AreThoseOfTheCluster) {
   EXPECT_EQ(RedisSlotOf("{foo}.bar"), 12182);
   EXPECT_EQ(RedisSlotOf("{}foo"), RedisSlotOf("{}foo"));
   EXPECT_NE(RedisSlotOf("{}foo"), RedisSlotOf("foo"));
+}
+
+TEST(RedisTopologyTest, AServerThatFailedIsTriedByOneCallerAtATime) {
+  RedisOptions options;
+  options.min_backoff = options.max_backoff = absl::Milliseconds(1);
+  RedisTopology topology(options);
+  const RedisAddress server{"127.0.0.1", 1};
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  EXPECT_TRUE(topology.MayTry(server));
+  EXPECT_TRUE(topology.MayTry(server)) << "it did not fail";
+  topology.NoteFailed(server, absl::UnavailableError("gone"));
+  EXPECT_THAT(topology.Failed(), ::testing::ElementsAre(server));
+  pause();
+  EXPECT_TRUE(topology.MayTry(server));
+  EXPECT_FALSE(topology.MayTry(server)) << "another caller tries it";
+  topology.NoteUnreached(server, absl::UnavailableError("refused"), absl::Microseconds(1));
+  pause();
+  EXPECT_TRUE(topology.MayTry(server)) << "a refusal takes no time";
+  topology.NoteUnreached(server, absl::UnavailableError("frozen"), absl::Seconds(2));
+  pause();
+  EXPECT_FALSE(topology.MayTry(server));
+  topology.NoteFailed(server, absl::UnavailableError("an old connection"));
+  pause();
+  EXPECT_FALSE(topology.MayTry(server));
+  topology.NoteReached(server);
+  EXPECT_TRUE(topology.MayTry(server));
+  EXPECT_THAT(topology.Failed(), IsEmpty());
 }
 
 RedisServer ServerFrom(const std::string& more) {

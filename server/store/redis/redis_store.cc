@@ -451,6 +451,8 @@ absl::Status RedisStore::CheckMarkers(absl::Span<const absl::StatusOr<RedisReply
 
 // Where a server does not answer, its records alone are unavailable: the others serve.
 absl::StatusOr<StoreGauges> RedisStore::Inspect() {
+  // Without a connection of the pool, which calls need.
+  RedisConnections::TryFailed(options_, topology_, identity_);
   absl::StatusOr<std::vector<RedisCall>> calls = ProbesOfServers();
   if (!calls.ok()) return ToRedisCallerStatus(calls.status());
   const std::size_t probes = calls->size();

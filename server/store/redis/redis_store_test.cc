@@ -894,6 +894,39 @@ TEST_F(RedisStoreTest, ANodeThatIsGoneTakesOnlyItsOwnRecordsAway) {
   }));
 }
 
+// Each call would wait for a connection to it otherwise.
+TEST_F(RedisStoreTest, ANodeThatDoesNotAnswerDelaysFewCalls) {
+  auto cluster = RedisClusterProcesses::Create();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (int i = 0; i < 3; ++i) {
+    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
+  }
+  options_ = (*cluster)->options();
+  options_.command_timeout = absl::Milliseconds(500);
+  options_.connect_timeout = absl::Seconds(2);
+  const auto store = OpenStore(options_);
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("node-", i)));
+  store->Reserve(ops);
+  (*cluster)->node(1).process().Freeze();
+  // The commands that it does not answer, and one attempt to connect.
+  store->Reserve(ops);
+  int delayed = 0;
+  for (int call = 0; call < 8; ++call) {
+    // Longer than a pause between attempts to connect.
+    std::this_thread::sleep_for(absl::ToChronoNanoseconds(options_.max_backoff));
+    const auto began = std::chrono::steady_clock::now();
+    store->Reserve(ops);
+    if (std::chrono::steady_clock::now() - began > std::chrono::seconds(1)) ++delayed;
+  }
+  EXPECT_LE(delayed, 1);
+  (*cluster)->node(1).process().Signal(SIGCONT);
+  ASSERT_TRUE(store->Inspect().ok());
+  for (const auto& verdict : store->Reserve(ops)) {
+    EXPECT_TRUE(verdict.ok()) << "it is back: " << verdict.status();
+  }
+}
+
 TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {
   auto master = StartServer();
   RedisProcessOptions following;

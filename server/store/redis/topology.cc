@@ -198,7 +198,19 @@ void RedisTopology::Suspect() {
 bool RedisTopology::MayTry(const RedisAddress& address) {
   MutexLock lock(mutex_);
   const auto failure = failures_.find(address);
-  return failure == failures_.end() || std::chrono::steady_clock::now() >= failure->second.next_try;
+  if (failure == failures_.end()) return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < failure->second.next_try) return false;
+  // For the others; also if the caller is lost. To connect and to check the server.
+  failure->second.next_try = now + 2 * absl::ToChronoNanoseconds(options_.connect_timeout);
+  return true;
+}
+
+std::vector<RedisAddress> RedisTopology::Failed() {
+  MutexLock lock(mutex_);
+  std::vector<RedisAddress> failed;
+  for (const auto& [address, failure] : failures_) failed.push_back(address);
+  return failed;
 }
 
 void RedisTopology::Log(const RedisAddress& server, std::string_view what) {
@@ -208,16 +220,34 @@ void RedisTopology::Log(const RedisAddress& server, std::string_view what) {
                *left_out == 0 ? "" : absl::StrCat(" (and ", *left_out, " more lines)"));
 }
 
-void RedisTopology::NoteFailed(const RedisAddress& address, const absl::Status& failure) {
+void RedisTopology::LogFailure(const absl::Status& failure) {
   const std::optional<std::int64_t> left_out = log_.Admit();
   if (left_out) spdlog::warn("redis: {}", std::string(failure.message()));
-  MutexLock lock(mutex_);
+}
+
+RedisTopology::Failure& RedisTopology::FailureOf(const RedisAddress& address) {
   suspect_ = true;
   if (failures_.size() >= kMaxServers && failures_.count(address) == 0) failures_.clear();
-  Failure& failed =
-      failures_.try_emplace(address, options_.min_backoff, options_.max_backoff).first->second;
-  failed.next_try =
-      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(failed.backoff.Next());
+  return failures_.try_emplace(address, options_.min_backoff, options_.max_backoff).first->second;
+}
+
+void RedisTopology::NoteUnreached(const RedisAddress& address, const absl::Status& failure,
+                                  absl::Duration took) {
+  LogFailure(failure);
+  MutexLock lock(mutex_);
+  Failure& failed = FailureOf(address);
+  const absl::Duration pause = std::max(failed.backoff.Next(), kPausePerAttempt * took);
+  failed.next_try = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
+}
+
+void RedisTopology::NoteFailed(const RedisAddress& address, const absl::Status& failure) {
+  LogFailure(failure);
+  MutexLock lock(mutex_);
+  Failure& failed = FailureOf(address);
+  const absl::Duration pause = failed.backoff.Next();
+  // A connection of before shows no more than the last attempt did.
+  failed.next_try = std::max(failed.next_try,
+                             std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause));
 }
 
 void RedisTopology::NoteReached(const RedisAddress& address) {

@@ -30,6 +30,10 @@ namespace idempotency::internal {
 class RedisTopology {
  public:
   static constexpr absl::Duration kMinRefresh = absl::Milliseconds(100);
+  // After an attempt to connect in vain, as many times as long as it took passes before a call
+  // makes the next one: a server that does not answer takes little of the time of calls for the
+  // others.
+  static constexpr int kPausePerAttempt = 10;
 
   explicit RedisTopology(const RedisOptions& options) : options_(options) {}
 
@@ -43,10 +47,16 @@ class RedisTopology {
   // A server could not be reached, or does not accept writes: the next call queries them again.
   void Suspect();
 
-  // Whether a connection to it may be tried: not at once after it failed.
+  // Whether a connection to it may be tried. Once it failed: not at once, and by one caller at a
+  // time, which then notes the result.
   bool MayTry(const RedisAddress& address);
+  // An attempt to connect to it failed, which took so long.
+  void NoteUnreached(const RedisAddress& address, const absl::Status& failure, absl::Duration took);
+  // A connection to it failed.
   void NoteFailed(const RedisAddress& address, const absl::Status& failure);
   void NoteReached(const RedisAddress& address);
+  // Those that failed and were not reached since.
+  std::vector<RedisAddress> Failed();
   // A line in the log, at most one a second.
   void Log(const RedisAddress& server, std::string_view what);
 
@@ -65,6 +75,9 @@ class RedisTopology {
     Backoff backoff;
     TimePoint next_try;
   };
+
+  Failure& FailureOf(const RedisAddress& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LogFailure(const absl::Status& failure);
 
   // The current map; queried if there is none, or it is suspect.
   absl::StatusOr<std::shared_ptr<const Map>> Current();
