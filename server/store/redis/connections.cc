@@ -77,6 +77,13 @@ std::size_t FirstSliceOf(absl::Span<const RedisCall> calls) {
   return first;
 }
 
+bool IsRedisConfirmed(const RedisReply& reply, const RedisOptions& options) {
+  const RedisValue value = reply.value();
+  if (value.IsError()) return false;
+  if (!options.wait_aof) return value.IsInteger() && value.integer() >= options.wait_replicas;
+  return value[0].integer() >= 1 && value[1].integer() >= options.wait_replicas;
+}
+
 absl::StatusOr<std::unique_ptr<RedisConnections>> RedisConnections::Open(
     const RedisOptions& options, RedisTopology& topology, const RedisIdentity& identity) {
   // Private constructor.
@@ -95,7 +102,8 @@ absl::StatusOr<std::unique_ptr<RedisConnections>> RedisConnections::Open(
 
 bool RedisConnections::Usable() {
   if (options_.mode == RedisOptions::Mode::kCluster) return true;
-  return connections_.size() == 1 && connections_.begin()->second->Usable();
+  return connections_.size() == 1 && connections_.begin()->second->Usable() &&
+         !topology_.IsReplica(connections_.begin()->first);
 }
 
 absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnections::Connect(
@@ -268,7 +276,7 @@ void RedisConnections::Collect(absl::Span<const RedisCall> calls, Exchange& exch
   bool leave = false;
   for (const Exchange::Sent& sent : exchange.sent) {
     std::optional<RedisReply> reply = exchange.connection->Take();
-    if (sent.kind == Exchange::Kind::kWait) confirmed = reply && IsConfirmed(*reply);
+    if (sent.kind == Exchange::Kind::kWait) confirmed = reply && IsRedisConfirmed(*reply, options_);
     if (sent.kind != Exchange::Kind::kCall) continue;
     std::optional<absl::StatusOr<RedisReply>>& answer = answers[sent.pending.index];
     if (!reply) {
@@ -325,13 +333,6 @@ absl::Status RedisConnections::Failure(const RedisAddress& server, std::string_v
   topology_.Log(server, error);
   if (code == "WRONGTYPE") return absl::DataLossError("the key holds no record");
   return absl::UnavailableError(absl::StrCat(server.ToString(), ": ", AbslView(code)));
-}
-
-bool RedisConnections::IsConfirmed(const RedisReply& reply) const {
-  const RedisValue value = reply.value();
-  if (value.IsError()) return false;
-  if (!options_.wait_aof) return value.IsInteger() && value.integer() >= options_.wait_replicas;
-  return value[0].integer() >= 1 && value[1].integer() >= options_.wait_replicas;
 }
 
 }  // namespace idempotency::internal

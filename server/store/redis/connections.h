@@ -39,6 +39,10 @@ inline constexpr std::size_t kMaxRedisSliceBytes = 4 * 1024 * 1024;
 // How many of the first calls go out together; there must be one.
 std::size_t FirstSliceOf(absl::Span<const RedisCall> calls);
 
+// Whether the reply to RedisIdentity::WaitWire() confirms that enough servers have what was
+// written.
+bool IsRedisConfirmed(const RedisReply& reply, const RedisOptions& options);
+
 // A connection to each server that records are on, for one caller at a time.
 //
 // Thread-compatible; the topology and the identity are shared and outlive it.
@@ -100,7 +104,6 @@ class RedisConnections {
   std::optional<Pending> Redirected(const RedisAddress& server, const RedisCall& call,
                                     const Pending& before, std::string_view error);
   absl::Status Failure(const RedisAddress& server, std::string_view error);
-  bool IsConfirmed(const RedisReply& reply) const;
 
   const RedisOptions& options_;
   RedisTopology& topology_;

@@ -1,6 +1,7 @@
 // The parts of the Redis store that need no server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hiredis/hiredis.h>
 
 #include <chrono>
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "server/store/redis/scripts.h"
 #include "server/store/redis/server.h"
 #include "server/store/redis/slots.h"
+#include "server/store/redis/socket.h"
 #include "server/store/redis/topology.h"
 #include "tests/support/temp_folder.h"
 
@@ -110,8 +112,17 @@ TEST(RedisSlotsTest, AreThoseOfTheCluster) {
   EXPECT_EQ(RedisSlotOf("123456789"), 0x31C3 % kRedisSlots);
   EXPECT_EQ(RedisSlotOf("foo"), 12182);
   EXPECT_EQ(RedisSlotOf("{foo}.bar"), 12182);
-  EXPECT_EQ(RedisSlotOf("{}foo"), RedisSlotOf("{}foo"));
+  EXPECT_EQ(RedisSlotOf("{}foo"), 9500);
   EXPECT_NE(RedisSlotOf("{}foo"), RedisSlotOf("foo"));
+}
+
+TEST(RedisSocketTest, EachAddressOfAHostGetsItsTurn) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto deadline = now + std::chrono::seconds(2);
+  EXPECT_EQ(EndOfAttempt(now, deadline, 1), deadline);
+  const auto first = EndOfAttempt(now, deadline, 2);
+  EXPECT_EQ(first, now + std::chrono::seconds(1));
+  EXPECT_EQ(EndOfAttempt(first, deadline, 1), deadline);
 }
 
 TEST(RedisTopologyTest, AServerThatFailedIsTriedByOneCallerAtATime) {
@@ -219,6 +230,37 @@ TEST(RedisSliceTest, HoldsFewBytesOrOneCall) {
   EXPECT_EQ(slice_of({kMax - 3, 1, 3}), 2u);
   EXPECT_EQ(slice_of({kMax + 1, 1}), 1u);
   EXPECT_EQ(slice_of({1, kMax, 1}), 1u);
+}
+
+TEST(RedisConfirmationTest, IsOfTheServerAndItsReplicas) {
+  RedisOptions options;
+  options.wait_replicas = 1;
+  const auto confirmed = [&](const std::string& wire) {
+    redisReader* const reader = redisReaderCreate();
+    void* reply = nullptr;
+    EXPECT_EQ(redisReaderFeed(reader, wire.data(), wire.size()), REDIS_OK);
+    EXPECT_EQ(redisReaderGetReply(reader, &reply), REDIS_OK);
+    redisReaderFree(reader);
+    return IsRedisConfirmed(RedisReply(static_cast<redisReply*>(reply)), options);
+  };
+  const auto of_files = [&](int server, int replicas) {
+    return confirmed("*2\r\n:" + std::to_string(server) + "\r\n:" + std::to_string(replicas) +
+                     "\r\n");
+  };
+  EXPECT_FALSE(confirmed(":0\r\n"));
+  EXPECT_TRUE(confirmed(":1\r\n"));
+  EXPECT_FALSE(confirmed("-ERR no\r\n"));
+  EXPECT_FALSE(of_files(1, 1)) << "the answer to another command";
+  options.wait_aof = true;
+  EXPECT_FALSE(of_files(0, 1));
+  EXPECT_FALSE(of_files(1, 0));
+  EXPECT_TRUE(of_files(1, 1));
+  EXPECT_TRUE(of_files(1, 2));
+  EXPECT_FALSE(confirmed("-ERR no\r\n"));
+  EXPECT_FALSE(confirmed(":1\r\n"));
+  options.wait_replicas = 0;
+  EXPECT_FALSE(of_files(0, 0));
+  EXPECT_TRUE(of_files(1, 0));
 }
 
 TEST(RedisErrorTest, TheCodeIsTheFirstWord) {

@@ -101,11 +101,15 @@ absl::Status RedisStore::Begin() {
   if (!servers.ok()) return servers.status();
   for (const RedisAddress& server : *servers) {
     const auto checked = RedisConnection::Open(server, options_);
-    if (!checked.ok()) return checked.status();
+    if (!checked.ok() && !MayBeAway(checked.status())) return checked.status();
   }
   const absl::StatusOr<Markers> found = ReadMarkers(**connections);
   if (!found.ok()) return found.status();
+  // An outage of a part does not keep this process from the rest: each server is checked again when
+  // it is reached. Faults are for a look at all of them.
   const bool faulty = found->faults.count() > 0;
+  const bool enough = MayBeAway(found->unread) && !faulty && !found->identity.empty();
+  if (!found->unread.ok() && !enough) return found->unread;
   if (faulty && !options_.accept_empty) return LacksMarkers(found->faults);
   const absl::StatusOr<std::string> identity =
       faulty ? WriteMarkers(**connections, *found) : found->identity;
@@ -121,6 +125,10 @@ absl::Status RedisStore::Begin() {
   return absl::OkStatus();
 }
 
+bool RedisStore::MayBeAway(const absl::Status& failure) const {
+  return options_.mode == RedisOptions::Mode::kCluster && absl::IsUnavailable(failure);
+}
+
 absl::StatusOr<RedisStore::MarkerFaults> RedisStore::FindMarkerFaults(const RedisOptions& options) {
   if (absl::Status valid = ValidateRedisOptions(options); !valid.ok()) return valid;
   RedisStore store(options);
@@ -128,6 +136,7 @@ absl::StatusOr<RedisStore::MarkerFaults> RedisStore::FindMarkerFaults(const Redi
   if (!connections.ok()) return connections.status();
   const absl::StatusOr<Markers> found = store.ReadMarkers(**connections);
   if (!found.ok()) return found.status();
+  if (!found->unread.ok()) return found->unread;
   return found->faults;
 }
 
@@ -135,9 +144,14 @@ absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisConnections& co
   std::vector<RedisCall> reads;
   for (const std::string& key : identity_.keys()) reads.push_back(RedisCalls::Plain({"GET", key}));
   Markers found;
+  int unread = 0;
   std::map<std::string, int> counts;
   for (const absl::StatusOr<RedisReply>& reply : connections.Run(reads)) {
-    if (!reply.ok()) return reply.status();
+    if (!reply.ok()) {
+      found.unread.Update(reply.status());
+      ++unread;
+      continue;
+    }
     const std::string value(reply->value().text());
     if (value.empty()) {
       found.faults.missing += 1;
@@ -146,7 +160,8 @@ absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisConnections& co
     const int count = ++counts[value];
     if (count > counts[found.identity]) found.identity = value;
   }
-  found.faults.differing = RedisIdentity::kMarkers - found.faults.missing - counts[found.identity];
+  found.faults.differing =
+      RedisIdentity::kMarkers - unread - found.faults.missing - counts[found.identity];
   return found;
 }
 
@@ -449,6 +464,15 @@ absl::Status RedisStore::CheckMarkers(absl::Span<const absl::StatusOr<RedisReply
                : absl::OkStatus();
 }
 
+// A master that was replaced accepts writes on, and loses them, with replica-read-only set to no.
+absl::Status RedisStore::CheckRole(const absl::StatusOr<RedisReply>& info) {
+  if (!info.ok() || ParseRedisInfo(info->value().text()).is_master) return absl::OkStatus();
+  const absl::StatusOr<RedisAddress> server = topology_.ServerOf(0);
+  if (!server.ok()) return ToRedisCallerStatus(server.status());
+  topology_.NoteReplica(*server);
+  return MakeError(Reason::kStoreUnavailable, "Redis became a replica while it was used");
+}
+
 // Where a server does not answer, its records alone are unavailable: the others serve.
 absl::StatusOr<StoreGauges> RedisStore::Inspect() {
   // Without a connection of the pool, which calls need.
@@ -462,9 +486,18 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
   for (const std::string& key : identity_.keys()) {
     calls->push_back(RedisCalls::Plain({"GET", key}));
   }
+  // Of a Cluster, a replica refuses writes itself.
+  const bool one = options_.mode != RedisOptions::Mode::kCluster;
+  if (one) calls->push_back({RedisWire({"INFO", "replication"})});
   const Replies replies = RunAnyway(*calls);
   const auto all = absl::MakeConstSpan(replies);
-  if (absl::Status kept = CheckMarkers(all.subspan(probes + 2)); !kept.ok()) return kept;
+  if (one) {
+    if (absl::Status role = CheckRole(all.back()); !role.ok()) return role;
+  }
+  if (absl::Status kept = CheckMarkers(all.subspan(probes + 2, RedisIdentity::kMarkers));
+      !kept.ok()) {
+    return kept;
+  }
   const auto written = all.first(probes);
   if (std::none_of(written.begin(), written.end(), [](const auto& probe) { return probe.ok(); })) {
     return ToRedisCallerStatus(written.empty() ? absl::UnavailableError("there is no server")

@@ -106,6 +106,8 @@ class RedisStore final : public Store {
     // That of most; empty if all of them are missing.
     std::string identity;
     MarkerFaults faults;
+    // Of a server that could not be read; the markers of such servers count as nothing.
+    absl::Status unread;
   };
 
   explicit RedisStore(const RedisOptions& options);
@@ -119,6 +121,8 @@ class RedisStore final : public Store {
   absl::StatusOr<std::string> DecideIdentity(RedisConnections& connections) const;
   absl::Status LacksMarkers(const MarkerFaults& faults) const;
   void WarnOfLosses(RedisConnections& connections);
+  // A server of a Cluster is not reached, and the others may serve.
+  bool MayBeAway(const absl::Status& failure) const;
 
   // Runs the calls on connections of the pool; without them, each fails. Sets `*in_order`, if not
   // null, to RedisConnections::ran_in_order().
@@ -164,6 +168,8 @@ class RedisStore final : public Store {
   absl::StatusOr<bool> HoldSweep(const SweepOp& op);
 
   absl::StatusOr<std::vector<RedisCall>> ProbesOfServers();
+  // STORE_UNAVAILABLE if the only server, or that which the Sentinels named, is a replica.
+  absl::Status CheckRole(const absl::StatusOr<RedisReply>& info);
   // STORE_UNAVAILABLE once one shows that records were lost, until all of them show the contrary.
   absl::Status CheckMarkers(absl::Span<const absl::StatusOr<RedisReply>> markers);
   // Those of before while their server does not answer.

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -306,6 +307,45 @@ TEST_F(RedisStoreTest, ATombstoneThatIsLeftMeanwhileHolds) {
   const auto verdict = Reserve(*store, op);
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   EXPECT_TRUE(std::holds_alternative<Expired>(*verdict));
+}
+
+// The sweep's decision is older than what happened to the record since.
+TEST_F(RedisStoreTest, AChangeOfARecordThatChangedMeanwhileIsNotMade) {
+  ManualClock clock;
+  options_.clock = &clock;
+  const auto store = OpenStore(options_);
+  const RedisCalls calls(options_);
+  using Meanwhile = std::function<bool(const ReserveOp&, const Uuid&)>;
+  const std::pair<std::string, Meanwhile> cases[] = {
+      {"extended",
+       [&](const ReserveOp& op, const Uuid& token) {
+         const ExtendOp extend{op.key, op.id, token, op.lease, std::nullopt};
+         return store->Extend({&extend, 1}).at(0).ok();
+       }},
+      {"completed",
+       [&](const ReserveOp& op, const Uuid& token) { return Complete(*store, op, token).ok(); }},
+      {"taken over",
+       [&](ReserveOp op, const Uuid& /*token*/) {
+         op.recover = true;
+         op.request_token = Uuid::Random();
+         return MustReserve(*store, op).attempt == 2;
+       }},
+  };
+  for (const auto& [name, meanwhile] : cases) {
+    SCOPED_TRACE(name);
+    ReserveOp op = OpFor(name);
+    op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+    const Uuid token = MustReserve(*store, op).token;
+    clock.Advance(op.lease);
+    const RedisReply reply = Run(calls.Read(op.id, 0, /*confirmed=*/false));
+    const StoredRecord before = *ReadRedisRecord(op.id, reply.value())->stored;
+    ASSERT_TRUE(meanwhile(op, token));
+    const RedisCall mark =
+        calls.Change(before, {{"st", "4"}, {"rr", ""}}, RedisCalls::IfFull::kMade);
+    EXPECT_EQ(Run(mark).value().integer(), 0);
+    EXPECT_EQ(Run(calls.Remove(before)).value().integer(), 0);
+    EXPECT_NE(Get(*store, op)->state, RecordState::kUnknown);
+  }
 }
 
 TEST_F(RedisStoreTest, TheLargestReplyAndEveryByte) {
@@ -624,6 +664,25 @@ TEST_F(RedisStoreTest, AReplicaIsRefused) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("replica"));
 }
 
+// Replicas refuse writes, unless they are configured not to.
+TEST_F(RedisStoreTest, AMasterThatBecomesAReplicaIsLeft) {
+  const auto server = StartServer();
+  RedisOptions options = server->options();
+  options.acquire_timeout = absl::Seconds(1);
+  const auto store = OpenStore(options);
+  const ReserveOp op = OpFor("demoted");
+  ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
+  server->Must({"CONFIG", "SET", "replica-read-only", "no"});
+  // Of a master that nobody reaches, so that its data stay.
+  server->Must({"REPLICAOF", "127.0.0.1", "1"});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ReasonFor(store->Inspect().status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+  }
+  server->Must({"REPLICAOF", "NO", "ONE"});
+  EXPECT_TRUE(Eventually([&] { return store->Inspect().ok() && Replays(*store, op); }));
+}
+
 TEST_F(RedisStoreTest, TooManyClientsAreAnOutage) {
   const auto server = StartServer();
   const auto store = OpenStore(server->options());
@@ -667,6 +726,94 @@ TEST_F(RedisStoreTest, WithoutItsReplicasNothingIsAcknowledged) {
   ASSERT_TRUE(Eventually([&] { return Complete(*store, open, second.token).ok(); }));
   EXPECT_TRUE(Complete(*store, open, second.token)->repeated);
   EXPECT_TRUE(Replays(*store, op));
+}
+
+// WAIT is for what this connection wrote: an answer that is based on the write of another one
+// repeats a part of it.
+TEST_F(RedisStoreTest, AnAnswerThatChangesNothingIsWrittenToo) {
+  const auto server = StartServer();
+  const RedisOptions options = server->options();
+  RedisOptions waiting_options = options;
+  waiting_options.wait_replicas = 1;
+  waiting_options.wait_timeout = absl::Milliseconds(1);
+  const auto store = OpenStore(options);
+  const auto waiting = OpenStore(waiting_options);
+  enum class State { kReserved, kCompleted, kReleased, kUnknown };
+  using Call = std::function<void(ReserveOp, const Uuid&)>;
+  const auto anew = [&](ReserveOp op) {
+    op.request_token = Uuid::Random();
+    Reserve(*waiting, op).status().IgnoreError();
+  };
+  const auto release = [&](Store& by, const ReserveOp& op, const Uuid& token, bool unknown) {
+    const ReleaseOp release_op{op.key, op.id, token, "", unknown};
+    by.Release({&release_op, 1}).at(0).IgnoreError();
+  };
+  const auto read = [&](const ReserveOp& op, const Uuid& /*token*/) {
+    Get(*waiting, op, /*confirmed=*/true).status().IgnoreError();
+  };
+  const auto extend = [&](const ReserveOp& op, const Uuid& token) {
+    const ExtendOp extend_op{op.key, op.id, token, op.lease, std::nullopt};
+    waiting->Extend({&extend_op, 1}).at(0).status().IgnoreError();
+  };
+  const auto complete = [&](const ReserveOp& op, const Uuid& token) {
+    Complete(*waiting, op, token).status().IgnoreError();
+  };
+  struct Case {
+    std::string name;
+    State state;
+    Call call;
+  };
+  const Case cases[] = {
+      {"replay", State::kCompleted, [&](ReserveOp op, const Uuid&) { anew(op); }},
+      {"in flight", State::kReserved, [&](ReserveOp op, const Uuid&) { anew(op); }},
+      {"repeated", State::kReserved,
+       [&](ReserveOp op, const Uuid&) { Reserve(*waiting, op).status().IgnoreError(); }},
+      {"mismatch", State::kCompleted,
+       [&](ReserveOp op, const Uuid&) {
+         op.fingerprints = {{1, std::string(32, 'b')}};
+         anew(op);
+       }},
+      {"released", State::kReleased,
+       [&](ReserveOp op, const Uuid&) { Reserve(*waiting, op).status().IgnoreError(); }},
+      {"unknown", State::kUnknown, [&](ReserveOp op, const Uuid&) { anew(op); }},
+      {"completed", State::kCompleted, complete},
+      {"another reply", State::kCompleted,
+       [&](const ReserveOp& op, const Uuid& token) {
+         Complete(*waiting, op, token, "other").status().IgnoreError();
+       }},
+      {"complete after release", State::kReleased, complete},
+      {"complete superseded", State::kReserved,
+       [&](const ReserveOp& op, const Uuid&) { complete(op, Uuid::Random()); }},
+      {"release again", State::kReleased,
+       [&](const ReserveOp& op, const Uuid& token) { release(*waiting, op, token, false); }},
+      {"unknown again", State::kUnknown,
+       [&](const ReserveOp& op, const Uuid& token) { release(*waiting, op, token, true); }},
+      {"release after completion", State::kCompleted,
+       [&](const ReserveOp& op, const Uuid& token) { release(*waiting, op, token, false); }},
+      {"release superseded", State::kReserved,
+       [&](const ReserveOp& op, const Uuid&) { release(*waiting, op, Uuid::Random(), false); }},
+      {"extend after completion", State::kCompleted, extend},
+      {"extend unknown", State::kUnknown, extend},
+      {"extend superseded", State::kReserved,
+       [&](const ReserveOp& op, const Uuid&) { extend(op, Uuid::Random()); }},
+      {"read", State::kCompleted, read},
+      {"read unknown", State::kUnknown, read},
+  };
+  for (const Case& test : cases) {
+    SCOPED_TRACE(test.name);
+    const ReserveOp op = OpFor(test.name);
+    const Uuid token = MustReserve(*store, op).token;
+    if (test.state == State::kCompleted) {
+      ASSERT_TRUE(Complete(*store, op, token).ok());
+    } else if (test.state != State::kReserved) {
+      release(*store, op, token, test.state == State::kUnknown);
+    }
+    server->Must({"CONFIG", "RESETSTAT"});
+    test.call(op, token);
+    const RedisReply stats = server->Must({"INFO", "commandstats"});
+    EXPECT_THAT(std::string(stats.value().text()),
+                HasSubstr(test.state == State::kUnknown ? "cmdstat_hset:" : "cmdstat_pexpireat:"));
+  }
 }
 
 // With a newer server than Debian's 7.0 (IDEMPOTENCY_TEST_REDIS) answers wait for its file.
@@ -892,6 +1039,51 @@ TEST_F(RedisStoreTest, ANodeThatIsGoneTakesOnlyItsOwnRecordsAway) {
     const auto again = store->Reserve(ops);
     return std::all_of(again.begin(), again.end(), [](const auto& v) { return v.ok(); });
   }));
+}
+
+TEST_F(RedisStoreTest, ANodeThatIsAwayKeepsNoProcessFromStarting) {
+  auto cluster = RedisClusterProcesses::Create();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (int i = 0; i < 3; ++i) {
+    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
+  }
+  options_ = (*cluster)->options();
+  options_.connect_timeout = absl::Seconds(1);
+  options_.command_timeout = absl::Seconds(1);
+  RedisProcess& node = (*cluster)->node(1);
+  node.process().Freeze();
+  EXPECT_EQ(RedisStore::Open(options_).status().code(), absl::StatusCode::kUnavailable)
+      << "new markers are for all of them";
+  node.process().Signal(SIGCONT);
+  ASSERT_TRUE(Eventually([&] { return RedisStore::Open(options_).ok(); }));
+  options_.accept_empty = false;
+  node.process().Freeze();
+  const auto store = OpenStore(options_);
+  ASSERT_NE(store, nullptr);
+  EXPECT_FALSE(RedisStore::FindMarkerFaults(options_).ok()) << "a status is of all of them";
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("start-", i)));
+  const auto verdicts = store->Reserve(ops);
+  const auto served = std::count_if(verdicts.begin(), verdicts.end(),
+                                    [](const auto& verdict) { return verdict.ok(); });
+  EXPECT_GT(served, 0);
+  EXPECT_LT(served, 30);
+  node.process().Signal(SIGCONT);
+  ASSERT_TRUE(Eventually([&] {
+    if (!store->Inspect().ok()) return false;
+    const auto again = store->Reserve(ops);
+    return std::all_of(again.begin(), again.end(), [](const auto& v) { return v.ok(); });
+  }));
+  // What is missing on one that is reached counts, whether or not another is away.
+  node.process().Freeze();
+  const RedisIdentity identity(options_);
+  for (const std::string& key : identity.keys()) {
+    if (RedisSlotOf(key) * 3 / kRedisSlots == 2) (*cluster)->node(2).Must({"DEL", key});
+  }
+  EXPECT_FALSE(RedisStore::Open(options_).ok());
+  options_.accept_empty = true;
+  EXPECT_FALSE(RedisStore::Open(options_).ok());
+  node.process().Signal(SIGCONT);
 }
 
 // Each call would wait for a connection to it otherwise.

@@ -231,8 +231,11 @@ absl::StatusOr<Descriptor> ConnectToAny(const RedisAddress& address,
   if (resolved != 0) return Failed(address, gai_strerror(resolved));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   absl::Status failure = absl::UnavailableError("has no address");
-  for (const addrinfo* to = addresses.get(); to != nullptr; to = to->ai_next) {
-    absl::StatusOr<Descriptor> connected = ConnectTo(*to, deadline);
+  int left = 0;
+  for (const addrinfo* to = addresses.get(); to != nullptr; to = to->ai_next) ++left;
+  for (const addrinfo* to = addresses.get(); to != nullptr; to = to->ai_next, --left) {
+    absl::StatusOr<Descriptor> connected =
+        ConnectTo(*to, EndOfAttempt(std::chrono::steady_clock::now(), deadline, left));
     if (connected.ok()) return connected;
     failure = connected.status();
   }
@@ -240,6 +243,11 @@ absl::StatusOr<Descriptor> ConnectToAny(const RedisAddress& address,
 }
 
 }  // namespace
+
+RedisSocket::TimePoint EndOfAttempt(RedisSocket::TimePoint now, RedisSocket::TimePoint deadline,
+                                    int addresses) {
+  return now + (deadline - now) / addresses;
+}
 
 int MillisecondsUntil(RedisSocket::TimePoint deadline) {
   const auto left =

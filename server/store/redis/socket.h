@@ -42,6 +42,10 @@ class RedisSocket {
 // Waits for the events of poll() on a descriptor; false at the deadline.
 bool WaitFor(int descriptor, short events, RedisSocket::TimePoint deadline);
 // For poll(): the milliseconds until then, rounded up, 0 once it has passed.
+// When an attempt to connect ends, so that each of the `addresses` left of a host gets its turn
+// before the deadline.
+RedisSocket::TimePoint EndOfAttempt(RedisSocket::TimePoint now, RedisSocket::TimePoint deadline,
+                                    int addresses);
 int MillisecondsUntil(RedisSocket::TimePoint deadline);
 
 }  // namespace idempotency::internal

@@ -250,9 +250,22 @@ void RedisTopology::NoteFailed(const RedisAddress& address, const absl::Status& 
                              std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause));
 }
 
+void RedisTopology::NoteReplica(const RedisAddress& address) {
+  Log(address, "it became a replica");
+  MutexLock lock(mutex_);
+  suspect_ = true;
+  replica_ = address;
+}
+
+bool RedisTopology::IsReplica(const RedisAddress& address) {
+  MutexLock lock(mutex_);
+  return replica_ == address;
+}
+
 void RedisTopology::NoteReached(const RedisAddress& address) {
   MutexLock lock(mutex_);
   failures_.erase(address);
+  if (replica_ == address) replica_.reset();
 }
 
 }  // namespace idempotency::internal

@@ -55,6 +55,9 @@ class RedisTopology {
   // A connection to it failed.
   void NoteFailed(const RedisAddress& address, const absl::Status& failure);
   void NoteReached(const RedisAddress& address);
+  // It is a replica now, whatever its connections accept, until it is reached as a master.
+  void NoteReplica(const RedisAddress& address);
+  bool IsReplica(const RedisAddress& address);
   // Those that failed and were not reached since.
   std::vector<RedisAddress> Failed();
   // A line in the log, at most one a second.
@@ -95,6 +98,8 @@ class RedisTopology {
   bool suspect_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<TimePoint> queried_at_ ABSL_GUARDED_BY(mutex_);
   std::map<RedisAddress, Failure> failures_ ABSL_GUARDED_BY(mutex_);
+  // Of a store on one server.
+  std::optional<RedisAddress> replica_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
