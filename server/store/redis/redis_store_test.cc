@@ -330,6 +330,20 @@ TEST_F(RedisStoreTest, AChangeOfARecordThatChangedMeanwhileIsNotMade) {
          op.request_token = Uuid::Random();
          return MustReserve(*store, op).attempt == 2;
        }},
+      {"begun anew",
+       [&](ReserveOp op, const Uuid& /*token*/) {
+         PurgeOp purge;
+         purge.name_space = op.key.name_space;
+         purge.key = op.key;
+         purge.force = true;
+         if (!store->Purge(purge).ok()) return false;
+         // All times are those of before.
+         clock.Advance(-op.lease);
+         op.request_token = Uuid::Random();
+         MustReserve(*store, op);
+         clock.Advance(op.lease);
+         return true;
+       }},
   };
   for (const auto& [name, meanwhile] : cases) {
     SCOPED_TRACE(name);
@@ -732,20 +746,22 @@ TEST_F(RedisStoreTest, WithoutItsReplicasNothingIsAcknowledged) {
 // repeats a part of it.
 TEST_F(RedisStoreTest, AnAnswerThatChangesNothingIsWrittenToo) {
   const auto server = StartServer();
-  const RedisOptions options = server->options();
+  RedisOptions options = server->options();
+  ManualClock clock;
+  options.clock = &clock;
   RedisOptions waiting_options = options;
   waiting_options.wait_replicas = 1;
   waiting_options.wait_timeout = absl::Milliseconds(1);
   const auto store = OpenStore(options);
   const auto waiting = OpenStore(waiting_options);
-  enum class State { kReserved, kCompleted, kReleased, kUnknown };
+  enum class State { kReserved, kCompleted, kReleased, kUnknown, kForgotten };
   using Call = std::function<void(ReserveOp, const Uuid&)>;
   const auto anew = [&](ReserveOp op) {
     op.request_token = Uuid::Random();
     Reserve(*waiting, op).status().IgnoreError();
   };
   const auto release = [&](Store& by, const ReserveOp& op, const Uuid& token, bool unknown) {
-    const ReleaseOp release_op{op.key, op.id, token, "", unknown};
+    const ReleaseOp release_op{op.key, op.id, token, "", unknown, absl::Minutes(unknown ? 0 : 1)};
     by.Release({&release_op, 1}).at(0).IgnoreError();
   };
   const auto read = [&](const ReserveOp& op, const Uuid& /*token*/) {
@@ -796,14 +812,25 @@ TEST_F(RedisStoreTest, AnAnswerThatChangesNothingIsWrittenToo) {
       {"extend unknown", State::kUnknown, extend},
       {"extend superseded", State::kReserved,
        [&](const ReserveOp& op, const Uuid&) { extend(op, Uuid::Random()); }},
+      {"paused", State::kReleased, [&](ReserveOp op, const Uuid&) { anew(op); }},
+      {Uuid::TimeOrdered(clock.Now()).ToString(), State::kForgotten,
+       [&](ReserveOp op, const Uuid&) {
+         op.window = op.retention;
+         anew(op);
+       }},
+      {"tombstone", State::kForgotten, [&](ReserveOp op, const Uuid&) { anew(op); }},
       {"read", State::kCompleted, read},
       {"read unknown", State::kUnknown, read},
   };
   for (const Case& test : cases) {
     SCOPED_TRACE(test.name);
-    const ReserveOp op = OpFor(test.name);
+    ReserveOp op = OpFor(test.name);
+    op.window = op.retention;
+    if (test.name == "tombstone") op.tombstone = 2 * op.retention;
     const Uuid token = MustReserve(*store, op).token;
-    if (test.state == State::kCompleted) {
+    if (test.state == State::kForgotten) {
+      clock.Advance(op.retention);
+    } else if (test.state == State::kCompleted) {
       ASSERT_TRUE(Complete(*store, op, token).ok());
     } else if (test.state != State::kReserved) {
       release(*store, op, token, test.state == State::kUnknown);
