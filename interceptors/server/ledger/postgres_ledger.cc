@@ -171,6 +171,8 @@ class Session {
       transaction.exec(absl::StrCat(
           "SET statement_timeout TO ", absl::ToInt64Milliseconds(options.statement_timeout),
           ";SET default_transaction_isolation TO 'read committed'"
+          // An interrupted wait for a standby is reported by a warning alone.
+          ";SET client_min_messages TO warning"
           // So that a lookup waits for the standby, with any default.
           ";SELECT set_config('synchronous_commit', 'on', false)"
           " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));

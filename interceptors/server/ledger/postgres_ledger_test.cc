@@ -80,23 +80,28 @@ class PostgresLedgerTest : public ::testing::Test {
 };
 
 TEST_F(PostgresLedgerTest, CommitsWithARow) {
-  // As in the database's default, possibly.
-  pqxx::nontransaction(*application_).exec("SET synchronous_commit TO off");
   pqxx::nontransaction(*application_).exec("SET client_min_messages TO error");
-  {
-    pqxx::work work(*application_);
-    work.exec("INSERT INTO charges VALUES ('x')");
-    ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
-    // A trusted commit is durable, and the failure of a standby is reported.
-    EXPECT_EQ(work.exec1("SHOW synchronous_commit")[0].as<std::string>(), "on");
-    EXPECT_EQ(work.exec1("SHOW client_min_messages")[0].as<std::string>(), "warning");
-    const LedgerCommit commit = CommitLedgerTransaction(work, {});
-    EXPECT_TRUE(commit.status().ok());
-    EXPECT_TRUE(commit.known_committed());
+  // As in the database's default, possibly.
+  for (const std::string given : {"off", "local", "remote_write", "on", "remote_apply"}) {
+    SCOPED_TRACE(given);
+    pqxx::nontransaction(*application_).exec(absl::StrCat("SET synchronous_commit TO ", given));
+    {
+      pqxx::work work(*application_);
+      work.exec("INSERT INTO charges VALUES ('x')");
+      ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow(given)).ok());
+      // A trusted commit is durable, and the failure of a standby is reported.
+      EXPECT_EQ(work.exec1("SHOW synchronous_commit")[0].as<std::string>(),
+                given == "remote_apply" ? given : "on");
+      EXPECT_EQ(work.exec1("SHOW client_min_messages")[0].as<std::string>(), "warning");
+      const LedgerCommit commit = CommitLedgerTransaction(work, {});
+      EXPECT_TRUE(commit.status().ok());
+      EXPECT_TRUE(commit.known_committed());
+    }
+    pqxx::nontransaction after(*application_);
+    EXPECT_EQ(after.exec1("SHOW synchronous_commit")[0].as<std::string>(), given);
+    EXPECT_EQ(after.exec1("SHOW client_min_messages")[0].as<std::string>(), "error");
   }
-  pqxx::nontransaction after(*application_);
-  EXPECT_EQ(after.exec1("SHOW synchronous_commit")[0].as<std::string>(), "off");
-  EXPECT_EQ(Charges(), "1");
+  EXPECT_EQ(Charges(), "5");
 }
 
 TEST_F(PostgresLedgerTest, WithoutAPermitNothingIsCommitted) {
@@ -506,21 +511,27 @@ class PostgresLedgerStandbyTest : public PostgresLedgerTest {
       seen = look.exec1("SHOW synchronous_standby_names")[0].as<std::string>();
     } while (seen != names);
   }
-  // Runs it in a thread until it waits for the standby, and interrupts the wait.
+  // Runs it in a thread until it waits for the standby, and interrupts the wait. False: it did not
+  // wait.
   template <typename Call>
-  void Cancelled(Call call) {
+  [[nodiscard]] bool Cancelled(Call call) {
     std::thread caller([&] {
       pthread_setname_np(pthread_self(), "caller");
       call();
     });
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (schema_->Value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") ==
-               "0" &&
-           std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::yield();
-    }
+    const bool waited = AwaitTheWait();
     Run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
     caller.join();
+    return waited;
+  }
+  bool AwaitTheWait() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (schema_->Value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") ==
+           "0") {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
 
   std::unique_ptr<testing::PostgresCluster> cluster_;
@@ -530,15 +541,30 @@ TEST_F(PostgresLedgerStandbyTest, ARowThatTheStandbyDidNotConfirmIsNoAnswer) {
   SetStandbys("nobody");
   const auto ledger = Open().value();
   const LedgerRow row = SampleLedgerRow("order-1");
-  Cancelled([&] { EXPECT_TRUE(Charge(row).ok()) << "a warning is all that the handler gets"; });
+  ASSERT_TRUE(Cancelled(
+      [&] { EXPECT_TRUE(Charge(row).ok()) << "a warning is all that the handler gets"; }));
   absl::StatusOr<std::optional<LedgerEntry>> found = std::nullopt;
-  Cancelled([&] { found = ledger->Find(row.record_id); });
+  ASSERT_TRUE(Cancelled([&] { found = ledger->Find(row.record_id); }));
   EXPECT_EQ(ReasonOf(found.status()), Reason::kStoreUnavailable);
   // No row was read, so there is nothing to confirm.
   EXPECT_FALSE(ledger->Find(SampleLedgerRow("order-2").record_id).value().has_value());
 
   SetStandbys("");
   EXPECT_TRUE(Open().value()->Find(row.record_id).value().has_value());
+}
+
+// The lookup waits for the standby all the same, and the failure of its wait is reported.
+TEST_F(PostgresLedgerStandbyTest, NorIsItWithWeakerDefaultsOfTheLogin) {
+  Run("ALTER ROLE CURRENT_USER SET synchronous_commit TO local");
+  Run("ALTER ROLE CURRENT_USER SET client_min_messages TO error");
+  SetStandbys("nobody");
+  const auto ledger = Open().value();
+  const LedgerRow row = SampleLedgerRow("order-1");
+  ASSERT_TRUE(Cancelled([&] { EXPECT_TRUE(Charge(row).ok()); }));
+  absl::StatusOr<std::optional<LedgerEntry>> found = std::nullopt;
+  ASSERT_TRUE(Cancelled([&] { found = ledger->Find(row.record_id); }));
+  EXPECT_EQ(ReasonOf(found.status()), Reason::kStoreUnavailable);
+  SetStandbys("");
 }
 
 TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsUnknown) {
@@ -549,11 +575,11 @@ TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsUnknown) {
     deaf.exec("SET synchronous_commit TO local");
   }
   LedgerCommit commit = LedgerCommit::Committed();
-  Cancelled([&] {
+  ASSERT_TRUE(Cancelled([&] {
     pqxx::work work(*application_);
     ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
     commit = CommitLedgerTransaction(work, {});
-  });
+  }));
   EXPECT_TRUE(commit.status().ok());
   EXPECT_FALSE(commit.known_committed());
   SetStandbys("");
