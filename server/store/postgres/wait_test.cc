@@ -1,5 +1,5 @@
-// A statement that had to wait for another transaction decides by the row's content after the wait,
-// and by the time after it.
+// A statement that had to wait for another transaction decides by the row's content after the wait;
+// one of many records by the time after it too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ constexpr char kLockRows[] = "SELECT FROM records FOR UPDATE";
 constexpr char kNewVersion[] = "UPDATE records SET scope = scope";
 constexpr char kEndLeases[] = "UPDATE records SET lease_until = clock_timestamp()";
 
-// A statement that reads the clock waits for kHoldClock. So a step of the sweep can be held
+// A statement that reads the clock waits for kHoldClock. So a step of a batched sweep can be held
 // after its snapshot was taken and before it locks anything.
 constexpr char kHeldClock[] = R"sql(
 CREATE FUNCTION held_now() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
@@ -65,8 +65,10 @@ class PostgresWaitTest : public ::testing::Test {
     PostgresOptions options = schema_->options();
     Run(absl::StrReplaceAll(kHeldClock, {{"{clock}", options.clock_sql}}));
     options.clock_sql = absl::StrCat(options.schema, ".held_now()");
-    options.statement_timeout = absl::Minutes(2);
-    options.lock_timeout = absl::Minutes(1);
+    options.statements = statements_;
+    // For longer than a test holds a lock, also of a wait that is brief.
+    options.statement_timeout = absl::Hours(1);
+    options.lock_timeout = absl::Hours(1);
     auto store = PostgresStore::Create(options);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
@@ -95,6 +97,7 @@ class PostgresWaitTest : public ::testing::Test {
     return schema_->Value(absl::StrCat("SELECT ", time, " >= '", waited_at_, "' FROM ", from));
   }
 
+  PostgresStatementMode statements_ = PostgresStatementMode::kBatched;
   std::unique_ptr<testing::PostgresSchema> schema_;
   std::unique_ptr<PostgresStore> store_;
 
@@ -180,7 +183,29 @@ TEST_F(PostgresWaitTest, ARecordThatEndsDuringTheWaitIsNotCompleted) {
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kReservationLost);
 }
 
-TEST_F(PostgresWaitTest, AHeartbeatDuringTheWaitKeepsTheLease) {
+class PostgresChangedRowTest : public PostgresWaitTest,
+                               public ::testing::WithParamInterface<PostgresStatementMode> {
+ protected:
+  void SetUp() override {
+    statements_ = GetParam();
+    PostgresWaitTest::SetUp();
+  }
+  // Holds a step of the sweep between its reads and its writes. Its statements for one record wait
+  // for the row; those for many leave out a row that is locked.
+  const char* HoldSweep() const {
+    return GetParam() == PostgresStatementMode::kBatched ? kHoldClock : kLockRows;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Statements, PostgresChangedRowTest,
+                         ::testing::Values(PostgresStatementMode::kBatched,
+                                           PostgresStatementMode::kSingleRow),
+                         [](const ::testing::TestParamInfo<PostgresStatementMode>& mode) {
+                           return mode.param == PostgresStatementMode::kBatched ? "Batched"
+                                                                                : "SingleRow";
+                         });
+
+TEST_P(PostgresChangedRowTest, AHeartbeatDuringTheWaitKeepsTheLease) {
   const ReserveOp op = OpFor("charge");
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
@@ -193,7 +218,7 @@ TEST_F(PostgresWaitTest, AHeartbeatDuringTheWaitKeepsTheLease) {
 }
 
 // The other attempt's lease is over by then, too.
-TEST_F(PostgresWaitTest, AnotherAttemptDuringTheWaitIsSeen) {
+TEST_P(PostgresChangedRowTest, AnotherAttemptDuringTheWaitIsSeen) {
   const ReserveOp op = OpFor("charge");
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
@@ -210,7 +235,7 @@ TEST_F(PostgresWaitTest, AnotherAttemptDuringTheWaitIsSeen) {
 // A step of the sweep reads rows and then changes them by that snapshot; here the rows change in
 // between.
 
-TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
+TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepStays) {
   const ReserveOp op = OpFor(OrderedKey());
   ASSERT_TRUE(Reserve(op).ok());
   Run("UPDATE records SET created_at = created_at - interval '40 days',"
@@ -218,21 +243,21 @@ TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
       " expires_at = expires_at - interval '40 days'");
   absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
   RunBehind(
-      kHoldClock, [&] { swept = store_->Sweep({}); },
+      HoldSweep(), [&] { swept = store_->Sweep({}); },
       "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->removed, 0);
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM records"), "1");
 }
 
-TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
+TEST_P(PostgresChangedRowTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
   ReserveOp op = OpFor(OrderedKey());
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
   absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
   RunBehind(
-      kHoldClock, [&] { swept = store_->Sweep({}); },
+      HoldSweep(), [&] { swept = store_->Sweep({}); },
       "UPDATE records SET lease_until = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->marked_unknown, 0);
@@ -240,14 +265,14 @@ TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
 }
 
 // A recorded outcome must not become unknown.
-TEST_F(PostgresWaitTest, ACompletionUnderTheSweepStays) {
+TEST_P(PostgresChangedRowTest, ACompletionUnderTheSweepStays) {
   ReserveOp op = OpFor(OrderedKey());
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
   absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
   RunBehind(
-      kHoldClock, [&] { swept = store_->Sweep({}); },
+      HoldSweep(), [&] { swept = store_->Sweep({}); },
       "UPDATE records SET state = 2, completed_at = clock_timestamp(), reply = 'r',"
       " reply_digest = sha256('r')");
   ASSERT_TRUE(swept.ok()) << swept.status();
@@ -255,7 +280,7 @@ TEST_F(PostgresWaitTest, ACompletionUnderTheSweepStays) {
   EXPECT_EQ(schema_->Value("SELECT state FROM records"), "2");
 }
 
-TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToItsTombstone) {
+TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToItsTombstone) {
   const ReserveOp op = OpFor(OrderedKey());
   ASSERT_TRUE(Reserve(op).ok());
   Run("UPDATE records SET lease_until = created_at - interval '1 hour',"
@@ -263,7 +288,7 @@ TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToItsTombs
       " tombstone_until = created_at + interval '1 day'");
   absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
   RunBehind(
-      kHoldClock, [&] { swept = store_->Sweep({}); },
+      HoldSweep(), [&] { swept = store_->Sweep({}); },
       "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->entombed, 0);
