@@ -97,14 +97,16 @@ class PostgresSingleRowTest : public ::testing::Test {
     options_.lock_timeout = absl::Hours(1);
     Open();
   }
-  // Until another connection waits for a row that the schema's connection has locked.
-  void AwaitWaiting() {
+  // Until another connection waits for a row that the schema's connection has locked. False: none
+  // does.
+  [[nodiscard]] bool AwaitWaiting() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (schema_->Value("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
-                          " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") != "t" &&
-           std::chrono::steady_clock::now() < deadline) {
+                          " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") != "t") {
+      if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
     }
+    return true;
   }
 
   PostgresOptions options_;
@@ -297,7 +299,7 @@ class PostgresSlowCommitTest : public PostgresSingleRowTest {
       pthread_setname_np(pthread_self(), "caller");
       verdicts = store_->Reserve(ops);
     });
-    AwaitWaiting();
+    EXPECT_TRUE(AwaitWaiting());
     absl::SleepFor(kCommit);
     Run("COMMIT");
     caller.join();
@@ -423,10 +425,24 @@ TEST_F(PostgresSingleRowTest, StatementsThatTheServerEndsLeaveNoneOfTheOthersInD
   }
 }
 
+class PostgresClockMarginTest : public PostgresSingleRowTest {
+ protected:
+  static constexpr absl::Duration kMargin = absl::Seconds(2);
+
+  void SetUp() override {
+    PostgresSingleRowTest::SetUp();
+    options_.clock_margin = kMargin;
+    Open();
+  }
+  // To the last moment of the margin after `duration`.
+  void AdvanceByAlmost(absl::Duration duration) {
+    schema_->Advance(duration + kMargin - absl::Microseconds(1));
+  }
+  void EndMargin() { schema_->Advance(absl::Microseconds(1)); }
+};
+
 // By a clock that is behind, the lease of another node's holder is live for the margin longer.
-TEST_F(PostgresSingleRowTest, AnotherNodesClockMayBeBehind) {
-  options_.clock_margin = absl::Seconds(2);
-  Open();
+TEST_F(PostgresClockMarginTest, AnotherNodesClockMayBeBehind) {
   const ReserveOp op = OpFor("charge");
   const auto first = Reserve(op);
   ASSERT_TRUE(IsReserved(first));
@@ -439,11 +455,11 @@ TEST_F(PostgresSingleRowTest, AnotherNodesClockMayBeBehind) {
   ASSERT_TRUE(IsReserved(repeated));
   EXPECT_EQ(std::get<Reserved>(*repeated).lease_remaining, absl::Microseconds(1))
       << "its holder gets no part of the margin";
-  schema_->Advance(options_.clock_margin);
+  schema_->Advance(kMargin);
   auto verdict = Reserve(other);
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   EXPECT_TRUE(std::holds_alternative<InFlight>(*verdict));
-  schema_->Advance(absl::Microseconds(1));
+  EndMargin();
   verdict = Reserve(other);
   ASSERT_TRUE(IsReserved(verdict));
   EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 2u);
@@ -451,9 +467,7 @@ TEST_F(PostgresSingleRowTest, AnotherNodesClockMayBeBehind) {
 }
 
 // Nobody holds a record that was released.
-TEST_F(PostgresSingleRowTest, APauseHasNoMargin) {
-  options_.clock_margin = absl::Seconds(2);
-  Open();
+TEST_F(PostgresClockMarginTest, APauseHasNoMargin) {
   ReserveOp op = OpFor("charge");
   auto granted = Reserve(op);
   ASSERT_TRUE(IsReserved(granted));
@@ -473,29 +487,37 @@ TEST_F(PostgresSingleRowTest, APauseHasNoMargin) {
 }
 
 // A retry through a node whose clock is ahead runs nothing again inside the retention.
-TEST_F(PostgresSingleRowTest, ACompletedRecordIsRememberedForTheMargin) {
-  options_.clock_margin = absl::Seconds(2);
-  Open();
+TEST_F(PostgresClockMarginTest, ACompletedRecordIsRememberedForTheMargin) {
   ReserveOp op = OpFor("charge");
   op.retention = op.lease;
   auto verdict = Reserve(op);
   ASSERT_TRUE(IsReserved(verdict));
   const CompleteOp completion = CompletionOf(op, verdict);
   ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
-  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
+  AdvanceByAlmost(op.retention);
   op.request_token = Uuid::Random();
   verdict = Reserve(op);
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   EXPECT_TRUE(std::holds_alternative<Replay>(*verdict));
-  schema_->Advance(absl::Microseconds(1));
+  GetOp get;
+  get.id = op.id;
+  ListOp list;
+  list.name_space = op.key.name_space;
+  UsageOp usage;
+  usage.name_space = op.key.name_space;
+  EXPECT_TRUE(store_->Get({&get, 1}).at(0).ok());
+  EXPECT_EQ(store_->List(list)->records.size(), 1u);
+  EXPECT_EQ(store_->MeasureUsage(usage)->usage.records, 1);
+  EndMargin();
+  EXPECT_FALSE(store_->Get({&get, 1}).at(0).ok());
+  EXPECT_EQ(store_->List(list)->records.size(), 0u);
+  EXPECT_EQ(store_->MeasureUsage(usage)->usage.records, 0);
   verdict = Reserve(op);
   ASSERT_TRUE(IsReserved(verdict)) << "the record is forgotten";
   EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 1u);
 }
 
-TEST_F(PostgresSingleRowTest, AReleasedRecordIsRememberedForTheMargin) {
-  options_.clock_margin = absl::Seconds(2);
-  Open();
+TEST_F(PostgresClockMarginTest, AReleasedRecordIsRememberedForTheMargin) {
   ReserveOp op = OpFor("charge");
   op.retention = op.lease;
   auto verdict = Reserve(op);
@@ -508,33 +530,106 @@ TEST_F(PostgresSingleRowTest, AReleasedRecordIsRememberedForTheMargin) {
   ReserveOp other = op;
   other.fingerprints[0].digest.assign(32, 'b');
   other.request_token = Uuid::Random();
-  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
+  AdvanceByAlmost(op.retention);
   verdict = Reserve(other);
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   EXPECT_TRUE(std::holds_alternative<Mismatch>(*verdict));
-  schema_->Advance(absl::Microseconds(1));
+  EndMargin();
   verdict = Reserve(other);
   ASSERT_TRUE(IsReserved(verdict)) << "the record is forgotten";
   EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 1u);
 }
 
-// The same for the record: its holder may complete it, and nobody starts it afresh.
-TEST_F(PostgresSingleRowTest, ARecordIsRememberedForTheMarginToo) {
-  options_.clock_margin = absl::Seconds(2);
-  Open();
+// The same for the record: its holder may settle it, and nobody starts it afresh.
+TEST_F(PostgresClockMarginTest, ARecordIsRememberedForTheMarginToo) {
+  std::vector<ReserveOp> ops = {OpFor("completed"), OpFor("extended"), OpFor("released")};
+  std::vector<absl::StatusOr<Verdict>> granted;
+  for (ReserveOp& op : ops) {
+    op.lease = absl::Seconds(10);
+    op.retention = absl::Seconds(10);
+    ASSERT_TRUE(IsReserved(granted.emplace_back(Reserve(op))));
+  }
+  AdvanceByAlmost(ops[0].retention);
+  for (ReserveOp other : ops) {
+    other.request_token = Uuid::Random();
+    const auto verdict = Reserve(other);
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    EXPECT_TRUE(std::holds_alternative<InFlight>(*verdict));
+  }
+  const CompleteOp completion = CompletionOf(ops[0], granted[0]);
+  EXPECT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+  EXPECT_TRUE(store_->Complete({&completion, 1}).at(0).ok()) << "its repeat";
+  const ExtendOp extension{ops[1].key, ops[1].id, std::get<Reserved>(*granted[1]).token,
+                           ops[1].lease, std::nullopt};
+  EXPECT_TRUE(store_->Extend({&extension, 1}).at(0).ok());
+  ReleaseOp release;
+  release.key = ops[2].key;
+  release.id = ops[2].id;
+  release.token = std::get<Reserved>(*granted[2]).token;
+  EXPECT_TRUE(store_->Release({&release, 1}).at(0).ok());
+}
+
+TEST_F(PostgresClockMarginTest, TheSweepLeavesALeaseForTheMargin) {
   ReserveOp op = OpFor("charge");
-  op.lease = absl::Seconds(10);
-  op.retention = absl::Seconds(10);
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  AdvanceByAlmost(op.lease);
+  const auto early = store_->Sweep({});
+  ASSERT_TRUE(early.ok()) << early.status();
+  EXPECT_EQ(early->marked_unknown, 0);
+  EndMargin();
+  const auto later = store_->Sweep({});
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_EQ(later->marked_unknown, 1);
+}
+
+// The attempt may be running.
+TEST_F(PostgresClockMarginTest, AnAdministratorNeedsForceForTheMargin) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(IsReserved(Reserve(op)));
+  ResolveOp resolve;
+  resolve.key = op.key;
+  resolve.id = op.id;
+  resolve.expected_attempt = 1;
+  resolve.note = {"alice", "ticket 42"};
+  PurgeOp purge_key;
+  purge_key.key = op.key;
+  purge_key.note = resolve.note;
+  PurgeOp purge_all;
+  purge_all.name_space = op.key.name_space;
+  purge_all.note = resolve.note;
+  for (bool* const dry_run :
+       {&resolve.validate_only, &purge_key.validate_only, &purge_all.validate_only}) {
+    *dry_run = true;
+  }
+  AdvanceByAlmost(op.lease);
+  EXPECT_EQ(ReasonOf(store_->Resolve(resolve).status()), Reason::kForceRequired);
+  EXPECT_EQ(ReasonOf(store_->Purge(purge_key).status()), Reason::kForceRequired);
+  EXPECT_EQ(store_->Purge(purge_all)->refused, 1);
+  EndMargin();
+  EXPECT_TRUE(store_->Resolve(resolve).ok());
+  EXPECT_TRUE(store_->Purge(purge_key).ok());
+  EXPECT_EQ(store_->Purge(purge_all)->refused, 0);
+}
+
+TEST_F(PostgresClockMarginTest, AnUnknownOutcomeIsKeptForTheMargin) {
+  ReserveOp op = OpFor("charge");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   const auto granted = Reserve(op);
   ASSERT_TRUE(IsReserved(granted));
-  ReserveOp other = op;
-  other.request_token = Uuid::Random();
-  schema_->Advance(op.retention + options_.clock_margin - absl::Microseconds(1));
-  const auto verdict = Reserve(other);
-  ASSERT_TRUE(verdict.ok()) << verdict.status();
-  EXPECT_TRUE(std::holds_alternative<InFlight>(*verdict));
-  const CompleteOp completion = CompletionOf(op, granted);
-  EXPECT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+  ReleaseOp release;
+  release.key = op.key;
+  release.id = op.id;
+  release.token = std::get<Reserved>(*granted).token;
+  release.outcome_unknown = true;
+  ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  EndUnknownOp end;
+  end.name_space = op.key.name_space;
+  end.life = absl::Hours(1);
+  AdvanceByAlmost(end.life);
+  EXPECT_EQ(store_->EndUnknown(end)->ended, 0);
+  EndMargin();
+  EXPECT_EQ(store_->EndUnknown(end)->ended, 1);
 }
 
 TEST_F(PostgresSingleRowTest, AMarginBeyondWhatTheSweepWaitsForIsRefused) {
@@ -613,7 +708,7 @@ TEST_F(PostgresSingleRowTest, ATombstoneThatIsPutMeanwhileHolds) {
     pthread_setname_np(pthread_self(), "caller");
     verdict = Reserve(op);
   });
-  AwaitWaiting();
+  EXPECT_TRUE(AwaitWaiting());
   Run("COMMIT");
   caller.join();
   ASSERT_TRUE(verdict.ok()) << verdict.status();
@@ -633,7 +728,7 @@ TEST_F(PostgresSingleRowTest, TheSweepShortensNoTombstone) {
     pthread_setname_np(pthread_self(), "sweeper");
     swept = store_->Sweep({});
   });
-  AwaitWaiting();
+  EXPECT_TRUE(AwaitWaiting());
   Run("COMMIT");
   sweeper.join();
   ASSERT_TRUE(swept.ok()) << swept.status();
