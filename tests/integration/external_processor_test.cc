@@ -33,6 +33,7 @@
 #include "idempotencyd/queued_external_processor.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "server/rpc/call_queues.h"
+#include "tests/support/connection_gate.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
 #include "tests/support/temp_folder.h"
@@ -171,12 +172,8 @@ class FakeEnvoy {
   void SendReply(const std::string& body, const std::string& code_details,
                  const std::string& grpc_status = "0") {
     SendReplyHeaders(code_details);
-    Request part;
-    part.mutable_response_body()->set_body(body);
-    stream_->Write(part);
-    Request trailers;
-    Set("grpc-status", grpc_status, *trailers.mutable_response_trailers()->mutable_trailers());
-    stream_->Write(trailers);
+    SendReplyBody(body);
+    SendReplyTrailers(grpc_status);
   }
 
   void SendReplyHeaders(const std::string& code_details) {
@@ -190,6 +187,19 @@ class FakeEnvoy {
       fields["response.code_details"].set_string_value(code_details);
       fields["upstream.request_attempt_count"].set_number_value(1);
     }
+    stream_->Write(message);
+  }
+
+  // A part, not the last one.
+  void SendReplyBody(const std::string& body) {
+    Request message;
+    message.mutable_response_body()->set_body(body);
+    stream_->Write(message);
+  }
+
+  void SendReplyTrailers(const std::string& grpc_status = "0") {
+    Request message;
+    Set("grpc-status", grpc_status, *message.mutable_response_trailers()->mutable_trailers());
     stream_->Write(message);
   }
 
@@ -212,7 +222,12 @@ class FakeEnvoy {
     ASSERT_TRUE(body.has_value() && body->has_request_body());
   }
 
-  grpc::Status Finish() { return stream_->Finish(); }
+  // The processor has ended the stream, or the test.
+  grpc::Status Finish() {
+    grpc::Status status = stream_->Finish();
+    EXPECT_NE(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    return status;
+  }
 
  private:
   static grpc::ClientContext* WithDeadline(grpc::ClientContext& context) {
@@ -242,7 +257,8 @@ class ExternalProcessorTest : public ::testing::Test {
     options.migrate = true;
     service_ = EmbeddedService::Open("sqlite:" + folder_.File("records.db"), options).value();
     processor_ = std::make_unique<ExternalProcessor>(
-        ProcessorSettings::Make(std::move(config)).value(), service_->MakeConnection(), limits,
+        ProcessorSettings::Make(std::move(config)).value(),
+        Gated(service_->MakeConnection(), gate_), limits,
         [](const grpc::ServerContextBase&) { return absl::OkStatus(); }, events_,
         GuardLog::Default());
     Serve();
@@ -292,9 +308,10 @@ class ExternalProcessorTest : public ::testing::Test {
   }
 
   // What a call with this key gets at once.
-  Response AnswerTo(const std::string& key, std::int64_t amount = 1) {
+  Response AnswerTo(const std::string& key, std::int64_t amount = 1,
+                    const std::vector<std::pair<std::string, std::string>>& more = {}) {
     FakeEnvoy envoy(channel_);
-    envoy.SendHeaders(key);
+    envoy.SendHeaders(key, more);
     envoy.SendBody(Framed(Asking(amount)));
     const auto answer = envoy.Next();
     envoy.HalfClose();
@@ -347,13 +364,13 @@ class ExternalProcessorTest : public ::testing::Test {
     return body;
   }
 
-  v1::RecordState StateOf(const std::string& key) {
+  v1::RecordState StateOf(const std::string& key, const std::string& scope = "everyone") {
     const auto stub = v1::IdempotencyService::NewStub(service_->channel());
     grpc::ClientContext context;
     v1::GetRequest request;
     auto& record_key = *request.mutable_record_key();
     record_key.set_namespace_("probe");
-    record_key.set_scope("everyone");
+    record_key.set_scope(scope);
     record_key.set_operation(kAct);
     record_key.set_key(key);
     v1::GetResponse response;
@@ -363,12 +380,17 @@ class ExternalProcessorTest : public ::testing::Test {
 
   // After the end of a stream its settlement may still be on its way.
   v1::RecordState AwaitState(const std::string& key, v1::RecordState state) {
-    for (int i = 0; i < 1000 && StateOf(key) != state; ++i) std::this_thread::yield();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (StateOf(key) != state && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
     return StateOf(key);
   }
 
   TempFolder folder_;
   Events events_;
+  // Between the processor and the service.
+  const std::shared_ptr<ConnectionGate> gate_ = std::make_shared<ConnectionGate>();
   std::unique_ptr<EmbeddedService> service_;
   std::unique_ptr<ExternalProcessor> processor_;
   std::optional<QueuedExternalProcessor> service_on_queue_;
@@ -557,6 +579,21 @@ TEST_F(ExternalProcessorTest, OfAnEndBeforeTheReplyTheOutcomeIsUnknown) {
     EXPECT_EQ(AwaitState(key, v1::RECORD_STATE_UNKNOWN), v1::RECORD_STATE_UNKNOWN);
     EXPECT_EQ(HeaderOf(AnswerTo(key), "grpc-status"), "9");
   }
+}
+
+// The grant would hold its key for a request that nobody forwards.
+TEST_F(ExternalProcessorTest, AGrantForACallerThatHasLeftIsGivenBack) {
+  gate_->HoldReserves();
+  FakeEnvoy envoy(channel_);
+  envoy.SendHeaders("key-1");
+  envoy.SendBody(Framed(Asking()));
+  ASSERT_TRUE(gate_->AwaitHeld(1));
+  envoy.HalfClose();
+  EXPECT_FALSE(envoy.Next().has_value());
+  EXPECT_FALSE(envoy.Finish().ok());
+  gate_->OpenAll();
+  ASSERT_EQ(AwaitState("key-1", v1::RECORD_STATE_RELEASED), v1::RECORD_STATE_RELEASED);
+  Run("key-1", 1, Answering(7));
 }
 
 TEST_F(ExternalProcessorTest, AHeldReplyIsRecordedAlthoughItsCallerHasLeft) {
@@ -798,6 +835,52 @@ TEST_F(FewExchangesTest, WithoutAPlaceAStreamEndsAndStatesWhenToRetry) {
 
 // Far more than gRPC sends to a client that does not read.
 constexpr std::size_t kLargeReplyBytes = 3 * 1024 * 1024;
+
+// Replies for which there is no room: their beginning has left before their end arrives.
+class BegunReplyTest : public ScopedProcessorTest {
+ protected:
+  BegunReplyTest() : ScopedProcessorTest(/*room=*/1024 * 1024) {}
+
+  void BeginReply(FakeEnvoy& envoy) {
+    envoy.SendHeaders("key-1", {{"x-tenant", "a"}});
+    envoy.SendBody(Framed(Asking()));
+    envoy.AwaitForwarded();
+    ActReply reply = Answering(1);
+    reply.set_effect(std::string(kLargeReplyBytes, 'x'));
+    envoy.SendReplyHeaders(kUpstream);
+    envoy.SendReplyBody(Framed(reply));
+    const auto begun = envoy.Next();
+    ASSERT_TRUE(begun.has_value());
+    ASSERT_TRUE(begun->has_response_headers()) << begun->ShortDebugString().substr(0, 300);
+  }
+};
+
+TEST_F(BegunReplyTest, IsRecordedWithoutItsContent) {
+  FakeEnvoy envoy(channel_);
+  BeginReply(envoy);
+  envoy.SendReplyTrailers();
+  while (!envoy.Next().value().has_response_trailers()) {
+  }
+  EXPECT_EQ(StateOf("key-1", "a"), v1::RECORD_STATE_COMPLETED);
+  envoy.HalfClose();
+  EXPECT_FALSE(envoy.Next().has_value());
+  EXPECT_TRUE(envoy.Finish().ok());
+  const Response again = AnswerTo("key-1", 1, {{"x-tenant", "a"}});
+  ASSERT_TRUE(again.has_immediate_response()) << again.ShortDebugString().substr(0, 300);
+  EXPECT_EQ(HeaderOf(again, "grpc-status"), "9");
+  EXPECT_THAT(HeaderOf(again, "grpc-message"), HasSubstr("was not kept"));
+}
+
+// No other answer can take its place, and its end must not leave.
+TEST_F(BegunReplyTest, ThatCannotBeRecordedEndsTheStreamWithAnError) {
+  FakeEnvoy envoy(channel_);
+  BeginReply(envoy);
+  // The store is gone.
+  service_.reset();
+  envoy.SendReplyTrailers();
+  while (const auto part = envoy.Next()) EXPECT_TRUE(part->has_response_body());
+  EXPECT_EQ(envoy.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
 
 class UnreadReplaysTest : public ScopedProcessorTest {
  protected:

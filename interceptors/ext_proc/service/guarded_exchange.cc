@@ -266,7 +266,7 @@ absl::StatusOr<ExchangeBounds::Share> GuardedExchange::RoomForFields() {
 
 void GuardedExchange::OnDecision(Admission::Decision decision) {
   deciding_ = false;
-  const bool wanted = !gone_ && !end_.has_value() && !exchange_.over() && !exchange_.passes_on();
+  const bool wanted = !end_.has_value() && !exchange_.over() && !exchange_.passes_on();
   if (auto* granted = std::get_if<Admission::Granted>(&decision)) {
     if (wanted) return Forward(std::move(granted->execution));
     settling_ = Settling::kNothing;
@@ -349,7 +349,7 @@ void GuardedExchange::OnSettled(const Settlement::Outcome& outcome) {
   if (settled == Settling::kReply) {
     Count(outcome.error.ok() ? ExchangeResult::kForwarded : ExchangeResult::kNotRecorded);
   }
-  if (gone_ || end_.has_value() || settled == Settling::kNothing) return;
+  if (end_.has_value() || settled == Settling::kNothing) return;
   if (settled == Settling::kUnstated) {
     return Reject(NotRecorded("the proxy does not state who answered, so the outcome could not be "
                               "recorded; it is unknown"),
@@ -418,7 +418,7 @@ void GuardedExchange::LeaveOpen(const std::string& reason) {
 }
 
 void GuardedExchange::OnEndOfStream() {
-  if (std::exchange(gone_, true) || end_.has_value()) return;
+  if (end_.has_value()) return;
   if (exchange_.over() || (exchange_.passes_on() && exchange_.passed())) {
     // The proxy left before it took the replay, perhaps.
     if (replays_) Count(ExchangeResult::kBroken);

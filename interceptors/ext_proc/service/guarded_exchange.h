@@ -130,8 +130,6 @@ class GuardedExchange {
   std::optional<ExchangeBounds::Place> place_;
   // Between Admit and its decision.
   bool deciding_ = false;
-  // No decision about the request is wanted any more.
-  bool gone_ = false;
   bool counted_ = false;
   // The answer is a replay, which another answer may replace.
   bool replays_ = false;

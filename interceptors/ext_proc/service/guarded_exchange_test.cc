@@ -1,18 +1,24 @@
 #include "interceptors/ext_proc/service/guarded_exchange.h"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 
+#include "client/testing/fake_connection.h"
 #include "core/field_memory.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "interceptors/ext_proc/front/http_front.h"
+#include "interceptors/ext_proc/service/exchange_guard.h"
+#include "interceptors/server/reservation/reservation_client.h"
+#include "interceptors/server/testing/fake_scheduler.h"
 
 namespace idempotency::internal {
 namespace {
@@ -249,6 +255,66 @@ TEST_F(GuardedExchangeTest, AnExchangeThatPassesAfterItsMessageKeepsItsPlace) {
   ASSERT_TRUE(passing.TakeResponse().value_or(Response()).has_request_headers());
   ASSERT_TRUE(bounds_.Enter());
   EXPECT_FALSE(bounds_.TryEnterScope("everyone").has_value());
+}
+
+// Exchanges with a reservation, on a clock that the test advances.
+class GrantedExchangeTest : public GuardedExchangeTest {
+ protected:
+  GrantedExchangeTest() {
+    auto scheduler = std::make_unique<FakeScheduler>();
+    scheduler_ = scheduler.get();
+    auto connection = std::make_unique<FakeConnection>(*scheduler);
+    store_ = connection.get();
+    reservations_ = std::make_unique<ReservationClient>(std::move(connection), absl::Seconds(20),
+                                                        absl::ZeroDuration(), /*replays=*/nullptr,
+                                                        std::move(scheduler));
+    exchange_.OnMessage(Headers("/orders", "application/json"));
+    exchange_.OnMessage(Body("{}"));
+  }
+  ~GrantedExchangeTest() override {
+    reservations_->Close();
+    pools_.Stop();
+  }
+
+  // The grant of the exchange's request.
+  std::shared_ptr<LiveExecution> Grant() {
+    auto task = exchange_.TakeTask();
+    auto& admit = std::get<GuardedExchange::Admit>(*task);
+    auto operation = std::make_shared<const GuardedOperation>(
+        GuardedOperation{admit.route.operation, admit.route.policy, exchange_.settings().guard,
+                         *reservations_, pools_, admit.route.on_unknown});
+    std::shared_ptr<LiveExecution> execution;
+    Admission::Admit(std::move(operation), std::move(admit.request),
+                     reservations_->Now() + std::chrono::minutes(1),
+                     [&execution](Admission::Decision decision) {
+                       execution = std::get<Admission::Granted>(decision).execution;
+                     });
+    return execution;
+  }
+
+  FakeConnection* store_ = nullptr;
+  FakeScheduler* scheduler_ = nullptr;
+  std::unique_ptr<ReservationClient> reservations_;
+  WorkerPools pools_;
+  GuardedExchange exchange_{Settings(), bounds_, events_};
+};
+
+// The next attempt may run already.
+TEST_F(GrantedExchangeTest, AGrantThatIsLostIsNotForwarded) {
+  const std::shared_ptr<LiveExecution> execution = Grant();
+  store_->TakeOver();
+  // To the first heartbeat.
+  scheduler_->Advance(limits::kDefaultLease / 2);
+  ASSERT_TRUE(execution->lost());
+  exchange_.OnDecision(Admission::Granted{execution});
+  const Response refusal = exchange_.TakeResponse().value_or(Response());
+  EXPECT_EQ(refusal.immediate_response().status().code(), 409) << refusal.ShortDebugString();
+  EXPECT_FALSE(exchange_.TakeResponse().has_value());
+  auto task = exchange_.TakeTask();
+  ASSERT_TRUE(task.has_value());
+  ASSERT_TRUE(std::holds_alternative<GuardedExchange::GiveBack>(*task));
+  ExchangeGuard::Perform(std::get<GuardedExchange::GiveBack>(*std::move(task)),
+                         [](const Settlement::Outcome&) {});
 }
 
 // Replays of recorded responses of HTTP.
