@@ -151,8 +151,8 @@ absl::StatusOr<std::shared_ptr<const KeyRing>> KeyRing::Parse(std::string_view t
 KeyRing::KeyRing(std::vector<std::unique_ptr<const SealingKey>> keys)
     : keys_([&keys] {
         std::sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) {
-          return std::make_tuple(a->seals_from(), a->id()) >
-                 std::make_tuple(b->seals_from(), b->id());
+          return std::make_tuple(a->seals_from(), a->created(), a->id()) >
+                 std::make_tuple(b->seals_from(), b->created(), b->id());
         });
         return std::move(keys);
       }()) {}

@@ -60,8 +60,8 @@ class KeyRing {
   // INVALID_ARGUMENT names the place that is wrong and never quotes the text.
   static absl::StatusOr<std::shared_ptr<const KeyRing>> Parse(std::string_view text);
 
-  // The key that seals at this time: the one whose `seals_from` was the last to come. Nullptr if
-  // none has come yet.
+  // The key that seals at this time: the one whose `seals_from` was the last to come, of several
+  // the one that was made last. Nullptr if none has come yet.
   const SealingKey* SealsAt(absl::Time now) const;
   // Nullptr if there is none with this id.
   const SealingKey* Find(std::uint32_t id) const;

@@ -5,11 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -106,7 +105,9 @@ void AppendKey(std::uint32_t id, absl::Time now, absl::Time seals_from, std::str
       absl::Base64Escape(absl::string_view(secret.view().data(), secret.view().size()));
   const WipedAtEnd wiped(encoded);
   absl::StrAppend(&text, "keys {\n  id: ", id, "\n  secret: \"", encoded, "\"\n");
-  absl::StrAppend(&text, "  created: \"", Utc(now), "\"\n");
+  // With fractions: of two keys that begin in one second, the one that was made later seals.
+  absl::StrAppend(&text, "  created: \"",
+                  absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", now, absl::UTCTimeZone()), "\"\n");
   absl::StrAppend(&text, "  seals_from: \"", Utc(seals_from), "\"\n}\n");
 }
 
@@ -147,18 +148,26 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view text,
   return failed;
 }
 
+// Random, so that keys that are made in two copies of a file, or after a key was lost, differ. Rows
+// name a key by its id alone.
+std::uint32_t DrawId() {
+  std::uint32_t id = 0;
+  while (id == 0) {
+    const int drawn = RAND_bytes(reinterpret_cast<unsigned char*>(&id), sizeof(id));
+    Require(drawn == 1, "OpenSSL has no random numbers for an id");
+  }
+  return id;
+}
+
 absl::StatusOr<std::uint32_t> NextId(const std::string& path, const KeyRing& ring) {
   if (ring.keys().size() >= limits::kMaxKeyRingKeys) {
     return Wrong(path, absl::StrCat("has ", limits::kMaxKeyRingKeys,
                                     " keys, the largest number; remove those that sealed nothing "
                                     "within the longest retention"));
   }
-  std::uint32_t last = 0;
-  for (const auto& key : ring.keys()) last = std::max(last, key->id());
-  if (last == std::numeric_limits<std::uint32_t>::max()) {
-    return Wrong(path, "has the highest id that there is; begin another file");
-  }
-  return last + 1;
+  std::uint32_t id = DrawId();
+  while (ring.Find(id) != nullptr) id = DrawId();
+  return id;
 }
 
 }  // namespace
@@ -178,7 +187,7 @@ absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey&
   const WipedAtEnd wiped(content);
   std::optional<struct stat> former;
   struct stat file {};
-  std::uint32_t id = 1;
+  std::uint32_t id = DrawId();
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
     content.clear();
     content.append("# Secret. See docs/sealing.md before you remove a key.\n");

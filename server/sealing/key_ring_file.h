@@ -29,7 +29,7 @@ inline constexpr absl::Duration kDefaultSealsIn = absl::Hours(1);
 
 // Adds a key with a random secret to a file, or makes the file (0600). The former content stays as
 // it is. The file is replaced as a whole, once the new content is on disk. Returns the new key's
-// id. INVALID_ARGUMENT as above, or if the ring is full.
+// id, which is random. INVALID_ARGUMENT as above, or if the ring is full.
 absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey& key,
                                           absl::Time now);
 

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -69,27 +72,47 @@ TEST_F(KeyRingFileTest, NamesTheFileAndWhatIsWrongWithIt) {
 }
 
 TEST_F(KeyRingFileTest, AGeneratedKeyIsRandomAndPrivate) {
-  ASSERT_EQ(GenerateKey(path_, {}, kNow).value(), 1U);
+  const std::uint32_t id = GenerateKey(path_, {}, kNow).value();
   EXPECT_EQ(Mode(), 0600U);
   const auto first = ReadKeyRingFile(path_);
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ((*first)->SealsAt(kNow)->id(), 1U) << "the first key seals at once";
+  EXPECT_EQ((*first)->SealsAt(kNow)->id(), id) << "the first key seals at once";
   const std::string other = folder_.File("other");
   ASSERT_TRUE(GenerateKey(other, {}, kNow).ok());
   EXPECT_FALSE((*ReadKeyRingFile(other))->IsSameAs(**first));
 }
 
+// A key is added to an older copy, or on two machines at once: one id for two secrets would let
+// honest retries appear as other requests.
+TEST_F(KeyRingFileTest, TwoKeysNeverGetTheSameId) {
+  const std::string copy = folder_.File("copy");
+  const std::uint32_t first = GenerateKey(path_, {}, kNow).value();
+  EXPECT_NE(GenerateKey(copy, {}, kNow).value(), first) << "two files that begin";
+  ASSERT_EQ(std::remove(copy.c_str()), 0);
+  ASSERT_EQ(link(path_.c_str(), copy.c_str()), 0);
+  EXPECT_NE(GenerateKey(path_, {}, kNow).value(), GenerateKey(copy, {}, kNow).value());
+}
+
+// Ids are in no order.
+TEST_F(KeyRingFileTest, OfTwoKeysForTheSameSecondTheLaterOneSeals) {
+  for (int i = 0; i < 8; ++i) {
+    const absl::Time now = kNow + absl::Milliseconds(i);
+    const std::uint32_t id = GenerateKey(path_, {absl::ZeroDuration()}, now).value();
+    EXPECT_EQ((*ReadKeyRingFile(path_))->SealsAt(now)->id(), id) << i;
+  }
+}
+
 TEST_F(KeyRingFileTest, AFurtherKeyWaitsUntilEveryReplicaHasIt) {
   Write("# mine\n" + TestKey(7, kNow - absl::Hours(1)), 0640);
-  ASSERT_EQ(GenerateKey(path_, {}, kNow).value(), 8U);
+  const std::uint32_t second = GenerateKey(path_, {}, kNow).value();
   EXPECT_EQ(Mode(), 0640U);
   EXPECT_THAT(Read(path_), HasSubstr("# mine\n" + TestKey(7, kNow - absl::Hours(1))));
-  ASSERT_EQ(GenerateKey(path_, {absl::Hours(48)}, kNow).value(), 9U);
+  const std::uint32_t third = GenerateKey(path_, {absl::Hours(48)}, kNow).value();
   const auto ring = ReadKeyRingFile(path_);
   ASSERT_TRUE(ring.ok()) << ring.status();
   EXPECT_EQ((*ring)->SealsAt(kNow)->id(), 7U);
-  EXPECT_EQ((*ring)->SealsAt(kNow + kDefaultSealsIn)->id(), 8U);
-  EXPECT_EQ((*ring)->SealsAt(kNow + absl::Hours(48))->id(), 9U);
+  EXPECT_EQ((*ring)->SealsAt(kNow + kDefaultSealsIn)->id(), second);
+  EXPECT_EQ((*ring)->SealsAt(kNow + absl::Hours(48))->id(), third);
 }
 
 TEST_F(KeyRingFileTest, AFileThatCannotBeUsedIsLeftAsItIs) {

@@ -78,6 +78,14 @@ absl::Status KeyRingWatch::Adopt() {
         options_.key_ring,
         ": no key seals now, but one did; rows would be stored unsealed again. Put it back"));
   }
+  // No rotation removes it, so that this is another file, such as an earlier copy: what the key
+  // sealed could not be opened.
+  const SealingKey* const sealing = before->SealsAt(now);
+  if (sealing != nullptr && (*ring)->Find(sealing->id()) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options_.key_ring, ": has not key ", sealing->id(),
+        ", which seals now; put it back, otherwise the rows that it sealed could not be opened"));
+  }
   LogReplaced(options_.key_ring, *before, **ring);
   source_->Replace(*std::move(ring));
   return absl::OkStatus();

@@ -48,7 +48,7 @@ class KeyRingWatch {
   KeyRingWatch(const SealingOptions& options, Observer& observer, const Clock& clock,
                std::shared_ptr<KeyRingSource> source);
 
-  // Uses what the file has, unless that is what is in use.
+  // Uses what the file has, unless that is what is in use. A ring has to have the key that seals.
   absl::Status Adopt();
 
   const SealingOptions options_;

@@ -103,6 +103,35 @@ TEST_F(KeyRingWatchTest, ARingOfWhichNoKeySealsNeverReplacesOneThatSeals) {
   EXPECT_THAT(observer_.read, ElementsAre("", HasSubstr("no key seals now, but one did")));
 }
 
+// An earlier copy of the file: what the removed key sealed could not be opened, and what the others
+// of the copy seal is read by no replica that has the right one.
+TEST_F(KeyRingWatchTest, ARingWithoutTheKeyThatSealsNeverReplacesOneThatHasIt) {
+  const std::string right = absl::StrCat(TestKey(1, start_), TestKey(2, start_));
+  const std::string new_key = TestKey(3, start_ + absl::Hours(1));
+  Write(right);
+  const auto watch = Start();
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  for (const std::string& wrong :
+       {TestKey(1, start_), absl::StrCat(TestKey(1, start_), new_key), TestKey(4, start_)}) {
+    observer_.read.clear();
+    Write(wrong);
+    (*watch)->Refresh();
+    EXPECT_EQ(Sealing(**watch, start_), 2U) << wrong;
+    EXPECT_THAT(observer_.read, ElementsAre(HasSubstr("has not key 2, which seals now; put it back")))
+        << wrong;
+    Write(right);
+    (*watch)->Refresh();
+    EXPECT_THAT(observer_.read, ElementsAre(HasSubstr("key 2"), ""));
+  }
+  // A rotation removes earlier keys, and may remove one that has sealed nothing yet.
+  Write(absl::StrCat(right, new_key));
+  (*watch)->Refresh();
+  Write(TestKey(2, start_));
+  (*watch)->Refresh();
+  EXPECT_EQ(watch.value()->rings()->Current()->keys().size(), 1U);
+  EXPECT_EQ(Sealing(**watch, start_), 2U);
+}
+
 TEST_F(KeyRingWatchTest, WithoutAKeyThatSealsItStartsOnlyWhereUnsealedIsAccepted) {
   Write(TestKey(1, start_ + absl::Hours(1)));
   EXPECT_THAT(std::string(Start().status().message()),
