@@ -1,6 +1,7 @@
 #include "server/process/listener_credentials.h"
 
 #include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 
 #include "server/files/file_content.h"
 #include "server/observability/log.h"
@@ -78,6 +81,14 @@ bool HasExpired(const Certificate& certificate) {
   return X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0;
 }
 
+// The clocks of an authority and of this machine differ.
+constexpr absl::Duration kClockTolerance = absl::Minutes(1);
+
+bool IsValidYet(const Certificate& certificate) {
+  std::time_t latest = absl::ToTimeT(absl::Now() + kClockTolerance);
+  return X509_cmp_time(X509_get0_notBefore(certificate.get()), &latest) < 0;
+}
+
 // Of a chain, whose first certificate is the server's.
 absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
                               const std::string& pem) {
@@ -85,6 +96,10 @@ absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
   if (certificate == nullptr) return Wrong(flag, file, "contains no certificate in PEM form");
   if (HasExpired(certificate)) {
     return Wrong(flag, file, "contains a certificate that has expired");
+  }
+  // Clients would refuse it, also in the place of one that is valid.
+  if (!IsValidYet(certificate)) {
+    return Wrong(flag, file, "contains a certificate that is not valid yet");
   }
   return absl::OkStatus();
 }
@@ -148,6 +163,26 @@ std::vector<std::string> ExpiredOf(const std::string& pem) {
   return expired;
 }
 
+// A handshake that resumes a session takes the client's certificate from the session and does not
+// verify it again, and gRPC's servers resume sessions, each of which begets the next. This is
+// called after every handshake.
+class RefusesExpiredClients final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)> /*callback*/, grpc::Status* sync_status) override {
+    const grpc::string_ref pem = request->peer_cert();
+    const Certificate certificate = ParseCertificate(std::string(pem.data(), pem.size()));
+    ERR_clear_error();
+    if (certificate == nullptr || HasExpired(certificate)) {
+      *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                                  "the client's certificate has expired, or cannot be read");
+    }
+    return true;
+  }
+  // Nothing is ever pending.
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest* /*request*/) override {}
+};
+
 // The current and future content of these files.
 std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
                                                  const std::string& client_ca) {
@@ -163,6 +198,8 @@ std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
   if (!client_ca.empty()) {
     options.watch_root_certs();
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.set_certificate_verifier(
+        grpc::experimental::ExternalCertificateVerifier::Create<RefusesExpiredClients>());
   }
   return grpc::experimental::TlsServerCredentials(options);
 }

@@ -31,16 +31,18 @@ inline constexpr absl::Duration kCertificateRefresh = absl::Seconds(1);
 // The files are checked every kCertificateRefresh until destruction. Once all of them
 // meet Make()'s requirements, new connections get their content, within two seconds;
 // existing connections continue. Until then the previous content stays in use: while a
-// certificate does not match the key, or a file is missing or half written, only the log
-// changes.
+// certificate does not match the key or is not valid yet, or a file is missing or half written,
+// only the log changes. A client whose certificate has expired connects neither with it nor by a
+// TLS session of before.
 //
 // Thread-compatible.
 class ListenerCredentials {
  public:
   // Reads the files and checks them, since gRPC itself would only fail at every
   // handshake. INVALID_ARGUMENT names the flag and what is wrong: a file that
-  // cannot be read, has no PEM, has expired (of authorities: all of them), or a key that is
-  // not the certificate's. `observer` gets the validity of what is in use, and outlives it.
+  // cannot be read, has no PEM, has expired (of authorities: all of them) or is not valid yet, or
+  // a key that is not the certificate's. `observer` gets the validity of what is in use, and
+  // outlives it.
   static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const ListenerTlsFiles& files,
                                                                    Observer& observer);
   ~ListenerCredentials() = default;

@@ -1,10 +1,14 @@
 #include "server/process/listener_credentials.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <chrono>
@@ -52,16 +56,72 @@ std::string LockedKeyPem(const Key& key) {
   });
 }
 
-// Signed by itself, valid until `seconds` from now.
-std::string CertificatePem(const Key& key, int seconds) {
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), &X509_free);
+using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+
+// Of the authority `issuer`, valid from `since` seconds from now until `until` seconds from now.
+Certificate Issue(const Key& key, const char* name, const Key& issuer_key, const char* issuer,
+                  int since, int until) {
+  Certificate certificate(X509_new(), &X509_free);
+  const auto set = [](X509_NAME* to, const char* text) {
+    X509_NAME_add_entry_by_txt(to, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(text),
+                               -1, -1, 0);
+  };
   ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), seconds);
+  set(X509_get_subject_name(certificate.get()), name);
+  set(X509_get_issuer_name(certificate.get()), issuer);
+  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), since);
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), until);
   X509_set_pubkey(certificate.get(), key.get());
-  X509_sign(certificate.get(), key.get(), EVP_sha256());
-  return Pem([&](BIO* bio) { PEM_write_bio_X509(bio, certificate.get()); });
+  X509_sign(certificate.get(), issuer_key.get(), EVP_sha256());
+  return certificate;
 }
+
+// Signed by itself.
+std::string CertificatePem(const Key& key, int until, int since = -3600) {
+  const Certificate made = Issue(key, "authority", key, "authority", since, until);
+  return Pem([&](BIO* bio) { PEM_write_bio_X509(bio, made.get()); });
+}
+
+// A client with a certificate, which keeps the last TLS session that it got. Aborts the test if it
+// cannot connect.
+class ResumingClient {
+ public:
+  ResumingClient(int port, const Certificate& certificate, const Key& key)
+      : port_(port), context_(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free) {
+    SSL_CTX_use_certificate(context_.get(), certificate.get());
+    SSL_CTX_use_PrivateKey(context_.get(), key.get());
+    constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+    SSL_CTX_set_alpn_protos(context_.get(), kHttp2, sizeof(kHttp2));
+  }
+
+  struct Connection {
+    // The client presented the session of before, and no certificate.
+    bool resumed = false;
+    // The server sent its settings.
+    bool accepted = false;
+  };
+  Connection Connect() {
+    const std::unique_ptr<BIO, decltype(&BIO_free_all)> bio(BIO_new_ssl_connect(context_.get()),
+                                                            &BIO_free_all);
+    BIO_set_conn_hostname(bio.get(), absl::StrCat("127.0.0.1:", port_).c_str());
+    SSL* ssl = nullptr;
+    BIO_get_ssl(bio.get(), &ssl);
+    if (session_ != nullptr) SSL_set_session(ssl, session_.get());
+    Connection made;
+    char settings[16];
+    if (BIO_do_connect(bio.get()) != 1) return made;
+    made.resumed = SSL_session_reused(ssl) == 1;
+    made.accepted = BIO_read(bio.get(), settings, sizeof(settings)) > 0;
+    // Sessions arrive before the settings.
+    if (made.accepted) session_.reset(SSL_get1_session(ssl));
+    return made;
+  }
+
+ private:
+  const int port_;
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+  std::unique_ptr<SSL_SESSION, decltype(&SSL_SESSION_free)> session_{nullptr, &SSL_SESSION_free};
+};
 
 // What is reported, also by the thread that reads the files again.
 class Validities final : public Observer {
@@ -164,6 +224,43 @@ TEST_F(ListenerCredentialsTest, AnAuthorityThatHasExpiredDoesNotCountBesideOneTh
   const std::string file = Write("authorities.pem", absl::StrCat(old, old));
   EXPECT_THAT(ErrorOf({good_certificate_, good_key_, file}),
               HasSubstr("contains only certificates that have expired"));
+}
+
+// A handshake that resumes a session verifies no certificate, and gRPC's servers resume sessions.
+TEST_F(ListenerCredentialsTest, ASessionIsNotResumedAfterTheCertificateOfItsClientHasExpired) {
+  const auto made =
+      ListenerCredentials::Make({good_certificate_, good_key_, good_certificate_}, validities_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", (*made)->credentials(), &port);
+  // gRPC polls for it.
+  grpc::CallbackGenericService service;
+  builder.RegisterCallbackGenericService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+
+  constexpr int kLife = 4;
+  const Key key = NewKey();
+  const Certificate certificate = Issue(key, "client", key_, "authority", -3600, kLife);
+  const absl::Time end = absl::Now() + absl::Seconds(kLife);
+  ResumingClient client(port, certificate, key);
+  EXPECT_TRUE(client.Connect().accepted);
+  const ResumingClient::Connection before = client.Connect();
+  EXPECT_TRUE(before.accepted && before.resumed);
+  // The certificate's own life, by the clock that OpenSSL reads, with a second for its rounding.
+  absl::SleepFor(end + absl::Seconds(1) - absl::Now());
+  const ResumingClient::Connection after = client.Connect();
+  EXPECT_TRUE(after.resumed);
+  EXPECT_FALSE(after.accepted);
+}
+
+TEST_F(ListenerCredentialsTest, ACertificateThatIsNotValidYetIsRefused) {
+  const std::string early = CertificatePem(key_, 7200, 3600);
+  EXPECT_THAT(ErrorOf({Write("early.pem", early), good_key_, ""}), HasSubstr("is not valid yet"));
+  // The clocks of machines differ.
+  EXPECT_TRUE(ListenerCredentials::Make(
+                  {Write("new.pem", CertificatePem(key_, 7200, 20)), good_key_, ""}, validities_)
+                  .ok());
 }
 
 TEST_F(ListenerCredentialsTest, NamesTheFaultyFile) {
