@@ -53,21 +53,41 @@ bool NamesTheTransport(const grpc::AuthContext& auth) {
   return auth.GetPeerIdentityPropertyName() == GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME;
 }
 
+bool HasCertificate(const grpc::AuthContext* auth) {
+  return auth != nullptr && auth->IsPeerAuthenticated() && !NamesTheTransport(*auth);
+}
+
+absl::Status NoCertificate() {
+  return absl::UnauthenticatedError("this method needs a client certificate");
+}
+
 }  // namespace
 
 ScopeFunction PeerIdentityScope() {
   return [](const grpc::ServerContextBase& context) -> absl::StatusOr<std::string> {
     const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
     std::vector<absl::string_view> names;
-    if (auth != nullptr && auth->IsPeerAuthenticated() && !NamesTheTransport(*auth)) {
+    if (HasCertificate(auth.get())) {
       for (const grpc::string_ref& name : auth->GetPeerIdentity()) {
         names.emplace_back(name.data(), name.size());
       }
     }
-    if (names.empty()) {
-      return absl::UnauthenticatedError("this method needs a client certificate");
-    }
+    if (names.empty()) return NoCertificate();
     return IdentityScope(std::move(names));
+  };
+}
+
+ScopeFunction PeerUriScope() {
+  return [](const grpc::ServerContextBase& context) -> absl::StatusOr<std::string> {
+    const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+    if (!HasCertificate(auth.get())) return NoCertificate();
+    const std::vector<grpc::string_ref> uris =
+        auth->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME);
+    if (uris.empty()) {
+      return absl::UnauthenticatedError(
+          "the caller's certificate has no subject alternative name of type URI");
+    }
+    return IdentityScope({{uris.front().data(), uris.front().size()}});
   };
 }
 

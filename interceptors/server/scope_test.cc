@@ -6,13 +6,17 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "interceptors/server/request/identity_scope.h"
 #include "testdata/till.grpc.pb.h"
+#include "tests/support/certificate_authority.h"
 
 namespace idempotency::internal {
 namespace {
@@ -24,9 +28,11 @@ using testdata::Till;
 // Answers with the scope of its caller.
 class ScopeTill final : public Till::Service {
  public:
+  explicit ScopeTill(ScopeFunction function) : function_(std::move(function)) {}
+
   grpc::Status Charge(grpc::ServerContext* context, const ChargeRequest*,
                       ChargeReply* reply) override {
-    const absl::StatusOr<std::string> scope = PeerIdentityScope()(*context);
+    const absl::StatusOr<std::string> scope = function_(*context);
     if (!scope.ok()) {
       return {static_cast<grpc::StatusCode>(scope.status().code()),
               std::string(scope.status().message())};
@@ -34,12 +40,15 @@ class ScopeTill final : public Till::Service {
     reply->set_charge_id(*scope);
     return grpc::Status::OK;
   }
+
+ private:
+  const ScopeFunction function_;
 };
 
 grpc::Status ScopeOver(const std::shared_ptr<grpc::ServerCredentials>& server_credentials,
                        const std::shared_ptr<grpc::ChannelCredentials>& client_credentials,
-                       std::string& scope) {
-  ScopeTill till;
+                       std::string& scope, ScopeFunction function = PeerIdentityScope()) {
+  ScopeTill till(std::move(function));
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", server_credentials, &port);
@@ -63,6 +72,52 @@ TEST(PeerIdentityScopeTest, ATransportWithoutPeerIdentitiesIsNoIdentity) {
                 .error_code(),
             grpc::StatusCode::UNAUTHENTICATED)
       << "scope " << scope;
+}
+
+// The scope of a client whose certificate has these names, or the message of the refusal.
+std::string ScopeOf(testing::CertificateAuthority& authority, const std::string& names,
+                    ScopeFunction function) {
+  const auto own = authority.Issue("till", "IP:127.0.0.1");
+  grpc::SslServerCredentialsOptions server(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  server.pem_root_certs = authority.root();
+  server.pem_key_cert_pairs.push_back({own.key, own.certificate});
+  const auto client = authority.Issue("worker", names);
+  std::string scope;
+  const grpc::Status status =
+      ScopeOver(grpc::SslServerCredentials(server),
+                grpc::SslCredentials({authority.root(), client.key, client.certificate}), scope,
+                std::move(function));
+  return status.ok() ? scope : status.error_message();
+}
+
+// Replicas of one service, each with the name of its host: what one began, another one finishes.
+TEST(PeerUriScopeTest, OtherNamesOfTheCertificateDoNotCount) {
+  testing::CertificateAuthority authority;
+  constexpr char kService[] = "spiffe://example.org/orders";
+  for (const char* const names :
+       {"DNS:host-a,URI:spiffe://example.org/orders", "URI:spiffe://example.org/orders,DNS:host-b",
+        "URI:spiffe://example.org/orders", "URI:spiffe://example.org/orders,URI:spiffe://other"}) {
+    EXPECT_EQ(ScopeOf(authority, names, PeerUriScope()), kService) << names;
+  }
+  EXPECT_NE(ScopeOf(authority, "URI:spiffe://example.org/orders,DNS:host-a", PeerIdentityScope()),
+            kService);
+  // As the external processor escapes it.
+  EXPECT_EQ(ScopeOf(authority, "URI:spiffe://example.org/a\\\\b", PeerUriScope()),
+            IdentityScope({"spiffe://example.org/a\\b"}));
+}
+
+TEST(PeerUriScopeTest, APeerWithoutAUriHasNone) {
+  testing::CertificateAuthority authority;
+  EXPECT_EQ(ScopeOf(authority, "DNS:host-a", PeerUriScope()),
+            "the caller's certificate has no subject alternative name of type URI");
+  EXPECT_EQ(ScopeOf(authority, "", PeerUriScope()),
+            "the caller's certificate has no subject alternative name of type URI");
+  std::string scope;
+  EXPECT_EQ(ScopeOver(grpc::experimental::LocalServerCredentials(LOCAL_TCP),
+                      grpc::experimental::LocalCredentials(LOCAL_TCP), scope, PeerUriScope())
+                .error_message(),
+            "this method needs a client certificate");
 }
 
 TEST(PeerIdentityScopeTest, APeerWithoutTlsHasNone) {

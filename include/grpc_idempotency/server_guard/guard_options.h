@@ -33,9 +33,9 @@ struct GuardOptions {
   std::string name_space;
 
   // Determines the owner of a call's key. Required for a server without mutual TLS;
-  // grpc_idempotency/server_guard/scope.h has ready-made functions. Empty: PeerIdentityScope().
-  // Nothing is assumed without TLS: calls from peers without a verified identity fail with
-  // UNAUTHENTICATED.
+  // grpc_idempotency/server_guard/scope.h has ready-made functions. Empty: PeerIdentityScope(),
+  // whose scope changes with any name in the certificate. Nothing is assumed without TLS: calls
+  // from peers without a verified identity fail with UNAUTHENTICATED.
   ScopeFunction scope;
 
   // The consequence of an unknown outcome, for every method and every BeginCall whose own

@@ -15,12 +15,18 @@ namespace idempotency {
 // thread-safe and must not block.
 using ScopeFunction = std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase&)>;
 
-// The peer's identity from mutual TLS: the certificate's alternative names, or its common name
-// if there are none. UNAUTHENTICATED for a peer without an identity, so also under
+// The peer's identity from mutual TLS: all alternative names of the certificate together, or its
+// common name if there are none. A caller whose certificate has another set of names is another
+// scope, in which a retry is a second execution: where each replica has its host's name beside the
+// service's, or names are added at a renewal, use PeerUriScope. UNAUTHENTICATED for a peer without an identity, so also under
 // LocalServerCredentials, which do not distinguish peers: use SharedScope there. gRPC does not
 // report whether the certificate was verified: the server's credentials must be of a kind that
 // verifies it (..._AND_VERIFY).
 ScopeFunction PeerIdentityScope();
+// The same with one name: the certificate's first alternative name of type URI, such as a SPIFFE
+// ID, whatever its other names are; as `scope { peer: URI }` of the external processor. A
+// certificate without a URI is UNAUTHENTICATED too.
+ScopeFunction PeerUriScope();
 // The value of a metadata entry that an authenticating proxy sets (and removes from external
 // requests). UNAUTHENTICATED when absent or repeated.
 ScopeFunction MetadataScope(std::string metadata_key);

@@ -44,7 +44,7 @@ struct SharedScopeName {
 };
 using ScopeSource = std::variant<PeerName, ScopeHeader, ScopeMetadata, SharedScopeName>;
 
-// The scope of a call, as a guard's PeerIdentityScope or MetadataScope would return it for the same
+// The scope of a call, as a guard's PeerUriScope or MetadataScope would return it for the same
 // name. UNAUTHENTICATED if Envoy does not state one; the message names what is missing, from the
 // certificate or from Envoy's configuration.
 absl::StatusOr<std::string> ScopeFrom(const ScopeSource& source, const ProxyContext& context,
