@@ -51,9 +51,11 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   // Shutdown(), which waits for them. May be called again.
   void DrainSessions() { sessions_.Drain(); }
 
-  // Ends the sessions and unary calls whose callers have not read for too long. For a thread that
-  // calls it regularly.
+  // Ends the sessions and unary calls whose callers have not read for too long, and announces to
+  // callers whose credentials end soon that they must open another session. For a thread that calls
+  // it regularly.
   void EndStalledCalls() {
+    if (access_ != nullptr) sessions_.AnnounceRenewals();
     sessions_.EndStalled(operations_.batcher().budget(), operations_.clock().Monotonic());
   }
 

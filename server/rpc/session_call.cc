@@ -79,6 +79,19 @@ void SessionCall::AnnounceDraining() {
   Do(next);
 }
 
+void SessionCall::AnnounceRenewal() {
+  if (caller_ == nullptr) return;
+  Next next;
+  {
+    MutexLock lock(mutex_);
+    if (reached_max_age_ || finished_ || !failure_.ok() || !caller_->MustRenew()) return;
+    reached_max_age_ = true;
+    frames_.Append(DrainingNotice());
+    next = Step();
+  }
+  Do(next);
+}
+
 bool SessionCall::AbandonIfStalled() {
   MutexLock lock(mutex_);
   if (!IsStalled() && !HasTooManyUnread()) return false;

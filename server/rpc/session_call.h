@@ -63,6 +63,9 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 
   // Notifies the caller to send no more on this stream.
   void AnnounceDraining();
+  // The same if the caller's credentials are about to end: without a frame of the caller nothing
+  // else would notice. Once for each stream.
+  void AnnounceRenewal() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether a write has taken too long, for so many unread answers. Then the stream neither reads
   // nor writes any more, and stays until EndAbandoned(), which must follow.

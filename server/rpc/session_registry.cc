@@ -74,6 +74,13 @@ void SessionRegistry::Send(UnarySent sent, MemoryBudget& budget, UnaryAnswer& an
   unary_.Add(answer, std::move(counted));
 }
 
+void SessionRegistry::AnnounceRenewals() {
+  EndEach([](std::uint64_t /*place*/, SessionCall& stream) {
+    stream.AnnounceRenewal();
+    return false;
+  });
+}
+
 void SessionRegistry::EndStalled(const MemoryBudget& budget, SteadyTime now) {
   EndEach([](std::uint64_t /*place*/, SessionCall& stream) { return stream.AbandonIfStalled(); });
   unary_.EndStalled(now);

@@ -55,6 +55,9 @@ class SessionRegistry {
   // `answer` begins to be sent, and has a hold in `budget` until it is destroyed.
   void Send(UnarySent sent, MemoryBudget& budget, UnaryAnswer& answer);
 
+  // Lets every session whose caller's credentials are about to end announce that another one must
+  // be opened.
+  void AnnounceRenewals();
   // Ends sessions and unary calls whose callers have not read for too long: where all have many
   // unread answers by `budget`, those that have not read for longest, too.
   void EndStalled(const MemoryBudget& budget, SteadyTime now);

@@ -13,10 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
 #include "core/answer_kind.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
+#include "server/access/access_control.h"
+#include "server/access/access_policy.h"
+#include "server/access/json_web_key.h"
+#include "server/access/testing/token_signer.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/session_call.h"
 #include "server/rpc/session_registry.h"
@@ -108,7 +115,9 @@ Reason ReasonIn(const v1::SessionError& error) {
 // One stream as its caller sees it. Every wait ends after 20 s, with the stream.
 class Caller {
  public:
-  explicit Caller(v1::IdempotencyService::Stub& stub) {
+  // `token` is its bearer token, or "".
+  explicit Caller(v1::IdempotencyService::Stub& stub, const std::string& token = "") {
+    if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     stream_ = stub.Session(&context_);
   }
@@ -187,6 +196,7 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
     IdempotencyServiceOptions options;
     options.clock = &clock_;
     options.session = session;
+    if (!access_.is_open()) options.access = &access_;
     service_ = std::make_unique<IdempotencyService>(*batcher_, *waiters_, observer_, options);
 
     server_ = std::make_unique<ApiServer>(GetParam(), *service_);
@@ -260,6 +270,8 @@ class SessionTest : public ::testing::TestWithParam<ServerApi> {
 
   std::size_t max_bytes_ = BatcherOptions().max_bytes;
   ManualClock clock_;
+  // Open, unless a test restricts it before Serve().
+  AccessControl access_;
   MemoryStore memory_{clock_};
   GatedStore store_{memory_};
   CountingObserver observer_;
@@ -1163,6 +1175,40 @@ TEST_P(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
   clock_.Advance(absl::Microseconds(1));
   ASSERT_TRUE(caller.Send({ReserveAs(2, "b")}));
   while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
+}
+
+// Its next operation would be the first to meet the end of the token.
+TEST_P(SessionTest, AnIdleSessionRequestsAnotherBeforeItsTokenExpires) {
+  const testing::TokenSigner issuer(testing::TokenSigner::Kind::kEd25519);
+  AccessRules rules;
+  rules.identities.push_back({});
+  rules.identities[0].name = "payments";
+  rules.identities[0].token_subjects = {{"https://issuer.example", "payments"}};
+  rules.issuers = {TokenIssuer("https://issuer.example", "idempotencyd",
+                               ParseJsonWebKeySet(issuer.KeySet()).value())};
+  access_.Restrict(std::make_shared<AccessPolicy>(rules), clock_);
+  Serve({});
+  const absl::Time end = clock_.Now() + absl::Minutes(10);
+  const std::string token = issuer.Sign(absl::StrCat(
+      R"({"iss":"https://issuer.example","aud":"idempotencyd","sub":"payments","exp":)",
+      absl::ToUnixSeconds(end), "}"));
+  Caller early(*stub_, token);
+  early.First();
+  Caller idle(*stub_, token);
+  idle.First();
+  ASSERT_TRUE(observer_.Await(&Counts::sessions, 2));
+  service_->EndStalledCalls();
+  early.HalfClose();
+  v1::SessionResponse frame;
+  EXPECT_FALSE(early.Read(frame));
+
+  clock_.Advance(end + kTokenClockTolerance - internal::Caller::kRenewal / 2 - clock_.Now());
+  service_->EndStalledCalls();
+  ASSERT_TRUE(idle.Read(frame));
+  EXPECT_TRUE(frame.draining());
+  service_->EndStalledCalls();
+  idle.HalfClose();
+  EXPECT_FALSE(idle.Read(frame)) << "it is requested once";
 }
 
 TEST_P(SessionTest, ASessionThatBeginsDuringTheDrainGetsTheNotice) {

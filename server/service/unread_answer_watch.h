@@ -12,8 +12,8 @@
 namespace idempotency::internal {
 
 // A thread that ends calls whose callers do not read their answers: HTTP/2 acknowledges pings of
-// such a connection, so that no timeout of the transport ends it. A service without a call needs
-// none.
+// such a connection, so that no timeout of the transport ends it. It also has sessions renewed
+// whose callers' credentials end soon. A service without a call needs none.
 //
 // Thread-safe.
 class UnreadAnswerWatch {
