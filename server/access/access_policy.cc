@@ -81,18 +81,17 @@ absl::StatusOr<AccessPolicy::Identified> AccessPolicy::ByToken(const std::string
 
 absl::StatusOr<AccessPolicy::Identified> AccessPolicy::ByJsonWebToken(const std::string& token,
                                                                       absl::Time now) const {
-  absl::Status refused = Unknown("no issuer of tokens is configured");
-  for (const TokenIssuer& issuer : rules_.issuers) {
-    const absl::StatusOr<VerifiedToken> verified = issuer.Verify(token, now);
-    if (!verified.ok()) {
-      refused = verified.status();
-      continue;
-    }
-    const auto found = by_token_subject_.find(TokenSubjectKey(verified->issuer, verified->subject));
-    if (found == by_token_subject_.end()) return Unknown("the token's subject is no identity's");
-    return Identified{found->second, verified->valid_until};
-  }
-  return refused;
+  if (rules_.issuers.empty()) return Unknown("no issuer of tokens is configured");
+  const absl::StatusOr<std::string> claimed = ClaimedIssuer(token);
+  if (!claimed.ok()) return claimed.status();
+  const auto issuer = std::find_if(rules_.issuers.begin(), rules_.issuers.end(),
+                                   [&](const auto& one) { return one.issuer() == *claimed; });
+  if (issuer == rules_.issuers.end()) return Unknown("the token's issuer is not configured");
+  const absl::StatusOr<VerifiedToken> verified = issuer->Verify(token, now);
+  if (!verified.ok()) return verified.status();
+  const auto found = by_token_subject_.find(TokenSubjectKey(verified->issuer, verified->subject));
+  if (found == by_token_subject_.end()) return Unknown("the token's subject is no identity's");
+  return Identified{found->second, verified->valid_until};
 }
 
 absl::StatusOr<AccessPolicy::Identified> AccessPolicy::ByCertificate(

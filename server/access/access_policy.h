@@ -68,7 +68,8 @@ class AccessPolicy {
     absl::Time valid_until = absl::InfiniteFuture();
   };
 
-  // Every name in `rules` is one of its identities', and no two identities share a credential.
+  // Every name in `rules` is one of its identities', no two identities share a credential, and no
+  // two issuers a name.
   explicit AccessPolicy(AccessRules rules);
 
   // The caller's identity: by its token if it presents one, otherwise by its certificate,

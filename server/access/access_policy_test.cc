@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/access/access_control.h"
@@ -217,6 +219,36 @@ TEST(AccessPolicyTest, ScopesOfAPeerScopedNamespace) {
   EXPECT_TRUE(policy.Check(kPayments, KeyIn("payments", "support"), Permission::kRead).ok());
   // Elsewhere the caller chooses.
   EXPECT_TRUE(policy.Check(2, KeyIn("orders", "support"), Permission::kWrite).ok());
+}
+
+TEST(AccessPolicyTest, OfSeveralIssuersTheFaultIsThatOfTheTokensOwn) {
+  const testing::TokenSigner a(testing::TokenSigner::Kind::kEd25519);
+  const testing::TokenSigner b(testing::TokenSigner::Kind::kEd25519);
+  AccessRules rules = SomeRules();
+  rules.identities[0].token_subjects = {{"https://a.example", "payments"}};
+  rules.issuers = {
+      TokenIssuer("https://a.example", "idempotencyd", ParseJsonWebKeySet(a.KeySet()).value()),
+      TokenIssuer("https://b.example", "idempotencyd", ParseJsonWebKeySet(b.KeySet()).value())};
+  const AccessPolicy policy(rules);
+  const auto claims = [](const std::string& issuer, absl::Time end) {
+    return absl::StrCat(R"({"iss":")", issuer, R"(","aud":"idempotencyd","sub":"payments","exp":)",
+                        absl::ToUnixSeconds(end), "}");
+  };
+  const auto fault = [&](const std::string& token) {
+    return std::string(policy.Identify(WithToken(token), kNow).status().message());
+  };
+  const absl::Time later = kNow + absl::Minutes(1);
+  EXPECT_EQ(fault(a.Sign(claims("https://a.example", later))), "");
+  EXPECT_EQ(fault(a.Sign(claims("https://a.example", kNow - absl::Hours(1)))),
+            "the token has expired");
+  EXPECT_EQ(fault(b.Sign(claims("https://b.example", later))),
+            "the token's subject is no identity's");
+  EXPECT_EQ(fault(a.Sign(claims("https://c.example", later))),
+            "the token's issuer is not configured");
+  // Whose keys do not verify it.
+  EXPECT_EQ(fault(b.Sign(claims("https://a.example", later))),
+            "no current key of the issuer verifies the token's signature");
+  EXPECT_EQ(fault("a.b.c"), "the token's claims are not a JSON object");
 }
 
 class CallerTest : public ::testing::Test {

@@ -66,6 +66,14 @@ bool LooksLikeJsonWebToken(absl::string_view token) {
   return std::count(token.begin(), token.end(), '.') == 2;
 }
 
+absl::StatusOr<std::string> ClaimedIssuer(absl::string_view token) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(token, '.');
+  if (parts.size() != 3) return Refused("the token is not a JSON Web Token");
+  const std::optional<Struct> claims = JsonPart(parts[1]);
+  if (!claims.has_value()) return Refused("the token's claims are not a JSON object");
+  return TextOf(*claims, "iss");
+}
+
 bool TokenIssuer::IsSigned(absl::string_view header_text, absl::string_view signed_text,
                            absl::string_view signature) const {
   const std::optional<Struct> header = JsonPart(header_text);

@@ -47,6 +47,10 @@ class TokenIssuer {
   std::vector<JsonWebKey> keys_;
 };
 
+// The issuer that a token names, which is not verified: it chooses the one that verifies the token.
+// UNAUTHENTICATED if the token cannot be read.
+absl::StatusOr<std::string> ClaimedIssuer(absl::string_view token);
+
 // True if the text has the three parts of a token in compact form, as no static token has.
 bool LooksLikeJsonWebToken(absl::string_view token);
 
