@@ -165,6 +165,7 @@ class PendingSyncCall final : public PendingCall {
                   const MethodHandler::HandlerParameter& parameter)
       : inner_(inner), method_(method), log_(log), parameter_(parameter) {}
 
+  bool sync() const override { return true; }
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
   const Message& request() override {
     return static_cast<const Message&>(*static_cast<MessageLite*>(parameter_.request));
@@ -270,6 +271,7 @@ class PendingCallbackCall final : public PendingCall,
                       const MethodHandler::HandlerParameter& parameter)
       : inner_(inner), method_(method), dependencies_(dependencies), parameter_(parameter) {}
 
+  bool sync() const override { return false; }
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
   const Message& request() override {
     return static_cast<const Message&>(*static_cast<MessageLite*>(parameter_.request));
@@ -292,6 +294,19 @@ class PendingCallbackCall final : public PendingCall,
   }
 
   void Answer(v1::Reply reply) override {
+    if (!dependencies_.others.follow()) {
+      Send(std::move(reply));
+      return;
+    }
+    // This thread may deliver the answers of other calls, as in Run().
+    dependencies_.others.Run(
+        [self = shared_from_this(), reply = std::make_shared<v1::Reply>(std::move(reply))] {
+          self->Send(std::move(*reply));
+        });
+  }
+
+ private:
+  void Send(v1::Reply reply) {
     if (method_.server_streaming()) {
       StartStoredStream(parameter_, *method_.output_type(), std::move(reply), dependencies_.log);
       return;
@@ -308,18 +323,17 @@ class PendingCallbackCall final : public PendingCall,
     handler.RunHandler(parameter_);
   }
 
- private:
   void RunHandler() {
     // IsCancelled() is not valid before the inner handler runs.
     if (start_.needs_client && ClientDeadlinePassed(context())) {
       NotRun(start_, kClientLeft);
-      Answer(Cancelled());
+      Send(Cancelled());
       return;
     }
     std::optional<v1::Reply> instead;
     if (start_.last_look != nullptr) instead = start_.last_look();
     if (instead.has_value()) {
-      Answer(*std::move(instead));
+      Send(*std::move(instead));
     } else {
       inner_.RunHandler(parameter_);
     }

@@ -21,6 +21,7 @@
 #include "google/protobuf/descriptor.h"
 
 #include "core/grpc_headers.h"
+#include "interceptors/server/call/other_interceptors.h"
 #include "interceptors/server/call/pending_call.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/threads/worker_pool.h"
@@ -39,15 +40,20 @@ enum class MethodKind {
 };
 
 // The kind of every method of `service`, in the descriptor's order. FAILED_PRECONDITION, whose
-// message names the method, for any other kind (completion-queue, raw, streamed unary), or the
-// service if it has generic methods, which cannot be distinguished from outside.
+// message names the method, for any other kind (completion-queue, raw, streamed unary), for a
+// method that is not the descriptor's, and for one that was compiled without RTTI; or the service
+// if it has generic methods, which cannot be distinguished from outside.
 absl::StatusOr<std::vector<MethodKind>> Classify(
     const google::protobuf::ServiceDescriptor& descriptor, grpc::Service& service);
+
+// True if SetInterceptorCreators was called with some.
+bool HasInterceptors(const grpc::ServerBuilder& builder);
 
 // The objects that all services of a guard share.
 struct GuardedServiceDependencies {
   // Run the handlers of the callback API.
   WorkerPool& handlers;
+  const OtherInterceptors& others;
   GuardLog& log;
 };
 

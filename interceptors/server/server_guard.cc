@@ -21,6 +21,7 @@
 #include "interceptors/server/admission/operation_admission.h"
 #include "interceptors/server/call/capturing_interceptor.h"
 #include "interceptors/server/call/guarded_method.h"
+#include "interceptors/server/call/other_interceptors.h"
 #include "interceptors/server/call/stream_writer_interceptor.h"
 #include "interceptors/server/connection/replay_cache.h"
 #include "interceptors/server/grpc_internals.h"
@@ -76,6 +77,7 @@ class Guard final : public ServerGuard {
         cache_(std::move(cache)),
         log_(std::make_shared<GuardLog>(options_.log)),
         pools_(options_.threads),
+        others_(pools_.handlers),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout,
                       cache_, std::make_unique<TimerThread>(), ReserveLimits(), log_) {
     if (!options_.background_recovery) return;
@@ -144,6 +146,7 @@ class Guard final : public ServerGuard {
   const std::shared_ptr<GuardLog> log_;
   // Before the reservations, whose timers give it tasks until they end.
   WorkerPools pools_;
+  OtherInterceptors others_;
   ReservationClient reservations_;
   // nullptr unless the option is on.
   std::shared_ptr<BackgroundRecovery> background_recovery_;
@@ -263,7 +266,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     guarded.emplace(operation, std::move(admitter));
   }
   guarded_services_.push_back(grpc_internals::MakeGuardedService(
-      *descriptor, *kinds, admitters, {pools_.handlers, *log_}, *service));
+      *descriptor, *kinds, admitters, {pools_.handlers, others_, *log_}, *service));
   policies_.merge(policies);
   methods_.merge(guarded);
   if (host.empty()) {
@@ -307,7 +310,9 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
     }
   }
   InterceptorFactories factories;
-  factories.push_back(std::make_unique<InterceptorFactory>(std::move(paths), reservations_));
+  factories.push_back(
+      std::make_unique<InterceptorFactory>(std::move(paths), reservations_, others_));
+  if (!others.empty()) others_.Follow();
   for (auto& other : others) factories.push_back(std::move(other));
   if (!stream_paths.empty()) {
     factories.push_back(std::make_unique<StreamWriterFactory>(std::move(stream_paths)));

@@ -2,8 +2,11 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -92,6 +95,89 @@ class Taking final : public Interceptor {
   Taken& taken_;
 };
 
+// Notes the threads on which replies are sent, in order. Thread-safe.
+class Threads {
+ public:
+  void Add() {
+    MutexLock lock(mutex_);
+    all_.push_back(std::this_thread::get_id());
+  }
+  std::vector<std::thread::id> all() {
+    MutexLock lock(mutex_);
+    return all_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::thread::id> all_ ABSL_GUARDED_BY(mutex_);
+};
+
+class NotingThreads final : public Interceptor {
+ public:
+  explicit NotingThreads(Threads* threads) : threads_(*threads) {}
+  void Intercept(Batch* batch) override {
+    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) threads_.Add();
+    batch->Proceed();
+  }
+
+ private:
+  Threads& threads_;
+};
+
+// Holds the next replies, as an interceptor does that writes to another host. Thread-safe.
+class ReplyGate {
+ public:
+  // The next `count` replies are held until Open().
+  void Hold(int count) {
+    MutexLock lock(mutex_);
+    to_hold_ = count;
+    held_ = 0;
+    open_ = false;
+  }
+  void Pass() {
+    MutexLock lock(mutex_);
+    if (to_hold_ == 0) return;
+    --to_hold_;
+    ++held_;
+    changed_.NotifyAll();
+    while (!open_) changed_.Wait(lock);
+  }
+  // False after 20 s.
+  bool AwaitHeld(int count) {
+    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    MutexLock lock(mutex_);
+    while (held_ < count) {
+      if (!changed_.WaitUntil(lock, deadline) && held_ < count) return false;
+    }
+    return true;
+  }
+  void Open() {
+    MutexLock lock(mutex_);
+    to_hold_ = 0;
+    open_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int to_hold_ ABSL_GUARDED_BY(mutex_) = 0;
+  int held_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool open_ ABSL_GUARDED_BY(mutex_) = true;
+};
+
+class Holding final : public Interceptor {
+ public:
+  explicit Holding(ReplyGate* gate) : gate_(*gate) {}
+  void Intercept(Batch* batch) override {
+    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) gate_.Pass();
+    batch->Proceed();
+  }
+
+ private:
+  ReplyGate& gate_;
+};
+
 class GuardAndInterceptors : public GuardFixture {
  protected:
   template <typename Made, typename Argument>
@@ -175,6 +261,73 @@ TEST_P(GuardAndInterceptors, WithheldMessageIsNotThereToBeTakenOrReplaced) {
   EXPECT_EQ(retry.reply().effect(), "paid!");
   EXPECT_EQ(runs_, 1);
 }
+
+class GuardAndBlockingInterceptors : public GuardAndInterceptors {
+ protected:
+  // Other calls must be answered although the replies to these are held.
+  void ExpectOthersAnsweredWhileHeld(const std::vector<std::string>& keys, bool replays) {
+    const ProbeClient client(server_->address());
+    held_replies_.Hold(static_cast<int>(keys.size()));
+    std::vector<std::future<Outcome>> held;
+    for (const std::string& key : keys) {
+      held.push_back(std::async(std::launch::async, [&client, key] { return client.Act(key); }));
+    }
+    EXPECT_TRUE(held_replies_.AwaitHeld(static_cast<int>(keys.size())));
+    Call other = With(keys.front() + "-other");
+    // Less than the verdict's timeout: without it the call would be refused in time.
+    other.timeout = std::chrono::seconds(5);
+    const Outcome outcome = client.Send(other);
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    held_replies_.Open();
+    for (std::future<Outcome>& each : held) {
+      const Outcome released = each.get();
+      EXPECT_TRUE(released.status.ok()) << released.status.error_message();
+      EXPECT_EQ(released.replayed(), replays);
+    }
+  }
+
+  ReplyGate held_replies_;
+};
+
+// An interceptor may block: the threads that deliver the store's answers must not wait for it.
+TEST_P(GuardAndBlockingInterceptors, AnInterceptorThatBlocksDelaysNoOtherCall) {
+  ServeBehindGuard<Holding>(held_replies_);
+  ExpectOthersAnsweredWhileHeld({"one", "two"}, /*replays=*/false);
+  ExpectOthersAnsweredWhileHeld({"one", "two"}, /*replays=*/true);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardAndBlockingInterceptors,
+                         ::testing::ValuesIn(OverEveryIdempotencyd({Api::kSync, Api::kCallback})),
+                         ApiName);
+
+class GuardAndSyncInterceptors : public GuardAndInterceptors {};
+
+// Where gRPC runs them without the guard: they may block there, and use its thread-local objects.
+TEST_P(GuardAndSyncInterceptors, RunOnTheHandlersThread) {
+  Threads threads;
+  std::vector<std::thread::id> handlers;
+  GuardedServer& server = Serve(
+      [this, &handlers](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        handlers.push_back(std::this_thread::get_id());
+        reply.set_total(++runs_);
+        return grpc::Status::OK;
+      },
+      [&threads](GuardedServer::Options& options) {
+        options.guard.recording_timeout = absl::Milliseconds(300);
+        options.interceptors.push_back(
+            std::make_unique<FactoryOf<NotingThreads, Threads>>(&threads));
+      });
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("recorded").status.ok());
+  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test asked"));
+  EXPECT_EQ(client.Act("not-recorded").reason(), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(threads.all(), handlers);
+}
+
+INSTANTIATE_TEST_SUITE_P(SyncApi, GuardAndSyncInterceptors,
+                         ::testing::Values(GuardSetup(Api::kSync),
+                                           GuardSetup(Api::kSync, Idempotencyd::kEmbeddedSqlite)),
+                         ApiName);
 
 INSTANTIATE_TEST_SUITE_P(BothApis, GuardAndInterceptors,
                          ::testing::Values(Api::kSync, Api::kCallback), ApiName);

@@ -16,11 +16,12 @@ struct GuardThreads {
   // The number of unanswered operations of one session of the guard's.
   static constexpr std::size_t kMaxWaiting = limits::kMaxSessionInFlight;
 
-  // Start the handlers of guarded callback methods ("guard-run-1", ...). A handler that blocks
-  // before it returns its reactor occupies one of them until it returns. When all are occupied,
-  // further guarded callback calls wait, and nothing else does. Over the limit: OVERLOADED, and
-  // nothing runs. 16: the maximum number of threads of gRPC's callback API (2 on a small
-  // machine).
+  // Start the handlers of guarded callback methods ("guard-run-1", ...), and run the application's
+  // interceptors for their replies, if there are some. A handler that blocks before it returns its
+  // reactor occupies one of them until it returns, and so does an interceptor that blocks. When all
+  // are occupied, further guarded callback calls and replies wait, and nothing else does. Over the
+  // limit: OVERLOADED, and nothing runs. 16: the maximum number of threads of gRPC's callback API
+  // (2 on a small machine).
   int handlers = 16;
 
   // Query the completion ledger ("guard-ledger-1", ...). Over the limit: an attempt after the

@@ -89,8 +89,12 @@ class ServerGuard {
   }
 
   // Installs the capturing interceptor as the first, and the application's own after it. Call
-  // it once per server, after every Protect. Do not call SetInterceptorCreators afterwards:
-  // guarded calls would fail (they never run unrecorded).
+  // it once, after every Protect. Do not call SetInterceptorCreators: before Install, it is
+  // refused; afterwards, guarded calls would fail (they never run unrecorded).
+  //
+  // The interceptors in `others` run for a guarded reply on the handler's own thread in the sync
+  // API, as without the guard, and may block there. In the callback API they run on one of
+  // GuardOptions::threads.handlers, since the store's answer arrives after the handler's Finish.
   //
   // The guard records the handler's reply. It does not record the changes that the interceptors
   // in `others` make (ModifySendMessage, ModifySendStatus, metadata): they run for replays as

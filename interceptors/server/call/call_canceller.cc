@@ -27,16 +27,12 @@ void CallCanceller::Cancel() {
   if (then != nullptr) then();
 }
 
-void CallCanceller::End(std::function<void()> then) {
-  {
-    MutexLock lock(mutex_);
-    cancel_ = nullptr;
-    if (cancelling_) {
-      then_ = std::move(then);
-      return;
-    }
-  }
-  then();
+bool CallCanceller::End(std::function<void()> then) {
+  MutexLock lock(mutex_);
+  cancel_ = nullptr;
+  if (!cancelling_) return true;
+  then_ = std::move(then);
+  return false;
 }
 
 }  // namespace idempotency::internal

@@ -18,9 +18,10 @@ class CallCanceller {
   // Runs `cancel`, once. Does nothing before Begin() and after End().
   void Cancel();
 
-  // The handler has answered. Runs `then`, which may destroy the call, at once or, if the call
-  // is just being cancelled, on the cancelling thread when it is done. Once per call.
-  void End(std::function<void()> then);
+  // The handler has answered. True: the call is not cancelled any more, and `then` is not used.
+  // False: it is just being cancelled, and the cancelling thread runs `then`, which may destroy
+  // the call, when it is done. Once per call.
+  bool End(std::function<void()> then);
 
  private:
   Mutex mutex_;

@@ -17,16 +17,14 @@ TEST(CallCanceller, CancelsOnceAndOnlyWhileTheHandlerRuns) {
   canceller.Cancel();
   canceller.Cancel();
   EXPECT_EQ(cancelled, 1);
-  bool ended = false;
-  canceller.End([&] { ended = true; });
-  EXPECT_TRUE(ended);
+  EXPECT_TRUE(canceller.End([] { FAIL(); }));
 }
 
 TEST(CallCanceller, AnsweredCallIsNotCancelled) {
   CallCanceller canceller;
   int cancelled = 0;
   canceller.Begin([&] { ++cancelled; });
-  canceller.End([] {});
+  EXPECT_TRUE(canceller.End([] { FAIL(); }));
   canceller.Cancel();
   EXPECT_EQ(cancelled, 0);
 }
@@ -41,10 +39,10 @@ TEST(CallCanceller, AnswerDuringTheCancellationContinuesAfterIt) {
   canceller.Begin([&] {
     inside = true;
     std::thread answering([&] {
-      canceller.End([&] {
+      EXPECT_FALSE(canceller.End([&] {
         ended = true;
         ended_inside = inside;
-      });
+      }));
     });
     answering.join();
     EXPECT_FALSE(ended);
@@ -62,7 +60,8 @@ TEST(CallCanceller, NeverUsesADestroyedCall) {
     auto call = std::make_unique<int>(0);
     canceller->Begin([&call] { ++*call; });
     std::thread cancelling([canceller] { canceller->Cancel(); });
-    canceller->End([&call] { call.reset(); });
+    const auto then = [&call] { call.reset(); };
+    if (canceller->End(then)) then();
     cancelling.join();
     EXPECT_EQ(call, nullptr);
   }

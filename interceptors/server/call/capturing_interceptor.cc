@@ -40,8 +40,9 @@ void RemoveRecordMetadata(Metadata& metadata) {
 }  // namespace
 
 CapturingInterceptor::CapturingInterceptor(grpc::ServerContextBase* context,
-                                           std::shared_ptr<GuardedCall> call)
-    : context_(context), call_(std::move(call)) {
+                                           std::shared_ptr<GuardedCall> call,
+                                           const OtherInterceptors& others)
+    : context_(context), call_(std::move(call)), others_(others) {
   GuardedCallTable::Instance().Enter(context_, call_);
 }
 
@@ -80,24 +81,31 @@ void CapturingInterceptor::EndIfStatus(Batch& batch) {
     batch.Proceed();
     return;
   }
-  if (call_->stream() != nullptr && call_->stream()->writer().blocks()) {
-    // The following code waits: it must stay on this thread, which is the handler's.
+  if (WaitsHere()) {
     const auto ended = std::make_shared<std::promise<void>>();
-    call_->canceller().End([ended] { ended->set_value(); });
-    ended->get_future().wait();
-    CaptureStatus(batch);
-    Settle(batch);
+    if (!call_->canceller().End([ended] { ended->set_value(); })) ended->get_future().wait();
+    EndOrSettle(batch);
     return;
   }
   // The call may be destroyed once the batch has proceeded.
-  call_->canceller().End([this, &batch] {
-    if (call_->execution() == nullptr) {
-      End(batch);
-      return;
-    }
-    CaptureStatus(batch);
-    Settle(batch);
-  });
+  if (call_->canceller().End(
+          [this, &batch] { others_.Run([this, &batch] { EndOrSettle(batch); }); })) {
+    EndOrSettle(batch);
+  }
+}
+
+bool CapturingInterceptor::WaitsHere() const {
+  if (call_->stream() != nullptr) return call_->stream()->writer().blocks();
+  return call_->sync() && others_.follow();
+}
+
+void CapturingInterceptor::EndOrSettle(Batch& batch) {
+  if (call_->execution() == nullptr) {
+    End(batch);
+    return;
+  }
+  CaptureStatus(batch);
+  Settle(batch);
 }
 
 void CapturingInterceptor::CaptureMessage(Batch& batch) {
@@ -130,14 +138,14 @@ void CapturingInterceptor::CaptureStatus(Batch& batch) {
 
 void CapturingInterceptor::Settle(Batch& batch) {
   code_ = reply_.code();
-  if (call_->stream() == nullptr || !call_->stream()->writer().blocks()) {
-    Settlement::Settle(
-        call_->execution(), std::move(reply_),
-        [this, &batch](const Settlement::Outcome& outcome) { Finish(batch, outcome); });
+  if (!WaitsHere()) {
+    Settlement::Settle(call_->execution(), std::move(reply_),
+                       [this, &batch](const Settlement::Outcome& outcome) {
+                         others_.Run([this, &batch, outcome] { Finish(batch, outcome); });
+                       });
     return;
   }
-  // A thread that may wait must send the messages. gRPC would let this one wait for the status
-  // in any case.
+  // gRPC would let this thread wait for the sent status in any case.
   const auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
   Settlement::Settle(
       call_->execution(), std::move(reply_),

@@ -14,6 +14,7 @@
 
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/call/guarded_call.h"
+#include "interceptors/server/call/other_interceptors.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/reservation/reservation_client.h"
 
@@ -23,13 +24,16 @@ namespace idempotency::internal {
 // another one, a trailer that the other adds would be recorded, and added again on every
 // replay.
 //
-// Never waits inside Intercept: it returns gRPC's thread, and the thread that delivers the
-// store's answer proceeds with the batch. (The exception is a stream of the sync API, which
-// waits on the handler's own thread.) The context and the batch stay alive until the batch has
-// proceeded; the interceptor, which may outlive them, does not use them afterwards.
+// Does not wait inside Intercept: it returns gRPC's thread, and the thread that delivers the
+// store's answer proceeds with the batch, or, if interceptors of the application's follow, passes
+// it on. In the sync API the latter wait on the handler's own thread instead, as do streams, whose
+// messages that thread sends. The context and the batch stay alive until the batch has proceeded;
+// the interceptor, which may outlive them, does not use them afterwards.
 class CapturingInterceptor final : public grpc::experimental::Interceptor {
  public:
-  CapturingInterceptor(grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call);
+  // `others` outlives the server.
+  CapturingInterceptor(grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call,
+                       const OtherInterceptors& others);
   ~CapturingInterceptor() override;
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override;
@@ -44,6 +48,10 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   void Settle(Batch& batch);
   // Settles, if the batch carries the status.
   void EndIfStatus(Batch& batch);
+  // The call is not cancelled any more.
+  void EndOrSettle(Batch& batch);
+  // This thread must do everything until the batch has proceeded, and may wait.
+  bool WaitsHere() const;
   void Finish(Batch& batch, const Settlement::Outcome& outcome);
   // Decides what the caller gets of a held-back stream; an error is sent in place of the
   // handler's status.
@@ -57,6 +65,7 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   // Only compared after the reply is sent.
   grpc::ServerContextBase* const context_;
   const std::shared_ptr<GuardedCall> call_;
+  const OtherInterceptors& others_;
   v1::Reply reply_;
   int code_ = 0;
 };
@@ -68,22 +77,23 @@ class InterceptorFactory final : public grpc::experimental::ServerInterceptorFac
   // gRPC provides a path, "/payments.v1.Payments/Charge", but no host.
   using Paths = absl::flat_hash_set<std::string>;
 
-  // `guard` outlives it.
-  InterceptorFactory(Paths paths, const ReservationClient& guard)
-      : paths_(std::move(paths)), guard_(guard) {}
+  // `guard` and `others` outlive it.
+  InterceptorFactory(Paths paths, const ReservationClient& guard, const OtherInterceptors& others)
+      : paths_(std::move(paths)), guard_(guard), others_(others) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override {
     if (!paths_.contains(info->method())) return nullptr;
     // gRPC takes ownership.
     return std::make_unique<CapturingInterceptor>(info->server_context(),
-                                                  std::make_shared<GuardedCall>(guard_))
+                                                  std::make_shared<GuardedCall>(guard_), others_)
         .release();
   }
 
  private:
   const Paths paths_;
   const ReservationClient& guard_;
+  const OtherInterceptors& others_;
 };
 
 }  // namespace idempotency::internal

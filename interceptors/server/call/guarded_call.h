@@ -24,6 +24,10 @@ class GuardedCall {
 
   bool IsOf(const ReservationClient& guard) const { return &owner_ == &guard; }
 
+  void MarkSync() { sync_ = true; }
+  // A call of the sync API: its reply comes from a thread of its own, which may wait.
+  bool sync() const { return sync_; }
+
   // The handler will run, under this reservation. `stream` is nullptr for a
   // unary call.
   void Begin(std::shared_ptr<LiveExecution> execution, std::shared_ptr<GuardedStream> stream) {
@@ -53,6 +57,7 @@ class GuardedCall {
   std::shared_ptr<LiveExecution> execution_;
   std::shared_ptr<GuardedStream> stream_;
   CallCanceller canceller_;
+  bool sync_ = false;
   bool omit_message_ = false;
 };
 

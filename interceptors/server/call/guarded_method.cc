@@ -54,6 +54,7 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
            absl::InternalError("the idempotency guard is not installed; nothing was run"));
     return;
   }
+  if (pending->sync()) call.guarded->MarkSync();
   absl::StatusOr<std::string> key = identity_.KeyOf(pending->context(), pending->request());
   if (ReasonOf(key.status()) == Reason::kKeyMissing &&
       operation_->policy.key == MethodPolicy::Key::kOptional) {

@@ -33,6 +33,9 @@ class PendingCall {
  public:
   virtual ~PendingCall() = default;
 
+  // A call of the sync API: the thread that delivered it waits for its end.
+  virtual bool sync() const = 0;
+
   virtual grpc::ServerContextBase& context() = 0;
   virtual const google::protobuf::Message& request() = 0;
 
