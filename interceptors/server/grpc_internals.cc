@@ -1,8 +1,10 @@
 #include "interceptors/server/grpc_internals.h"
 
 #include <cxxabi.h>
+#include <grpcpp/server_builder.h>
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <atomic>
 #include <chrono>
@@ -33,6 +35,7 @@
 #include "interceptors/server/grpc_internals/call_stream_writer.h"
 #include "interceptors/server/grpc_internals/stored_reply.h"
 #include "interceptors/server/grpc_internals/stored_stream.h"
+#include "interceptors/server/policy/policy_rules.h"
 
 namespace idempotency::internal::grpc_internals {
 namespace {
@@ -59,9 +62,28 @@ class HandlerAccess : public grpc::Service {
   }
 };
 
+// Ways to private members: an explicit instantiation may name them.
+using Methods = std::vector<std::unique_ptr<RpcServiceMethod>>;
+const Methods& MethodsOf(const grpc::Service& service);
+template <Methods grpc::Service::*kMethods>
+struct MethodsMember {
+  friend const Methods& MethodsOf(const grpc::Service& service) { return service.*kMethods; }
+};
+template struct MethodsMember<&grpc::Service::methods_>;
+
+using InterceptorFactories =
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
+const InterceptorFactories& InterceptorsOf(const grpc::ServerBuilder& builder);
+template <InterceptorFactories grpc::ServerBuilder::*kFactories>
+struct InterceptorsMember {
+  friend const InterceptorFactories& InterceptorsOf(const grpc::ServerBuilder& builder) {
+    return builder.*kFactories;
+  }
+};
+template struct InterceptorsMember<&grpc::ServerBuilder::interceptor_creators_>;
+
 #if IDEMPOTENCY_GRPC_HAS_SESSIONS
 
-// A way to a private member: an explicit instantiation may name it.
 bool IsVirtual(const grpc::Service& service);
 template <bool grpc::Service::*kFlag>
 struct VirtualFlag {
@@ -74,6 +96,13 @@ template struct VirtualFlag<&grpc::Service::is_virtual_service_>;
 bool IsVirtual(const grpc::Service& /*service*/) { return false; }
 
 #endif
+
+// Code compiled with -fno-rtti has a null pointer before a virtual table's functions, in the place
+// of the type, and typeid would dereference it.
+bool HasType(const MethodHandler& handler) {
+  return (*static_cast<const void* const* const*>(static_cast<const void*>(&handler)))[-1] !=
+         nullptr;
+}
 
 std::string TypeNameOf(const MethodHandler& handler) {
   int status = 0;
@@ -394,7 +423,7 @@ class GuardedService final : public grpc::Service {
     for (int i = 0; i < descriptor.method_count(); ++i) {
       const auto index = static_cast<std::size_t>(i);
       const MethodDescriptor& method = *descriptor.method(i);
-      names_.push_back(absl::StrCat("/", descriptor.full_name(), "/", method.name()));
+      names_.push_back(MethodPath(method));
       // Each object gets and owns its own handler: marking a method as callback deletes the
       // handler that it was added with.
       const auto handler = [&] {
@@ -418,6 +447,31 @@ absl::Status Unsupported(absl::string_view name, absl::string_view what) {
   return absl::FailedPreconditionError(
       absl::StrCat(name, " cannot be guarded: ", what,
                    ". Unary and server-streaming methods of the sync and the callback API can"));
+}
+
+// The service's methods are called by their index: those of another class would answer calls of
+// this one.
+absl::Status CheckMethods(const ServiceDescriptor& descriptor, const grpc::Service& service) {
+  const Methods& methods = MethodsOf(service);
+  for (int i = 0; i < descriptor.method_count(); ++i) {
+    const std::string path = MethodPath(*descriptor.method(i));
+    const auto index = static_cast<std::size_t>(i);
+    if (index >= methods.size()) {
+      return absl::FailedPreconditionError(absl::StrCat("the service that Protect received for ",
+                                                        descriptor.full_name(), " has no ", path));
+    }
+    if (methods[index]->name() != path) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the service that Protect received for ", descriptor.full_name(), " has ",
+                       methods[index]->name(), " in the place of ", path));
+    }
+  }
+  if (methods.size() == static_cast<std::size_t>(descriptor.method_count())) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the service that Protect received for ", descriptor.full_name(), " has ",
+      methods[static_cast<std::size_t>(descriptor.method_count())]->name(), " in addition"));
 }
 
 // Counts its release.
@@ -449,12 +503,17 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
   if (IsVirtual(service)) {
     return Unsupported(descriptor.full_name(), "it is a virtual service, for calls in a session");
   }
+  if (absl::Status same = CheckMethods(descriptor, service); !same.ok()) return same;
   std::vector<MethodKind> kinds;
   for (int i = 0; i < descriptor.method_count(); ++i) {
     const MethodDescriptor& method = *descriptor.method(i);
     const MethodHandler* handler = HandlerAccess::Get(service, i);
     if (handler == nullptr) {
       return Unsupported(method.full_name(), "it is served from a completion queue");
+    }
+    if (!HasType(*handler)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          method.full_name(), " cannot be guarded: compile the generated service with RTTI"));
     }
     const std::optional<MethodKind> kind = KindOf(*handler);
     if (!kind.has_value() || !Fits(*kind, method)) {
@@ -463,6 +522,10 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
     kinds.push_back(*kind);
   }
   return kinds;
+}
+
+bool HasInterceptors(const grpc::ServerBuilder& builder) {
+  return !InterceptorsOf(builder).empty();
 }
 
 std::unique_ptr<grpc::Service> MakeGuardedService(const ServiceDescriptor& descriptor,

@@ -4,6 +4,7 @@
 // C++ gRPC has no public way to keep a handler from running: Hijack() is for clients only
 // (grpc/grpc issues 24017 and 22395). The interfaces that are used instead, as of gRPC 1.51.1:
 //   grpc::Service::{AddMethod, MarkMethodCallback, GetHandler}  protected
+//   grpc::Service::methods_, grpc::ServerBuilder::interceptor_creators_  private
 //   grpc::internal::{MethodHandler, RpcServiceMethod, RpcMethodHandler,
 //     UnaryRunHandlerHelper, CallbackUnaryHandler, ServerStreamingHandler,
 //     CallbackServerStreamingHandler, Call}
@@ -11,6 +12,8 @@
 // and of gRPC's core API a batch of one message (grpc_call_start_batch).
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
+
+#include <grpcpp/server_builder.h>
 
 #include <memory>
 #include <vector>

@@ -3,9 +3,16 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "client/testing/fake_connection.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/grpc_internals.h"
+#include "testdata/policies.grpc.pb.h"
 #include "testdata/till.grpc.pb.h"
 
 namespace idempotency::internal {
@@ -122,6 +129,60 @@ TEST(ProtectTest, RefusesAServiceThatNothingDescribes) {
   ExpectRefused(guard->Protect<Undescribed>(builder, &service), "nowhere.Undescribed");
 }
 
+// The service of one class would answer the calls of the other.
+TEST(ProtectTest, RefusesAServiceOfAnotherClass) {
+  const auto guard = MakeGuard();
+  testdata::Declaring::Service other;
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  ExpectRefused(guard->Protect<Till>(builder, &other), "idempotency.testdata.Declaring");
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+}
+
+// Has a method more than its class, or, if it is not one of a class, fewer.
+class GrownTill final : public Till::Service {
+ public:
+  GrownTill() {
+    using Handler =
+        grpc::internal::RpcMethodHandler<GrownTill, testdata::ChargeRequest, testdata::ChargeReply>;
+    AddMethod(std::make_unique<grpc::internal::RpcServiceMethod>(
+                  "/idempotency.testdata.Till/Refund", grpc::internal::RpcMethod::NORMAL_RPC,
+                  std::make_unique<Handler>(nullptr, this).release())
+                  .release());
+  }
+};
+
+class EmptyService final : public grpc::Service {};
+
+TEST(ProtectTest, RefusesAServiceWithOtherMethodsThanItsClass) {
+  ExpectProtectRefuses<GrownTill>("Till/Refund");
+  ExpectProtectRefuses<EmptyService>("Till/Charge");
+}
+
+// As if its generated code was compiled with -fno-rtti: the virtual table of a handler begins with
+// the offset to the top, and a null pointer in place of the type.
+class UntypedTill final : public Till::Service {
+ public:
+  UntypedTill() {
+    std::copy_n(TableOf(GetHandler(0)) - 2, table_.size(), table_.begin());
+    typed_ = std::exchange(TableOf(GetHandler(0)), &table_[2]);
+    table_[1] = nullptr;
+  }
+  ~UntypedTill() override { TableOf(GetHandler(0)) = typed_; }
+
+ private:
+  using Table = const void* const*;
+  static Table& TableOf(grpc::internal::MethodHandler* handler) {
+    return *static_cast<Table*>(static_cast<void*>(handler));
+  }
+
+  // With two destructors and two functions.
+  std::array<const void*, 6> table_ = {};
+  Table typed_ = nullptr;
+};
+
+TEST(ProtectTest, RefusesCodeWithoutRtti) { ExpectProtectRefuses<UntypedTill>("RTTI"); }
+
 TEST(ProtectTest, RefusesTheSameServiceTwice) {
   const auto guard = MakeGuard();
   Till::Service service;
@@ -212,10 +273,50 @@ TEST(ProtectTest, RefusesPoliciesThatDoNotFitTheirMethod) {
 TEST(InstallTest, ComesOnceAndLast) {
   const auto guard = MakeGuard();
   grpc::ServerBuilder builder;
+  Till::Service service;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
   EXPECT_TRUE(guard->Install(builder).ok());
   ExpectRefused(guard->Install(builder), "already");
+  ExpectRefused(guard->Protect<Till>(builder, "one.example", &service), "Install");
+}
+
+// A service that is registered instead of protected would run every retry.
+TEST(InstallTest, RefusesAGuardThatProtectsNothing) {
+  const auto guard = MakeGuard();
+  grpc::ServerBuilder builder;
   Till::Service service;
-  ExpectRefused(guard->Protect<Till>(builder, &service), "Install");
+  builder.RegisterService(&service);
+  ExpectRefused(guard->Install(builder), "replace RegisterService with Protect");
+}
+
+class NoInterceptors final : public grpc::experimental::ServerInterceptorFactoryInterface {
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* /*info*/) override {
+    return nullptr;
+  }
+};
+
+// It would replace them, an authenticating one among them.
+TEST(InstallTest, RefusesABuilderThatHasInterceptors) {
+  const auto guard = MakeGuard();
+  grpc::ServerBuilder builder;
+  ServerGuard::InterceptorFactories set_before;
+  set_before.push_back(std::make_unique<NoInterceptors>());
+  builder.experimental().SetInterceptorCreators(std::move(set_before));
+  Till::Service service;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  ExpectRefused(guard->Install(builder), "pass your interceptors to Install");
+}
+
+TEST(InstallTest, RefusesASecondGuardOfAServer) {
+  const auto guard = MakeGuard();
+  const auto other = MakeGuard();
+  grpc::ServerBuilder builder;
+  Till::Service service;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  EXPECT_TRUE(guard->Install(builder).ok());
+  EXPECT_TRUE(other->Protect<Till>(builder, "one.example", &service).ok());
+  ExpectRefused(other->Install(builder), "one guard per server");
 }
 
 TEST(CreateTest, NamesTheOptionThatCannotWork) {

@@ -292,6 +292,16 @@ absl::Status Guard::CheckChoices() const {
 
 absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is already installed");
+  if (policies_.empty()) {
+    return absl::FailedPreconditionError(
+        "no service is protected: replace RegisterService with Protect");
+  }
+  // They would be replaced.
+  if (grpc_internals::HasInterceptors(builder)) {
+    return absl::FailedPreconditionError(
+        "the builder already has interceptors: pass your interceptors to Install instead of "
+        "SetInterceptorCreators, and install one guard per server");
+  }
   std::set<std::string> known_paths;
   for (const auto& [operation, policy] : policies_) known_paths.insert(PathOf(operation));
   const absl::Status known = CheckNames(options_.methods, known_paths);

@@ -20,10 +20,12 @@ namespace idempotency {
 //
 //   grpc::ServerBuilder builder;
 //   builder.AddListeningPort(address, credentials);
-//   guard->Protect<payments::v1::Payments>(builder, &payments);
-//   auto server = GuardedServer::Start(builder, std::move(guard)).value();
+//   auto status = guard->Protect<payments::v1::Payments>(builder, &payments);
+//   if (!status.ok()) return status;
+//   auto server = GuardedServer::Start(builder, std::move(guard));
+//   if (!server.ok()) return server.status();
 //   ...
-//   server->Shutdown(absl::Seconds(30));
+//   (*server)->Shutdown(absl::Seconds(30));
 //
 // The protected services outlive it. Thread-safe.
 class GuardedServer {

@@ -28,13 +28,16 @@ namespace idempotency {
 // Makes the methods of a gRPC server idempotent. A call without a key is refused. A retried
 // call gets the first reply, byte for byte, and its handler does not run again.
 //
-//   auto guard = ServerGuard::Create(channel_to_idempotencyd, options).value();
+//   auto guard = ServerGuard::Create(channel_to_idempotencyd, options);
+//   if (!guard.ok()) return guard.status();
 //   grpc::ServerBuilder builder;
-//   guard->Protect<payments::v1::Payments>(builder, &payments);
-//   guard->Install(builder, std::move(my_other_interceptors));
+//   auto status = (*guard)->Protect<payments::v1::Payments>(builder, &payments);
+//   if (!status.ok()) return status;
+//   status = (*guard)->Install(builder, std::move(my_other_interceptors));
+//   if (!status.ok()) return status;
 //   auto server = builder.BuildAndStart();
 //   ...
-//   guard->Close();
+//   (*guard)->Close();
 //   server->Shutdown();
 //
 // For work that does not arrive through a guarded method (a completion-queue server, a queue, a
@@ -43,6 +46,9 @@ namespace idempotency {
 //   BeginCall call{"inbox.deposit", topic, message.id()};
 //   call.policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
 //   auto begun = guard->Begin(call, message);
+//
+// A guard is for one server, and a server has one guard. Guards in the same namespace share keys,
+// in one process or in several.
 //
 // The guard and the protected services must outlive the server. One thread calls Protect and
 // Install, before BuildAndStart; all other methods are thread-safe.
@@ -68,11 +74,12 @@ class ServerGuard {
   // sets `stream`; it passes other streaming methods through.
   //   FAILED_PRECONDITION  the service has another kind of method (completion-queue, raw,
   //                        streamed); the message names it (for generic methods the service,
-  //                        since they cannot be distinguished)
+  //                        since they cannot be distinguished). Or its methods are not those of
+  //                        ServiceClass, or were compiled without RTTI, or are protected already
   //   INVALID_ARGUMENT     a policy does not fit its method
   // In both cases nothing is registered.
   template <typename ServiceClass>
-  absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
+  [[nodiscard]] absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
     return ProtectService(builder, ServiceClass::service_full_name(), /*host=*/"", service);
   }
 
@@ -82,8 +89,8 @@ class ServerGuard {
   // keys; policies are by path and apply to every host. INVALID_ARGUMENT for a host that is
   // empty, too long or contains a '/'.
   template <typename ServiceClass>
-  absl::Status Protect(grpc::ServerBuilder& builder, const std::string& host,
-                       grpc::Service* service) {
+  [[nodiscard]] absl::Status Protect(grpc::ServerBuilder& builder, const std::string& host,
+                                     grpc::Service* service) {
     if (host.empty()) return absl::InvalidArgumentError("the host is empty");
     return ProtectService(builder, ServiceClass::service_full_name(), host, service);
   }
@@ -104,10 +111,12 @@ class ServerGuard {
   // of a guarded stream are sent after every interceptor has seen them: there is no
   // POST_SEND_MESSAGE.
   //
-  // FAILED_PRECONDITION, and the message lists all names, for guarded methods without a choice
-  // for unknown outcomes (MethodPolicy::on_unknown_outcome), and for names in GuardOptions that no
-  // protected service has. Then no guarded method of the server runs.
-  absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
+  // FAILED_PRECONDITION if no service is protected, or if the builder has interceptors already,
+  // those of another guard included; and, with a message that lists all names, for guarded methods
+  // without a choice for unknown outcomes (MethodPolicy::on_unknown_outcome), and for names in
+  // GuardOptions that no protected service has. Then no guarded method of the server runs.
+  [[nodiscard]] absl::Status Install(grpc::ServerBuilder& builder,
+                                     InterceptorFactories others = {}) {
     return InstallInterceptors(builder, std::move(others));
   }
 
