@@ -52,11 +52,12 @@ class GuardAndReactors : public GuardFixture {
 
   GuardedServer& ServeMethod(ReactingProbe::Method act,
                              const std::function<void(ReactingProbe&)>& prepare = nullptr,
-                             absl::Duration lease = limits::kDefaultLease) {
+                             absl::Duration lease = limits::kDefaultLease,
+                             absl::Duration recording_timeout = absl::Milliseconds(300)) {
     service_ = std::make_unique<ReactingProbe>(std::move(act));
     if (prepare) prepare(*service_);
     return Serve(nullptr, [&](GuardedServer::Options& options) {
-      options.guard.recording_timeout = absl::Milliseconds(300);
+      options.guard.recording_timeout = recording_timeout;
       options.guard.methods["/idempotency.testing.Probe/Act"].ReplacementPolicy().lease = lease;
       options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
         return guard.Protect<Probe>(builder, service_.get());
@@ -234,6 +235,38 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
   EXPECT_TRUE(retry.replayed());
   EXPECT_EQ(retry.body, outcome.body);
   EXPECT_EQ(Get(outcome.Trailer("idempotency-record")).attempt(), 1U);
+  EXPECT_EQ(runs_, 1);
+}
+
+// The message belongs to gRPC after Finish. A handler that clears it nevertheless, while its reply
+// is being recorded, must not make the first reply differ from its replays.
+TEST_P(GuardAndReactors, TheReplyIsTheMessageAsItWasAtFinish) {
+  std::promise<ActReply*> finished;
+  GuardedServer& server = ServeMethod(
+      [&](grpc::CallbackServerContext* context, const ActRequest*, ActReply* reply) {
+        for (int i = 0; i < 32; ++i) (*reply->mutable_notes())[std::to_string(i)] = "v";
+        reply->set_total(++runs_);
+        grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+        reactor->Finish(grpc::Status::OK);
+        finished.set_value(reply);
+        return reactor;
+      },
+      /*prepare=*/nullptr, limits::kDefaultLease, /*recording_timeout=*/absl::Seconds(10));
+  const ProbeClient client(server.address());
+  gate_->HoldCompletes();
+  std::future<Outcome> first =
+      std::async(std::launch::async, [&client] { return client.Act("cleared"); });
+  EXPECT_TRUE(gate_->AwaitHeld(1));
+  auto reply = finished.get_future();
+  EXPECT_EQ(reply.wait_for(kLong), std::future_status::ready);
+  reply.get()->Clear();
+  gate_->OpenAll();
+  const Outcome outcome = first.get();
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.reply().total(), 1);
+  const Outcome retry = client.Act("cleared");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.body, outcome.body);
   EXPECT_EQ(runs_, 1);
 }
 

@@ -71,7 +71,9 @@ class ServerGuard {
 
   // Registers `service` in guarded form; replaces builder.RegisterService(service). It guards
   // unary methods of the sync and of the callback API, and server-streaming ones whose policy
-  // sets `stream`; it passes other streaming methods through.
+  // sets `stream`; it passes other streaming methods through. In the callback API a handler must
+  // not touch its response and its context between Finish and OnDone: gRPC's rule, and here that
+  // time includes the recording.
   //   FAILED_PRECONDITION  the service has another kind of method (completion-queue, raw,
   //                        streamed); the message names it (for generic methods the service,
   //                        since they cannot be distinguished). Or its methods are not those of

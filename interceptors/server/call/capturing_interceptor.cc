@@ -12,6 +12,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/call/batch_message.h"
 #include "interceptors/server/call/guarded_call_table.h"
 #include "interceptors/server/wire/record_metadata.h"
 
@@ -109,15 +110,28 @@ void CapturingInterceptor::EndOrSettle(Batch& batch) {
 }
 
 void CapturingInterceptor::CaptureMessage(Batch& batch) {
-  // Serialised here, in the same way as gRPC does later: requesting the bytes from the batch
-  // would take the message away from the interceptors after this one. Not in protobuf's
-  // deterministic form, which would give a map another order than in the first reply.
+  GuardedStream* const stream = call_->stream().get();
+  if (stream != nullptr && !stream->takes_messages()) return;
   const auto* message = static_cast<const google::protobuf::MessageLite*>(batch.GetSendMessage());
   if (message == nullptr) return;
-  if (call_->stream() == nullptr) {
+  if (!others_.follow()) {
+    // The bytes that gRPC sends, so that they are the recorded ones whatever the handler does to
+    // the message meanwhile, and are made once.
+    const grpc::ByteBuffer& serialized = *batch.GetSerializedSendMessage();
+    if (stream == nullptr) {
+      reply_.set_body(BytesOf(serialized));
+    } else {
+      stream->Capture(serialized);
+    }
+    return;
+  }
+  // Serialised here, in the same way as gRPC does later: the bytes of the batch would take the
+  // message away from the interceptors after this one. Not in protobuf's deterministic form, which
+  // would give a map another order than in the first reply.
+  if (stream == nullptr) {
     reply_.set_body(message->SerializePartialAsString());
   } else {
-    call_->stream()->Capture(*message);
+    stream->Capture(*message);
   }
 }
 
@@ -172,7 +186,7 @@ absl::Status CapturingInterceptor::FinishHeldBack(Batch& batch,
   // status.
   stream.writer().Discard();
   if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-    batch.ModifySendMessage(nullptr);
+    DropMessage(batch);
   }
   if (!recorded) return outcome.error;
   // The status that every retry will get.
@@ -185,7 +199,7 @@ void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
   // Without message and initial metadata the answer is Trailers-Only, which
   // gRPC's own retries need.
   if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-    batch.ModifySendMessage(nullptr);
+    DropMessage(batch);
   }
   if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
     batch.GetSendInitialMetadata()->clear();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "grpc_idempotency/reply.h"
+#include "interceptors/server/call/batch_message.h"
 #include "interceptors/server/policy/stream_limit.h"
 
 namespace idempotency::internal {
@@ -14,18 +15,24 @@ GuardedStream::GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamW
       captures_(policy.reply == MethodPolicy::Reply::kFull) {}
 
 void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
-  if (over_limit_ || lets_writes_through()) return;
-  weight_bytes_ += StreamWeight(message.ByteSizeLong());
-  if (weight_bytes_ > limit_bytes_) {
-    over_limit_ = true;
-    captures_ = false;
-    // Clear() would keep their memory.
-    captured_ = v1::Reply();
-    if (holds_back_) writer_->Discard();
-  } else if (captures_) {
-    // Serialised as gRPC does: see CapturingInterceptor.
-    captured_.add_stream(message.SerializePartialAsString());
-  }
+  // Serialised as gRPC does: see CapturingInterceptor.
+  if (Captures(message.ByteSizeLong())) captured_.add_stream(message.SerializePartialAsString());
+}
+
+void GuardedStream::Capture(const grpc::ByteBuffer& serialized) {
+  if (Captures(serialized.Length())) captured_.add_stream(BytesOf(serialized));
+}
+
+bool GuardedStream::Captures(std::size_t bytes) {
+  if (!takes_messages()) return false;
+  weight_bytes_ += StreamWeight(bytes);
+  if (weight_bytes_ <= limit_bytes_) return captures_;
+  over_limit_ = true;
+  captures_ = false;
+  // Clear() would keep their memory.
+  captured_ = v1::Reply();
+  if (holds_back_) writer_->Discard();
+  return false;
 }
 
 void GuardedStream::MoveTo(v1::Reply& reply) {

@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_STREAM_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_STREAM_H_
 
+#include <grpcpp/support/byte_buffer.h>
+
 #include <cstddef>
 #include <memory>
 
@@ -30,13 +32,19 @@ class GuardedStream {
   bool drops_messages() const { return holds_back_ && over_limit_; }
   StreamWriter& writer() const { return *writer_; }
 
+  // False if the next messages will not be captured: Capture does nothing with them.
+  bool takes_messages() const { return !over_limit_ && !lets_writes_through(); }
   // Captures the bytes of a message that the handler wrote.
   void Capture(const google::protobuf::MessageLite& message);
+  void Capture(const grpc::ByteBuffer& serialized);
   // Moves the captured messages into the reply that ended the stream; content STATUS_ONLY if
   // messages are missing.
   void MoveTo(v1::Reply& reply);
 
  private:
+  // Counts a message of that size. True if its bytes are to be captured.
+  bool Captures(std::size_t bytes);
+
   const bool holds_back_;
   const std::size_t limit_bytes_;
   const std::shared_ptr<StreamWriter> writer_;

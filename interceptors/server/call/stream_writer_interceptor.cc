@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "interceptors/server/call/batch_message.h"
 #include "interceptors/server/call/guarded_stream.h"
 
 namespace idempotency::internal {
@@ -40,15 +41,9 @@ void End(GuardedStream& stream, Batch& batch) {
   });
 }
 
-// Without serialising it. Another interceptor may have done so.
-void Drop(Batch& batch) {
-  batch.ModifySendMessage(nullptr);
-  batch.GetSerializedSendMessage()->Clear();
-}
-
 void Write(GuardedStream& stream, Batch& batch) {
   if (stream.drops_messages()) {
-    Drop(batch);
+    DropMessage(batch);
     batch.Proceed();
     return;
   }
@@ -70,7 +65,7 @@ void Write(GuardedStream& stream, Batch& batch) {
 void Begin(GuardedStream& stream, Batch& batch) {
   if (Has(batch, InterceptionHookPoints::PRE_SEND_MESSAGE) && !stream.lets_writes_through()) {
     if (stream.drops_messages()) {
-      Drop(batch);
+      DropMessage(batch);
     } else {
       stream.writer().Put(Take(batch), nullptr);
     }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/mutex.h"
+#include "interceptors/server/call/batch_message.h"
 
 namespace idempotency::internal::grpc_internals {
 namespace {
@@ -40,18 +41,6 @@ CoreBuffer ToCore(const grpc::ByteBuffer& buffer) {
 using Message = std::variant<std::monostate, grpc::ByteBuffer, std::string>;
 
 bool HasMessage(const Message& message) { return !std::holds_alternative<std::monostate>(message); }
-
-std::string ToString(const grpc::ByteBuffer& buffer) {
-  std::string bytes;
-  bytes.reserve(buffer.Length());
-  std::vector<grpc::Slice> slices;
-  if (buffer.Dump(&slices).ok()) {
-    for (const grpc::Slice& slice : slices) {
-      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-    }
-  }
-  return bytes;
-}
 
 CoreBuffer ToCore(const std::string& bytes) {
   grpc_slice slice = grpc_slice_from_copied_buffer(bytes.data(), bytes.size());
@@ -138,7 +127,7 @@ class CallStreamWriter : public StreamWriter,
   Message Queued(std::optional<grpc::ByteBuffer> message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!message.has_value()) return std::monostate();
     if (open_) return *std::move(message);
-    return ToString(*message);
+    return BytesOf(*message);
   }
 
   bool broken() {
