@@ -317,6 +317,20 @@ TEST_P(GuardStreams, OverTheLimitAnErrorKeepsItsCodeAndMessage) {
   EXPECT_EQ(runs_, 1);
 }
 
+TEST_P(GuardStreams, OverTheLimitTheMessageThatGoesWithTheStatusIsHeldBackToo) {
+  Serve(
+      [&](const ActRequest&, StreamWriter& writer) {
+        writer.WriteAndFinish(last_);
+        return grpc::Status(grpc::StatusCode::NOT_FOUND, "no more");
+      },
+      [](GuardedServer::Options& options) {
+        options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 1;
+      });
+  const StreamCall::End first = Watch("a");
+  EXPECT_EQ(first.status.error_message(), "no more");
+  EXPECT_THAT(first.messages, SizeIs(held_back() ? 0 : 1));
+}
+
 TEST_P(GuardStreams, StatusOnlyKeepsNoMessage) {
   Serve(Sending(2), [](GuardedServer::Options& options) {
     options.guard.methods[kWatch].ReplacementPolicy().reply = MethodPolicy::Reply::kStatusOnly;
