@@ -38,9 +38,9 @@ SqliteFilePlace SqliteFilePlace::Of(const std::string& database) {
 
 std::optional<std::string> SqliteFilePlace::FindMoved() const {
   for (const Placed& file : files_) {
+    if (!file.identity) continue;
     const std::optional<Identity> now = IdentityOf(file.path);
-    if (!now || !file.identity || now->device != file.identity->device ||
-        now->inode != file.identity->inode) {
+    if (!now || now->device != file.identity->device || now->inode != file.identity->inode) {
       return file.path;
     }
   }

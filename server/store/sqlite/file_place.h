@@ -16,7 +16,7 @@ bool IsMountedAlone(const std::string& file);
 // under their names. Immutable.
 class SqliteFilePlace {
  public:
-  // As they are now: all of them exist.
+  // As they are now. One that does not exist is not watched.
   static SqliteFilePlace Of(const std::string& database);
 
   // The first that is gone, or has another file in its place.
