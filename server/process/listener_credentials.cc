@@ -164,8 +164,8 @@ std::vector<std::string> ExpiredOf(const std::string& pem) {
 }
 
 // A handshake that resumes a session takes the client's certificate from the session and does not
-// verify it again, and gRPC's servers resume sessions, each of which begets the next. This is
-// called after every handshake.
+// verify it again; gRPC's servers resume sessions, and each gives the client a ticket for the next.
+// This is called after every handshake.
 class RefusesExpiredClients final : public grpc::experimental::ExternalCertificateVerifier {
  public:
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,

@@ -83,8 +83,8 @@ absl::Status KeyRingWatch::Adopt() {
   const SealingKey* const sealing = before->SealsAt(now);
   if (sealing != nullptr && (*ring)->Find(sealing->id()) == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        options_.key_ring, ": has not key ", sealing->id(),
-        ", which seals now; put it back, otherwise the rows that it sealed could not be opened"));
+        options_.key_ring, ": lacks key ", sealing->id(),
+        ", which seals now: without it the rows that it sealed cannot be opened; put it back"));
   }
   LogReplaced(options_.key_ring, *before, **ring);
   source_->Replace(*std::move(ring));

@@ -117,8 +117,7 @@ TEST_F(KeyRingWatchTest, ARingWithoutTheKeyThatSealsNeverReplacesOneThatHasIt) {
     Write(wrong);
     (*watch)->Refresh();
     EXPECT_EQ(Sealing(**watch, start_), 2U) << wrong;
-    EXPECT_THAT(observer_.read, ElementsAre(HasSubstr("has not key 2, which seals now; put it back")))
-        << wrong;
+    EXPECT_THAT(observer_.read, ElementsAre(HasSubstr("lacks key 2, which seals now"))) << wrong;
     Write(right);
     (*watch)->Refresh();
     EXPECT_THAT(observer_.read, ElementsAre(HasSubstr("key 2"), ""));
