@@ -93,11 +93,16 @@ class PostgresFailureTest : public ::testing::Test {
     return store_->Complete({&completion, 1}).at(0).status();
   }
 
+  // The statement fails from now on, by default as at its statement timeout.
+  void Fail(const PostgresStatement& statement, const std::string& error = "57014") {
+    Run(absl::StrCat("INSERT INTO failing VALUES ($sql$", statement.sql, "$sql$, '", error, "')"));
+  }
   // `call` answers STORE_UNAVAILABLE while the statement fails, and not otherwise.
   template <typename Call>
-  void ExpectNoAnswer(const PostgresStatement& statement, Call call) {
+  void ExpectNoAnswer(const PostgresStatement& statement, Call call,
+                      const std::string& error = "57014") {
     SCOPED_TRACE(statement.name);
-    Run(absl::StrCat("INSERT INTO failing VALUES ($sql$", statement.sql, "$sql$)"));
+    Fail(statement, error);
     EXPECT_EQ(ReasonOf(call()), Reason::kStoreUnavailable);
     Run("DELETE FROM failing");
     const absl::Status again = call();
@@ -195,20 +200,21 @@ TEST_F(PostgresFailureTest, OfReads) {
     return store_->Get({&get, 1}).at(0).status();
   });
   ExpectNoAnswer(statements_->probe_commit, [&] { return store_->Inspect().status(); });
-  ExpectNoAnswer(statements_->inspect, [&] { return store_->Inspect().status(); });
 }
 
-// Commits are proved by then, and a row that the gauges cannot read stays unreadable.
-TEST_F(PostgresFailureTest, GaugesThatMeetADamagedPageAreThoseOfBefore) {
+// Commits are proved by then: health says nothing else.
+TEST_F(PostgresFailureTest, GaugesThatCannotBeReadAreThoseOfBefore) {
   ReserveOp unknown = OpFor("unknown");
   const ReleaseOp release{unknown.key, unknown.id, MustReserve(unknown), "why", true};
   ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
   ASSERT_EQ(store_->Inspect()->unknown_records, 1);
-  Run(absl::StrCat("INSERT INTO failing VALUES ($sql$", statements_->inspect.sql,
-                   "$sql$, 'XX001')"));
-  const auto inspected = store_->Inspect();
-  ASSERT_TRUE(inspected.ok()) << inspected.status();
-  EXPECT_EQ(inspected->unknown_records, 1);
+  for (const char* const error : {"XX001", "57014", "55P03", "53200"}) {
+    Fail(statements_->inspect, error);
+    const auto inspected = store_->Inspect();
+    ASSERT_TRUE(inspected.ok()) << error << ": " << inspected.status();
+    EXPECT_EQ(inspected->unknown_records, 1);
+    Run("DELETE FROM failing");
+  }
   ExpectNoAnswer(statements_->probe_commit, [&] { return store_->Inspect().status(); });
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
+
 #include "core/clock.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
@@ -47,6 +49,14 @@ bool IsWritten(const Verdict& verdict) {
 }
 bool IsWritten(const Completion& completion) { return !completion.repeated; }
 bool IsWritten(const Extension&) { return true; }
+
+// Whether the server ended the statement, or met a lock, a damaged page or a bound of its memory or
+// its temporary files: another statement may succeed.
+bool IsOfOneRead(const absl::Status& failure) {
+  constexpr char kInsufficientResources[] = "SQLSTATE 53";
+  return IsLeftAlone(failure) || absl::IsDataLoss(failure) ||
+         absl::StartsWith(failure.message(), kInsufficientResources);
+}
 
 absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& statements,
                       GetBatch& batch, const GetBatch::Indices& pending) {
@@ -396,8 +406,9 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
     return ToCallerStatus(proved);
   }
   if (in_single_rows()) return InspectEach(**connection);
-  const auto result = (*connection)->Execute(statements_.inspect, {});
-  if (absl::IsDataLoss(result.status())) {
+  const auto result = (*connection)->ExecuteOne(statements_.inspect, {});
+  if (IsOfOneRead(result.status())) {
+    // The gauges do not show whether completions are durable.
     MutexLock lock(gauges_mutex_);
     return gauges_;
   }
