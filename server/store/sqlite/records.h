@@ -58,6 +58,7 @@ class SqliteRecords {
     RecordId id;
     Guard guard;
     SweepView view;
+    std::int64_t reply_bytes = 0;
   };
   // Up to `limit` rows above `after` (nullopt: from the lowest) and up to
   // `until` (nullopt: to the highest), by id. A damaged row is left out; a read

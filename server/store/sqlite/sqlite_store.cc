@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -32,6 +33,10 @@ namespace fs = std::filesystem;
 
 // How long a successful commit counts as proof for the next one.
 constexpr std::chrono::seconds kCommitProof(5);
+
+// The replies that one step of the sweep reads, or whose pages it frees, in bytes, except for the
+// last one: it has the writer's lock meanwhile.
+constexpr std::int64_t kSweptAtOnceBytes = 16 * 1024 * 1024;
 
 // The canonical name of the file, with links resolved: the lock is by name.
 absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
@@ -399,6 +404,8 @@ absl::StatusOr<SweepProgress> SqliteStore::Sweep(const SweepOp& op) {
       },
       [&] { return damaged.size(); });
   if (!swept.ok()) return swept;
+  // It stopped before the page's end.
+  if (progress->next) return progress;
   progress->visited = page->looked_at;
   progress->next = page->looked_at == op.limit ? page->last : op.until;
   return progress;
@@ -407,8 +414,17 @@ absl::StatusOr<SweepProgress> SqliteStore::Sweep(const SweepOp& op) {
 absl::StatusOr<SweepProgress> SqliteStore::SweepRows(
     const std::vector<SqliteRecords::SweepRow>& rows, absl::Time now, std::set<RecordId>& damaged) {
   SweepProgress progress;
+  std::int64_t bytes = 0;
+  RecordId last;
   for (const SqliteRecords::SweepRow& row : rows) {
+    if (bytes >= kSweptAtOnceBytes) {
+      progress.next = last;
+      return progress;
+    }
+    last = row.id;
+    progress.visited += 1;
     if (damaged.count(row.id) > 0) continue;
+    if (DecideSweep(row.view, now) != SweepAction::kKeep) bytes += row.reply_bytes;
     const absl::Status done = SweepOne(row, now, progress);
     // A damaged one stays unchanged; a read of that record reports it. The others are for the
     // repetition: this transaction writes no more.

@@ -393,6 +393,34 @@ TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsNotSwept) {
   EXPECT_EQ(ReasonOf(store->Reserve({&op, 1})[0].status()), Reason::kRecordDamaged);
 }
 
+// Other writers wait for a step.
+TEST_F(SqliteStoreTest, AStepOfTheSweepFreesABoundedSize) {
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options).value();
+  v1::Reply reply;
+  reply.set_body(std::string(7 * 1024 * 1024, 'r'));
+  for (const char* const key : {"1", "2", "3", "4"}) {
+    const ReserveOp op = OpFor(key);
+    const CompleteOp complete{op.key, op.id, std::get<Reserved>(*store->Reserve({&op, 1})[0]).token,
+                              EncodeReply(reply)};
+    ASSERT_TRUE(store->Complete({&complete, 1})[0].ok());
+  }
+  clock.Advance(OpFor("1").retention + limits::kClockStepMargin);
+  SweepOp op;
+  const auto first = store->Sweep(op);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->removed, 3) << "16 MiB, and what begins before that";
+  EXPECT_EQ(first->visited, 3);
+  ASSERT_TRUE(first->next.has_value());
+  op.after = first->next;
+  const auto second = store->Sweep(op);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->removed, 1);
+  EXPECT_EQ(second->next, std::nullopt);
+}
+
 TEST_F(SqliteStoreTest, TheDefaultsAreThoseThatAreDocumented) {
   const SqliteOptions options;
   EXPECT_EQ(options.busy_timeout, absl::Seconds(5));

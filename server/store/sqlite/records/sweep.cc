@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kSweepColumns[] =
     "SELECT id, token, attempt, state, on_lease_expiry, lease_expires_at, expires_at, reply_until,"
-    " tombstone_until, status_digest IS NOT NULL, length(fingerprints) = 0 FROM records";
+    " tombstone_until, status_digest IS NOT NULL, length(fingerprints) = 0, length(reply)"
+    " FROM records";
 constexpr char kSweepRange[] = " WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
 // From the index alone.
 constexpr char kSweepIds[] = "SELECT id FROM records";
@@ -82,7 +83,7 @@ void AddSweepRow(const SqliteStatement& row, std::vector<SqliteRecords::SweepRow
   const auto attempt = SqliteAttemptFrom(row.Integer(2));
   SweepView view;
   if (id && token && attempt && ReadSweepView(row, view)) {
-    rows.push_back({*id, Guard{*token, *attempt}, view});
+    rows.push_back({*id, Guard{*token, *attempt}, view, row.Integer(11).value_or(0)});
   }
 }
 
