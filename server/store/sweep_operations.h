@@ -4,12 +4,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/uuid.h"
 
 namespace idempotency::internal {
+
+// The records after a place, up to another one; nullopt is the end of the pass.
+struct SweepRange {
+  RecordId after;
+  std::optional<RecordId> until;
+};
 
 struct SweepOp {
   // Where the last call of this pass stopped; nullopt starts a pass at the
@@ -19,6 +26,10 @@ struct SweepOp {
   std::optional<RecordId> until;
   // At most this many records are examined for removal. At least 1.
   int limit = 500;
+  // After a step that was too slow: how often the range up to `until`, and the limit, are halved.
+  int narrow = 0;
+  // From here on a step that is too slow is an error.
+  static constexpr int kNarrowest = 64;
 };
 
 struct SweepProgress {
@@ -29,7 +40,8 @@ struct SweepProgress {
   std::int64_t entombed = 0;
   // Of completed records only the status is left.
   std::int64_t replies_dropped = 0;
-  // How many records were examined.
+  // How many records were examined. Fewer than the limit also where those that were removed had
+  // large replies.
   std::int64_t visited = 0;
   // Where to continue; nullopt at the end of the pass.
   std::optional<RecordId> next;
@@ -38,6 +50,12 @@ struct SweepProgress {
   absl::Duration quiet = absl::ZeroDuration();
   // Another replica is sweeping: nothing was done.
   bool elsewhere = false;
+  // The step did not fit into the store's time for one, and nothing was done: it is to be repeated
+  // with a larger `narrow`.
+  bool too_slow = false;
+  // Ranges that have turns of their own while a pass takes long: those of the newest records, and
+  // those that the pass reaches last. Empty if the store's passes are one walk.
+  std::vector<SweepRange> turns;
 };
 
 }  // namespace idempotency::internal

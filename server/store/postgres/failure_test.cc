@@ -226,8 +226,23 @@ TEST_F(PostgresFailureTest, OfTheSweep) {
     ASSERT_TRUE(Complete(op, MustReserve(op)).ok());
   }
   const auto sweep = [this] { return store_->Sweep({}).status(); };
-  ExpectNoAnswer(statements_->sweep_ordered, sweep);
-  ExpectNoAnswer(statements_->sweep_hashed, sweep);
+  ExpectNoAnswer(statements_->sweep_ordered, sweep, "53200");
+  ExpectNoAnswer(statements_->sweep_hashed, sweep, "53200");
+  Fail(statements_->sweep_ordered);
+  EXPECT_TRUE(store_->Sweep({})->too_slow);
+  SweepOp narrowest;
+  narrowest.narrow = SweepOp::kNarrowest;
+  EXPECT_EQ(ReasonOf(store_->Sweep(narrowest).status()), Reason::kStoreUnavailable);
+  Run("DELETE FROM failing");
+  // The ordered ones are done: the next step is of the others alone.
+  Fail(statements_->sweep_hashed);
+  SweepOp op;
+  const auto ordered = store_->Sweep(op);
+  ASSERT_TRUE(ordered.ok()) << ordered.status();
+  EXPECT_FALSE(ordered->too_slow);
+  op.after = ordered->next;
+  EXPECT_TRUE(store_->Sweep(op)->too_slow);
+  Run("DELETE FROM failing");
   Run("UPDATE records SET reply_until = clock_timestamp()");
   ExpectNoAnswer(statements_->drop_replies, sweep);
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM records WHERE status_digest IS NOT NULL"), "2");

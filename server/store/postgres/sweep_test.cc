@@ -3,15 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/testing/store_fixture.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -164,6 +170,31 @@ TEST_P(PostgresSweepTest, OneWithATombstoneWhenItIsReducedAndWhenThatIsOver) {
   EXPECT_EQ(Step().quiet, op_.tombstone);
 }
 
+// A pass that takes long reaches them late.
+TEST_P(PostgresSweepTest, TheNewestRecordsAndTheHashedOnesAreRangesOfTheirOwn) {
+  Reserve();
+  Advance(absl::Hours(2));
+  op_.key.key = GetParam() ? "another" : Uuid::TimeOrdered(schema_->Now()).ToString();
+  op_.id = RecordIdFor(op_.key);
+  Reserve();
+  const auto all = store_->Sweep({});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->visited, 2);
+  const auto visited_in = [this](const SweepRange& range) {
+    SweepOp op;
+    op.after = range.after;
+    op.until = range.until;
+    const auto step = store_->Sweep(op);
+    EXPECT_TRUE(step.ok()) << step.status();
+    EXPECT_EQ(step->next, range.until);
+    return step->visited;
+  };
+  ASSERT_EQ(all->turns.size(), 3u);
+  EXPECT_EQ(visited_in(all->turns[0]), GetParam() ? 0 : 1) << "the newest of UUIDv7 keys";
+  EXPECT_EQ(visited_in(all->turns[1]), GetParam() ? 1 : 0) << "the newest of others";
+  EXPECT_EQ(visited_in(all->turns[2]), GetParam() ? 2 : 0) << "all of others";
+}
+
 // New records appear at the end of a walk, at any time.
 TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkReportsNoTime) {
   Release(Reserve(), /*outcome_unknown=*/true);
@@ -203,6 +234,139 @@ TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNoTimeIsReported) {
   EXPECT_TRUE(progress->elsewhere);
   EXPECT_EQ(progress->quiet, absl::ZeroDuration());
   EXPECT_EQ(progress->next, op.after) << "where it stands";
+}
+
+// Passes over tables of which a step could not be bounded by its number of rows.
+class PostgresSweepSizeTest : public PostgresStoreTest,
+                              public ::testing::WithParamInterface<PostgresStatementMode> {
+ protected:
+  static constexpr std::int64_t kMiB = 1024 * 1024;
+
+  void SetUp() override {
+    statements_ = GetParam();
+    // Of a step of some rows, not of one.
+    statement_timeout_ = absl::Milliseconds(200);
+    PostgresStoreTest::SetUp();
+  }
+  void Must(const std::string& sql) {
+    const auto done = schema_->Execute(sql);
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+  // Forgotten ones, an hour apart, the i-th with the key i; with ids of UUIDv7 keys, or hashed.
+  void Insert(int count, bool hashed, int reply_kib) {
+    Must(absl::StrCat(
+        "INSERT INTO records (id, namespace, scope, operation, key, state, require_recovery,"
+        " attempt, token, created_at, lease_until, expires_at, completed_at, fingerprints, reply,"
+        " reply_digest) SELECT ",
+        hashed ? "overlay(md5(i::text) PLACING 'f' FROM 1 FOR 1)"
+               : "rpad(lpad(to_hex(extract(epoch FROM t)::bigint * 1000), 12, '0'), 32, '0')",
+        "::uuid, 'n', 's', 'o', i::text, 2, false, 1, gen_random_uuid(), t, t, t + interval '1 h',"
+        " t, '\\x0000000001200000000000000000000000000000000000000000000000000000000000000000',"
+        " repeat('r', 1024 * ",
+        reply_kib,
+        ")::bytea, sha256('') FROM (SELECT i, now() - interval '100 days' + i * interval '1 hour'"
+        " AS t FROM generate_series(1, ",
+        count, ") i) n"));
+  }
+  std::string LogEnd() { return schema_->Value("SELECT pg_current_wal_insert_lsn()"); }
+  std::int64_t LoggedSince(const std::string& end) {
+    return std::stoll(
+        schema_->Value(absl::StrCat("SELECT pg_current_wal_insert_lsn() - '", end, "'::pg_lsn")));
+  }
+  // As the sweeper does.
+  SweepProgress SweepAll(std::int64_t max_log_bytes = 1024 * kMiB) {
+    SweepProgress pass;
+    SweepOp op;
+    for (int steps = 0; steps < 300; ++steps) {
+      const std::string before = LogEnd();
+      const auto step = store_->Sweep(op);
+      EXPECT_TRUE(step.ok()) << step.status();
+      if (!step.ok()) return pass;
+      EXPECT_LT(LoggedSince(before), max_log_bytes);
+      pass.removed += step->removed;
+      pass.visited += step->visited;
+      op.narrow = step->too_slow ? op.narrow + 4 : std::max(op.narrow - 1, 0);
+      if (step->too_slow) continue;
+      op.after = step->next;
+      if (!op.after) return pass;
+    }
+    ADD_FAILURE() << "the pass does not end";
+    return pass;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Statements, PostgresSweepSizeTest,
+                         ::testing::Values(PostgresStatementMode::kBatched,
+                                           PostgresStatementMode::kSingleRow),
+                         [](const auto& parameter) {
+                           return parameter.param == PostgresStatementMode::kBatched ? "Batched"
+                                                                                     : "SingleRow";
+                         });
+
+TEST_P(PostgresSweepSizeTest, AStepRemovesABoundedSizeOfReplies) {
+  Must("ALTER TABLE records ALTER reply SET STORAGE EXTERNAL");
+  for (const bool hashed : {false, true}) {
+    SCOPED_TRACE(hashed);
+    Insert(60, hashed, 1024);
+    // The first change of a page is logged as the whole page.
+    Must("CHECKPOINT");
+    const SweepProgress pass = SweepAll(32 * kMiB);
+    EXPECT_EQ(pass.removed, 60);
+    EXPECT_EQ(pass.visited, 60);
+    EXPECT_EQ(schema_->Value("SELECT count(*) FROM records"), "0");
+  }
+}
+
+TEST_P(PostgresSweepSizeTest, SoDoesAStepOfAPurge) {
+  if (GetParam() == PostgresStatementMode::kSingleRow) {
+    GTEST_SKIP() << "each row by a statement of its own";
+  }
+  Must("ALTER TABLE records ALTER reply SET STORAGE EXTERNAL");
+  for (const bool by_scope : {false, true}) {
+    SCOPED_TRACE(by_scope);
+    Insert(60, /*hashed=*/true, 1024);
+    Must("CHECKPOINT");
+    PurgeOp op;
+    op.name_space = "n";
+    if (by_scope) op.scope = "s";
+    op.note = {"alice", "ticket 42"};
+    std::size_t purged = 0;
+    for (int steps = 0; steps < 60; ++steps) {
+      const std::string before = LogEnd();
+      const auto step = store_->Purge(op);
+      ASSERT_TRUE(step.ok()) << step.status();
+      EXPECT_LT(LoggedSince(before), 32 * kMiB);
+      purged += step->purged.size();
+      op.after = step->next;
+      if (!op.after) break;
+    }
+    EXPECT_EQ(purged, 60u);
+    EXPECT_EQ(schema_->Value("SELECT count(*) FROM records"), "0");
+  }
+}
+
+constexpr char kSlowRows[] = R"sql(
+CREATE FUNCTION is_there(key text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF key = '20' THEN RETURN true; END IF;
+  PERFORM pg_sleep(0.02);
+  RETURN {there};
+END $$;
+ALTER TABLE records RENAME TO pages;
+CREATE VIEW records AS SELECT * FROM pages WHERE is_there(key)
+)sql";
+
+TEST_P(PostgresSweepSizeTest, AStepThatTakesTooLongIsRepeatedWithFewerRows) {
+  for (const bool hashed : {false, true}) Insert(20, hashed, 1);
+  Must(absl::StrReplaceAll(kSlowRows, {{"{there}", "true"}}));
+  EXPECT_EQ(SweepAll().removed, 40);
+}
+
+// As rows that were removed while an older snapshot is held: their entries of the index are read,
+// and none counts towards the limit.
+TEST_P(PostgresSweepSizeTest, OrFromASmallerRange) {
+  for (const bool hashed : {false, true}) Insert(20, hashed, 1);
+  Must(absl::StrReplaceAll(kSlowRows, {{"{there}", "false"}}));
+  EXPECT_EQ(SweepAll().removed, 2);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/sweep_place.h"
 #include "server/store/reply_envelope.h"
 
 namespace idempotency::internal {
@@ -28,6 +29,7 @@ enum : int {
   kLapsed,
   kRepliesOver,
   kChanged,
+  kStopped,
 };
 
 }  // namespace
@@ -40,6 +42,7 @@ absl::StatusOr<SweepProgress> BatchedSweep::Step(const SweepOp& op) {
     progress.next = op.after;
     progress.quiet = absl::ZeroDuration();
   }
+  if (visited_at_) progress.turns = SweepTurns(*visited_at_);
   if (absl::Status status = DropReplies(std::move(replies_over_), progress); !status.ok()) {
     return ToCallerStatus(status);
   }
@@ -59,18 +62,20 @@ absl::Status BatchedSweep::Walk(const SweepOp& op, SweepProgress& progress) {
 absl::StatusOr<SweepVisit> BatchedSweep::Visit(const PostgresStatement& statement,
                                                const PostgresParameters& parameters,
                                                SweepProgress& progress) {
-  const auto answer = connection_.Execute(statement, parameters);
+  const auto answer = connection_.ExecuteOne(statement, parameters);
   if (!answer.ok()) return answer.status();
   SweepVisit visit;
   visit.seen = Note(*answer, progress);
   if (visit.seen == 0) return visit;
   visit.last_created_at = answer->Time(0, kLastCreatedAt);
   visit.last_id = answer->GetUuid(0, kLastId);
+  visit.stopped = answer->Bool(0, kStopped);
   return visit;
 }
 
 int BatchedSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
   if (!answer.Bool(0, kAlone)) progress.elsewhere = true;
+  visited_at_ = answer.Time(0, kVisitedAt);
   for (const std::string& id : answer.TextArray(0, kRepliesOver)) {
     replies_over_.push_back(Uuid::Parse(id).value_or(Uuid()));
   }

@@ -1,10 +1,12 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SWEEP_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_SWEEP_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/connection/connection.h"
@@ -36,6 +38,8 @@ class BatchedSweep {
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
   std::vector<Uuid> replies_over_;
+  // The store's time of the last visit.
+  std::optional<absl::Time> visited_at_;
 };
 
 }  // namespace idempotency::internal

@@ -6,6 +6,7 @@
 #include "absl/numeric/int128.h"
 
 #include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/statements/sweep_limits.h"
 
 namespace idempotency::internal {
 namespace {
@@ -14,6 +15,14 @@ absl::uint128 NumberOf(const Uuid& place) {
   absl::uint128 number = 0;
   for (const std::uint8_t byte : place.bytes()) number = (number << 8) | byte;
   return number;
+}
+
+Uuid PlaceOf(absl::uint128 number) {
+  Uuid::Bytes bytes{};
+  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte, number >>= 8) {
+    *byte = static_cast<std::uint8_t>(absl::Uint128Low64(number) & 0xFF);
+  }
+  return Uuid(bytes);
 }
 
 }  // namespace
@@ -53,16 +62,38 @@ std::pair<absl::Time, Uuid> AgeOf(const Uuid& place) {
   return {FromPostgresMicros(static_cast<std::int64_t>(micros)), Uuid(last)};
 }
 
+Uuid PlaceByTime(absl::Time time) {
+  Uuid::Bytes bytes{};
+  const Uuid::Bytes ordered = Uuid::TimeOrdered(time).bytes();
+  std::copy_n(ordered.begin(), 6, bytes.begin());
+  bytes[0] &= 0x7F;
+  return Uuid(bytes);
+}
+
+std::vector<SweepRange> SweepTurns(absl::Time now) {
+  const absl::Time recent = now - sweep_limits::kRecent;
+  return {{PlaceByTime(recent), HashedStart()},
+          {PlaceByAge(recent, Uuid()), std::nullopt},
+          {HashedStart(), std::nullopt}};
+}
+
+SweepOp Narrowed(const SweepOp& op) {
+  if (op.narrow == 0) return op;
+  SweepOp narrowed = op;
+  narrowed.limit = std::max(1, op.narrow < 31 ? op.limit >> op.narrow : 1);
+  const Uuid after = op.after.value_or(RecordId());
+  const Uuid end = IsHashed(after) ? HashedEnd() : HashedStart();
+  const absl::uint128 low = NumberOf(after);
+  const absl::uint128 high = NumberOf(std::min(op.until.value_or(end), end));
+  narrowed.until = PlaceOf(low + std::max<absl::uint128>(1, (high - low) >> op.narrow));
+  return narrowed;
+}
+
 std::optional<Uuid> PlaceBetween(const Uuid& before, const Uuid& behind) {
   const absl::uint128 low = NumberOf(before);
   const absl::uint128 half = (NumberOf(behind) - low) / 2;
   if (half == 0) return std::nullopt;
-  absl::uint128 number = low + half;
-  Uuid::Bytes bytes{};
-  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte, number >>= 8) {
-    *byte = static_cast<std::uint8_t>(absl::Uint128Low64(number) & 0xFF);
-  }
-  return Uuid(bytes);
+  return PlaceOf(low + half);
 }
 
 }  // namespace idempotency::internal

@@ -3,10 +3,12 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/uuid.h"
+#include "server/store/sweep_operations.h"
 
 namespace idempotency::internal {
 
@@ -25,6 +27,15 @@ bool IsHashed(const Uuid& id);
 Uuid PlaceByAge(absl::Time created_at, const Uuid& id);
 // The pair that the place encodes: everything up to it has been visited.
 std::pair<absl::Time, Uuid> AgeOf(const Uuid& place);
+
+// Of the walk by id: no record of a UUIDv7 key with this time or a later one is before it.
+Uuid PlaceByTime(absl::Time time);
+
+// SweepProgress::turns.
+std::vector<SweepRange> SweepTurns(absl::Time now);
+
+// `op` with its `narrow` applied to `until` and `limit`. It stays within one of the walks.
+SweepOp Narrowed(const SweepOp& op);
 
 // A place halfway between two others; nullopt if they are next to each other.
 std::optional<Uuid> PlaceBetween(const Uuid& before, const Uuid& behind);

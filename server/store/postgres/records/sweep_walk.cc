@@ -15,7 +15,7 @@ absl::Status WalkOrdered(const SweepOp& op, SweepProgress& progress, VisitStatem
   parameters.Add(op.limit);
   const absl::StatusOr<SweepVisit> visited = visit(parameters);
   if (!visited.ok()) return visited.status();
-  if (visited->seen == op.limit) {
+  if (visited->seen == op.limit || visited->stopped) {
     progress.next = visited->last_id;
   } else if (op.until && !IsHashed(*op.until)) {
     progress.next = op.until;
@@ -39,7 +39,7 @@ absl::Status WalkHashed(const SweepOp& op, SweepProgress& progress, VisitStateme
   parameters.Add(limit);
   const absl::StatusOr<SweepVisit> visited = visit(parameters);
   if (!visited.ok()) return visited.status();
-  if (visited->seen == limit) {
+  if (visited->seen == limit || visited->stopped) {
     progress.next = PlaceByAge(visited->last_created_at, visited->last_id);
   } else {
     progress.next = op.until;
@@ -55,10 +55,17 @@ absl::Status WalkBoth(const SweepOp& op, SweepProgress& progress, VisitStatement
     if (absl::Status status = WalkOrdered(op, progress, ordered); !status.ok()) return status;
   }
   if (progress.next || progress.elsewhere) return absl::OkStatus();
+  if (op.until && !(HashedStart() < *op.until)) {
+    progress.next = op.until;
+    return absl::OkStatus();
+  }
+  const bool ordered_is_done = !op.after || !IsHashed(*op.after);
   const std::int64_t before = progress.visited;
   const absl::Status status = WalkHashed(op, progress, hashed);
-  if (!absl::IsDataLoss(status) || before == 0) return status;
-  // The ordered ones are done: the next step meets the damage first.
+  const bool in_the_way =
+      (absl::IsDataLoss(status) && before > 0) || (absl::IsCancelled(status) && ordered_is_done);
+  if (!in_the_way) return status;
+  // The ordered ones are done: the next step meets the damage, or the slow part, first.
   progress.next = HashedStart();
   return absl::OkStatus();
 }
@@ -92,16 +99,21 @@ absl::Status StepOver(SweepOp op, SweepProgress& progress, VisitStatement ordere
 
 absl::Status WalkSweep(const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
                        VisitStatement hashed) {
-  SweepOp part = op;
+  SweepOp part = Narrowed(op);
   absl::Status status = WalkBoth(part, progress, ordered, hashed);
-  if (!absl::IsDataLoss(status)) return status;
-  while (absl::IsDataLoss(status) && part.limit > 1) {
-    part.limit /= 2;
-    status = WalkBoth(part, progress, ordered, hashed);
+  if (absl::IsDataLoss(status)) {
+    while (absl::IsDataLoss(status) && part.limit > 1) {
+      part.limit /= 2;
+      status = WalkBoth(part, progress, ordered, hashed);
+    }
+    if (absl::IsDataLoss(status)) status = StepOver(part, progress, ordered, hashed, status);
+    progress.quiet = absl::ZeroDuration();
   }
-  if (absl::IsDataLoss(status)) status = StepOver(part, progress, ordered, hashed, status);
+  if (!absl::IsCancelled(status) || op.narrow >= SweepOp::kNarrowest) return status;
+  progress.too_slow = true;
+  progress.next = op.after;
   progress.quiet = absl::ZeroDuration();
-  return status;
+  return absl::OkStatus();
 }
 
 }  // namespace idempotency::internal

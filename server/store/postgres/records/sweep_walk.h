@@ -15,6 +15,8 @@ namespace idempotency::internal {
 // The rows that one statement of a walk visited: how many, and the last of them.
 struct SweepVisit {
   int seen = 0;
+  // At a row before the limit, because of the size of what was removed.
+  bool stopped = false;
   absl::Time last_created_at;
   Uuid last_id;
 };
@@ -26,7 +28,7 @@ using VisitStatement = absl::FunctionRef<absl::StatusOr<SweepVisit>(const Postgr
 // (SweepProgress::next), unless the progress is `elsewhere`. Walks ids of UUIDv7 keys in their
 // order, which is that of time; then hashed ids by age, through an index that only they have.
 // Where the server cannot read a row, the step visits those before it, or steps over it: a read of
-// that record reports it.
+// that record reports it. Where a statement is CANCELLED, the progress is `too_slow`.
 //
 // `ordered` has as $1 the id to continue after, $2 the last id, $3 how many; `hashed` has $1
 // created_at and $2 id to continue after, $3 and $4 the last pair, $5 how many.

@@ -6,6 +6,7 @@
 #include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/sweep_place.h"
 #include "server/store/postgres/statements/sweep_limits.h"
 #include "server/store/reply_envelope.h"
 #include "server/store/state_numbers.h"
@@ -44,6 +45,7 @@ absl::StatusOr<SweepProgress> SingleRowSweep::Step(const SweepOp& op) {
   time_ = *time;
   SweepProgress progress;
   progress.quiet = absl::InfiniteDuration();
+  progress.turns = SweepTurns(time_.now);
   if (absl::Status status = Walk(op, progress); !status.ok()) return ToCallerStatus(status);
   if (absl::Status status = ChangeAll(progress); !status.ok()) return ToCallerStatus(status);
   return progress;
@@ -65,9 +67,9 @@ absl::StatusOr<SweepVisit> SingleRowSweep::Visit(const PostgresStatement& statem
                                                  SweepProgress& progress) {
   const auto rows = records_.connection().ExecuteOne(statement, parameters);
   if (!rows.ok()) return rows.status();
-  Note(*rows, progress);
   SweepVisit visit;
-  visit.seen = rows->rows();
+  visit.seen = Note(*rows, progress);
+  visit.stopped = visit.seen < rows->rows();
   if (visit.seen == 0) return visit;
   visit.last_created_at = rows->Time(visit.seen - 1, visit_column::kCreatedAt);
   visit.last_id = rows->GetUuid(visit.seen - 1, visit_column::kId);
@@ -107,14 +109,24 @@ std::optional<SingleRowSweep::Visited> SingleRowSweep::ReadVisited(const Postgre
   return visited;
 }
 
-void SingleRowSweep::Note(const PostgresResult& rows, SweepProgress& progress) {
-  progress.visited += rows.rows();
-  for (int row = 0; row < rows.rows(); ++row) {
+bool SingleRowSweep::IsFull() const {
+  return removed_bytes_ >= static_cast<std::int64_t>(sweep_limits::kRemovedAtOnceBytes);
+}
+
+int SingleRowSweep::Note(const PostgresResult& rows, SweepProgress& progress) {
+  int row = 0;
+  for (; row < rows.rows() && (row == 0 || !IsFull()); ++row) {
     // A damaged one stays unchanged; a read of that record reports it.
-    if (std::optional<Visited> visited = ReadVisited(rows, row)) {
-      Note(*std::move(visited), progress);
+    std::optional<Visited> visited = ReadVisited(rows, row);
+    if (!visited) continue;
+    if (const SweepAction action = DecideSweep(visited->view, time_.judged);
+        action == SweepAction::kRemove || action == SweepAction::kEntomb) {
+      removed_bytes_ += rows.Integer(row, visit_column::kReplyBytes);
     }
+    Note(*std::move(visited), progress);
   }
+  progress.visited += row;
+  return row;
 }
 
 void SingleRowSweep::Note(Visited visited, SweepProgress& progress) {

@@ -38,9 +38,11 @@ class SingleRowSweep {
   absl::StatusOr<SweepVisit> Visit(const PostgresStatement& statement,
                                    const PostgresParameters& parameters, SweepProgress& progress);
   static std::optional<Visited> ReadVisited(const PostgresResult& rows, int row);
-  // Sorts the rows by what they need, and adds them to the progress.
-  void Note(const PostgresResult& rows, SweepProgress& progress);
+  // Sorts the rows by what they need, and adds them to the progress, as far as the replies of those
+  // that are removed have sweep_limits::kRemovedAtOnceBytes together. Returns how many.
+  int Note(const PostgresResult& rows, SweepProgress& progress);
   void Note(Visited visited, SweepProgress& progress);
+  bool IsFull() const;
   absl::Status ChangeAll(SweepProgress& progress);
   // Each returns the first failure.
   absl::Status RemoveAll(SweepProgress& progress);
@@ -54,6 +56,7 @@ class SingleRowSweep {
 
   SingleRowRecords records_;
   SingleRowTime time_;
+  std::int64_t removed_bytes_ = 0;
   std::vector<Visited> remove_;
   std::vector<Visited> entomb_;
   std::vector<Visited> mark_unknown_;

@@ -35,6 +35,7 @@ SqlSections PostgresStatements::Sections(const std::string& clock_sql) {
                       {"max_batch_reply_bytes", absl::StrCat(limits::kMaxBatchReplyBytes)},
                       {"max_reseal_step_bytes", absl::StrCat(limits::kMaxResealStepBytes)},
                       {"dropped_at_once_bytes", absl::StrCat(sweep_limits::kDroppedAtOnceBytes)},
+                      {"removed_at_once_bytes", absl::StrCat(sweep_limits::kRemovedAtOnceBytes)},
                       {"open_for_long", Seconds(sweep_limits::kOpenForLong)},
                       {"inspected", absl::StrCat(kInspectedRows)},
                       // The number of the newest migration.

@@ -95,6 +95,7 @@ enum : int {
   kEntombed,
   kOpenForLong,
   kWatched,
+  kReplyBytes,
 };
 }  // namespace visit_column
 

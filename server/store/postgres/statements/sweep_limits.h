@@ -12,6 +12,13 @@ namespace idempotency::internal::sweep_limits {
 // sweep.
 inline constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
 
+// The replies of the rows that one statement of a sweep or a purge removes or reduces to their
+// tombstone, in bytes, except for the last one: the server reads and logs each part of them.
+inline constexpr std::size_t kRemovedAtOnceBytes = 16 * 1024 * 1024;
+
+// The newest records have a turn of their own while a pass takes long: most leases end among them.
+inline constexpr absl::Duration kRecent = absl::Hours(1);
+
 // From this age on a reservation under a live lease is marked open_for_long. The gauges find the
 // oldest of them by the mark, so that they do not read all that are open.
 inline constexpr absl::Duration kOpenForLong = absl::Minutes(1);

@@ -77,9 +77,17 @@ SELECT t.expires_at FROM settled t
       - CASE WHEN get_byte(t.fingerprints, 4) >= 128 THEN 124 ELSE 0 END END)
 
 -- piece: purge_locked
--- A step of a purge, behind its rows: id, scope, and whether they are of the target. The rows are
--- locked first, without waiting, and judged as they are then. The statement continues with those
--- that are still of the target: a record may be granted, or started afresh, before it is locked.
+-- A step of a purge, behind the rows that it found: id, scope, whether they are of the target, and
+-- the length of the reply. It visits as many as have replies that are small enough together, as in
+-- {within_size}. The rows are locked first, without waiting, and judged as they are then. The
+-- statement continues with those that are still of the target: a record may be granted, or started
+-- afresh, before it is locked.
+visited AS MATERIALIZED (
+  SELECT w.* FROM (
+    SELECT v.*, coalesce(sum(CASE WHEN v.wanted THEN v.bytes END) OVER (
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+    FROM found v) w
+  WHERE w.bytes_before < {removed_at_once_bytes}),
 clock AS MATERIALIZED (SELECT {now} AS now),
 locked AS MATERIALIZED (
   SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt, t.token, t.created_at,
@@ -90,7 +98,8 @@ locked AS MATERIALIZED (
 -- piece: purge_still_wanted
 -- The rest of the step. $1 actor, $2 reason, $3 and $4 pads, $5 forced, $6 tombstone, zero for none.
 -- Returns one row: how many were visited, the last one's scope and id, how many are of the target,
--- how many of those were locked and can be read, and the ids of those that are purged.
+-- how many of those were locked and can be read, the ids of those that are purged, and whether it
+-- stopped before the last row that it found.
 chosen AS MATERIALIZED (
   SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt FROM still_wanted t
   WHERE t.readable AND ($5::boolean OR NOT {at_risk})),
@@ -118,13 +127,15 @@ noted AS (
 SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
   count(*) FILTER (WHERE v.wanted)
     - (SELECT count(*) FROM locked) + (SELECT count(*) FROM still_wanted),
-  (SELECT count(*) FROM still_wanted t WHERE t.readable), ARRAY(SELECT g.id FROM gone g)
+  (SELECT count(*) FROM still_wanted t WHERE t.readable), ARRAY(SELECT g.id FROM gone g),
+  count(*) < (SELECT count(*) FROM found)
 FROM visited v
 
 -- statement: purge_one
 -- $1-$6 as in {purge_still_wanted}; $7 id, $8 token, $9 attempt, $10 state, as read.
-WITH visited AS MATERIALIZED (
-  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
+WITH found AS MATERIALIZED (
+  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk, octet_length(t.reply) AS bytes
+  FROM records t
   WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer
     AND t.state = $10::integer),
 {purge_locked},
@@ -135,8 +146,9 @@ still_wanted AS MATERIALIZED (
 
 -- statement: purge_scope
 -- $1-$6 as in {purge_still_wanted}, then those of {scope_range}.
-WITH visited AS MATERIALIZED (
-  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk FROM records t
+WITH found AS MATERIALIZED (
+  SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk, octet_length(t.reply) AS bytes
+  FROM records t
   {scope_range +6}),
 {purge_locked},
 still_wanted AS MATERIALIZED (SELECT t.* FROM locked t),
@@ -144,8 +156,9 @@ still_wanted AS MATERIALIZED (SELECT t.* FROM locked t),
 
 -- statement: purge_namespace
 -- $1-$6 as in {purge_still_wanted}, then those of {namespace_range}; $11 the end of created_at.
-WITH visited AS MATERIALIZED (
-  SELECT t.id, t.scope, t.created_at < $11::timestamptz AS wanted, {at_risk} AS at_risk
+WITH found AS MATERIALIZED (
+  SELECT t.id, t.scope, t.created_at < $11::timestamptz AS wanted, {at_risk} AS at_risk,
+    octet_length(t.reply) AS bytes
   FROM records t
   {namespace_range +6}),
 {purge_locked},
@@ -156,7 +169,7 @@ still_wanted AS MATERIALIZED (SELECT t.* FROM locked t WHERE t.created_at < $11:
 -- The same columns for a purge that only counts. $1 whether it is forced.
 SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
   count(*) FILTER (WHERE v.wanted), count(*) FILTER (WHERE v.wanted AND v.readable),
-  array_agg(v.id) FILTER (WHERE v.wanted AND v.readable AND ($1::boolean OR NOT v.at_risk))
+  array_agg(v.id) FILTER (WHERE v.wanted AND v.readable AND ($1::boolean OR NOT v.at_risk)), false
 FROM visited v
 
 -- statement: count_scope

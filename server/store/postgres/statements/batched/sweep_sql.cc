@@ -16,6 +16,7 @@ sweep_lock AS MATERIALIZED (
 --   watch  its open_for_long is wrong: it is true for a reservation that has been open
 --          for over a minute, under a live lease
 --   due    when a row with neither needs the sweep, NULL for never
+--   bytes  the length of its reply, which is known without reading it
 SELECT t.id, t.created_at,
   CASE
     WHEN NOT {remembered} THEN CASE
@@ -36,8 +37,19 @@ SELECT t.id, t.created_at,
       END)
     WHEN t.state = 2 AND t.status_digest IS NULL THEN least(t.expires_at + {margin}, t.reply_until)
     ELSE t.expires_at + {margin}
-  END AS due
+  END AS due,
+  octet_length(t.reply) AS bytes
 FROM records t WHERE (SELECT l.alone FROM sweep_lock l)
+
+-- piece: within_size
+-- v as far as the replies that the step removes are small enough together; the first row always.
+-- The server reads and logs a stored reply part by part to remove it, before everybody's commits.
+-- Both keep the order of what they read, as array_agg() below does.
+SELECT w.* FROM (
+  SELECT v.*, coalesce(sum(CASE WHEN v.want <= 2 THEN v.bytes END) OVER (
+    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+  FROM found v) w
+WHERE w.bytes_before < {removed_at_once_bytes}
 
 -- piece: sweep_visited
 -- The rest of a step, behind the visits. A step is one statement, which reads the next records
@@ -50,7 +62,8 @@ FROM records t WHERE (SELECT l.alone FROM sweep_lock l)
 --
 -- Returns one row: whether no other replica sweeps; how many were read, the last one's created_at
 -- and id, now, the first time at which a row without an action will need one, how many were
--- removed, reduced to their tombstone, marked UNKNOWN, and the ids whose replies are over.
+-- removed, reduced to their tombstone, marked UNKNOWN, the ids whose replies are over, whether
+-- something was to be changed, and whether the step stopped before its last row.
 removed AS (
   DELETE FROM records t
   WHERE t.id = ANY(ARRAY(
@@ -90,27 +103,30 @@ SELECT (SELECT l.alone FROM sweep_lock l),
   min(v.due) FILTER (WHERE v.want IS NULL AND NOT v.watch),
   (SELECT count(*) FROM removed), (SELECT count(*) FROM entombed), (SELECT count(*) FROM lapsed),
   array_agg(v.id) FILTER (WHERE v.want = 4),
-  coalesce(bool_or(v.want > 1 OR v.watch), false)
+  coalesce(bool_or(v.want > 1 OR v.watch), false),
+  count(*) < (SELECT count(*) FROM found)
 FROM visited v
 
 -- statement: sweep_ordered
 -- $1 the id to continue after, $2 the last one at most, $3 how many.
 WITH {sweep_lock},
-visited AS MATERIALIZED (
+found AS MATERIALIZED (
   {visited}
   AND t.id > $1::uuid AND t.id <= $2::uuid AND t.id < '80000000-0000-0000-0000-000000000000'
   ORDER BY t.id LIMIT $3::integer),
+visited AS MATERIALIZED ({within_size}),
 {sweep_visited}
 
 -- statement: sweep_hashed
 -- $1 and $2 created_at and id to continue after, $3 and $4 the last ones at most, $5 how many.
 WITH {sweep_lock},
-visited AS MATERIALIZED (
+found AS MATERIALIZED (
   {visited}
   AND t.id >= '80000000-0000-0000-0000-000000000000'
     AND (t.created_at, t.id) > ($1::timestamptz, $2::uuid)
     AND (t.created_at, t.id) <= ($3::timestamptz, $4::uuid)
   ORDER BY t.created_at, t.id LIMIT $5::integer),
+visited AS MATERIALIZED ({within_size}),
 {sweep_visited}
 
 -- statement: read_to_drop

@@ -6,7 +6,7 @@ const std::string_view kSweep = R"sql(
 -- piece: visit
 SELECT t.id, t.created_at, t.token, t.attempt, t.state, t.require_recovery, t.lease_until,
   t.expires_at, t.reply_until, t.tombstone_until, t.status_digest IS NOT NULL,
-  octet_length(t.fingerprints) = 0, t.open_for_long, t.watched
+  octet_length(t.fingerprints) = 0, t.open_for_long, t.watched, coalesce(octet_length(t.reply), 0)
 FROM records t
 
 -- statement: visit_ordered
