@@ -8,8 +8,10 @@
 namespace idempotency::internal {
 namespace {
 
-// 50 million records at 500 a stretch, in about 10 MB.
-constexpr std::size_t kMaxStretches = 100'000;
+// After a step that was too slow: a sixteenth of its range.
+constexpr int kNarrowBy = 4;
+// A pass waits for its turn for about 13 seconds, which is more than a step may take.
+constexpr int kMaxRefused = 8;
 
 bool Changed(const Sweeper::Pass& pass) {
   return pass.removed + pass.marked_unknown + pass.entombed + pass.replies_dropped +
@@ -34,7 +36,11 @@ void LogPass(const absl::StatusOr<Sweeper::Pass>& pass) {
 }  // namespace
 
 Sweeper::Sweeper(MaintenanceStore& store, Observer& observer, const Options& options)
-    : store_(store), observer_(observer), options_(options), random_(std::random_device()()) {}
+    : store_(store),
+      observer_(observer),
+      options_(options),
+      random_(std::random_device()()),
+      lanes_(1) {}
 
 Sweeper::~Sweeper() { Stop(); }
 
@@ -83,46 +89,126 @@ absl::Status Sweeper::EndUnknown(Pass& pass) {
 absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
   Pass pass;
   absl::Status first = EndUnknown(pass);
-  if (!pass.cut_short) first.Update(SweepAll(pass));
+  if (!pass.cut_short) {
+    first.Update(SweepAll(pass));
+    walked_ += absl::FromChrono(std::chrono::steady_clock::now() - pass_began_);
+  }
   if (!first.ok()) return first;
   return pass;
 }
 
 absl::Status Sweeper::SweepAll(Pass& pass) {
-  std::optional<TimePoint> backlog_since;
-  SweepOp op;
-  op.limit = options_.batch;
+  known_records_ = 0;
+  for (const auto& [begin, stretch] : stretches_) known_records_ += stretch.records;
+  refused_ = 0;
+  pass_began_ = std::chrono::steady_clock::now();
+  Begin(lanes_.front());
   while (true) {
-    const TimePoint began = std::chrono::steady_clock::now();
-    op.after = SkipQuiet(op.after, began);
-    op.until = NextKnown(op.after);
-    const absl::StatusOr<SweepProgress> progress = store_.Sweep(op);
-    const TimePoint ended = std::chrono::steady_clock::now();
-    const absl::Duration took = absl::FromChrono(ended - began);
-    observer_.SweepStepDone(progress, took);
-    if (!progress.ok()) return progress.status();
-    pass.removed += progress->removed;
-    pass.marked_unknown += progress->marked_unknown;
-    pass.entombed += progress->entombed;
-    pass.replies_dropped += progress->replies_dropped;
-    pass.visited += progress->visited;
-    pass.cut_short = progress->elsewhere;
-    if (progress->elsewhere) {
-      // The other replica's changes are not known here.
-      stretches_.clear();
-      return absl::OkStatus();
-    }
-    Remember(op, *progress, ended);
-    if (!progress->next.has_value()) return absl::OkStatus();
-    op.after = progress->next;
-    if (progress->removed == 0) backlog_since.reset();
-    if (!backlog_since) backlog_since = began;
-    if (!stop_.WaitFor(
-            PauseAfter(*progress, took, absl::FromChrono(ended - *backlog_since), options_))) {
+    const auto pause = StepOf(NextLane(std::chrono::steady_clock::now()), pass);
+    if (!pause.ok()) return pause.status();
+    if (!*pause) return absl::OkStatus();
+    if (!stop_.WaitFor(**pause)) {
       pass.cut_short = true;
       return absl::OkStatus();
     }
   }
+}
+
+absl::StatusOr<std::optional<absl::Duration>> Sweeper::StepOf(Lane& lane, Pass& pass) {
+  const bool is_whole = &lane == &lanes_.front();
+  const TimePoint began = std::chrono::steady_clock::now();
+  SweepOp& op = lane.op;
+  op.after = SkipQuiet(op.after, began);
+  op.until = NextKnown(op.after);
+  if (lane.range.until)
+    op.until = std::min(op.until.value_or(*lane.range.until), *lane.range.until);
+  if (IsAtEnd(lane)) {
+    End(lane, began);
+    return absl::ZeroDuration();
+  }
+  const absl::StatusOr<SweepProgress> progress = store_.Sweep(op);
+  const TimePoint ended = std::chrono::steady_clock::now();
+  const absl::Duration took = absl::FromChrono(ended - began);
+  observer_.SweepStepDone(progress, took);
+  if (!progress.ok()) {
+    End(lane, ended);
+    return progress.status();
+  }
+  if (progress->elsewhere) return AwaitTurn(pass);
+  refused_ = 0;
+  if (progress->too_slow) {
+    op.narrow = std::min(op.narrow + kNarrowBy, SweepOp::kNarrowest);
+    Log(LogLevel::kWarn, "a step of the sweep took too long; it is repeated on a smaller range",
+        {{"halvings", op.narrow}});
+    return PauseAfter(*progress, took, absl::ZeroDuration(), options_);
+  }
+  op.narrow = std::max(op.narrow - 1, 0);
+  pass.removed += progress->removed;
+  pass.marked_unknown += progress->marked_unknown;
+  pass.entombed += progress->entombed;
+  pass.replies_dropped += progress->replies_dropped;
+  pass.visited += progress->visited;
+  known_records_ = std::max(known_records_, pass.visited);
+  Remember(op, *progress, ended);
+  if (progress->removed == 0) lane.backlog_since.reset();
+  if (!lane.backlog_since) lane.backlog_since = began;
+  const absl::Duration pause =
+      PauseAfter(*progress, took, absl::FromChrono(ended - *lane.backlog_since), options_);
+  op.after = progress->next;
+  const bool is_done = !op.after || IsAtEnd(lane);
+  if (is_done) End(lane, ended);
+  NoteTurns(progress->turns, ended);
+  if (is_done && is_whole) {
+    // It has walked their ranges too.
+    for (Lane& side : lanes_) side.due = ended + absl::ToChronoNanoseconds(2 * options_.interval);
+    walked_ = absl::ZeroDuration();
+    pass_began_ = ended;
+    return std::nullopt;
+  }
+  return pause;
+}
+
+std::optional<absl::Duration> Sweeper::AwaitTurn(Pass& pass) {
+  if (pass.visited == 0 || refused_ == kMaxRefused) {
+    pass.cut_short = true;
+    return std::nullopt;
+  }
+  const double jitter = std::uniform_real_distribution<double>(0.5, 1.5)(random_);
+  return jitter * (1 << refused_++) * options_.turn_pause;
+}
+
+Sweeper::Lane& Sweeper::NextLane(TimePoint now) {
+  while (true) {
+    last_lane_ = (last_lane_ + 1) % lanes_.size();
+    Lane& lane = lanes_[last_lane_];
+    if (!lane.under_way && lane.due <= now) Begin(lane);
+    if (lane.under_way) return lane;
+  }
+}
+
+void Sweeper::Begin(Lane& lane) {
+  lane.under_way = true;
+  lane.backlog_since.reset();
+  lane.op = SweepOp();
+  lane.op.limit = options_.batch;
+  if (lane.range.after != RecordId()) lane.op.after = AlignedTo(lane.range.after);
+}
+
+void Sweeper::End(Lane& lane, TimePoint now) {
+  lane.under_way = false;
+  lane.due = now + absl::ToChronoNanoseconds(options_.interval);
+}
+
+bool Sweeper::IsAtEnd(const Lane& lane) {
+  return lane.op.after && lane.range.until && !(*lane.op.after < *lane.range.until);
+}
+
+void Sweeper::NoteTurns(const std::vector<SweepRange>& turns, TimePoint now) {
+  Lane side;
+  side.due = now + absl::ToChronoNanoseconds(2 * options_.interval);
+  lanes_.resize(turns.size() + 1, side);
+  last_lane_ %= lanes_.size();
+  for (std::size_t i = 0; i < turns.size(); ++i) lanes_[i + 1].range = turns[i];
 }
 
 absl::Duration Sweeper::PauseAfter(const SweepProgress& step, absl::Duration took,
@@ -148,6 +234,13 @@ std::optional<RecordId> Sweeper::SkipQuiet(std::optional<RecordId> place, TimePo
   return place;
 }
 
+RecordId Sweeper::AlignedTo(const RecordId& place) const {
+  const auto behind = stretches_.upper_bound(place);
+  if (behind == stretches_.begin()) return place;
+  const auto& [begin, stretch] = *std::prev(behind);
+  return place < stretch.end ? begin : place;
+}
+
 std::optional<RecordId> Sweeper::NextKnown(const std::optional<RecordId>& place) const {
   const RecordId after = place.value_or(RecordId());
   if (const auto same = stretches_.find(after); same != stretches_.end()) return same->second.end;
@@ -160,7 +253,7 @@ void Sweeper::Remember(const SweepOp& op, const SweepProgress& step, TimePoint n
   stretches_.erase(begin);
   // The range where new records are added is examined each time.
   if (!step.next || step.quiet <= absl::ZeroDuration()) return;
-  Stretch stretch{*step.next, now + absl::ToChronoNanoseconds(std::min(step.quiet, options_.trust)),
+  Stretch stretch{*step.next, now + absl::ToChronoNanoseconds(std::min(step.quiet, Trust(now))),
                   step.visited - step.removed};
   // The rest of a range joins the one before.
   const auto behind = stretches_.lower_bound(begin);
@@ -173,7 +266,26 @@ void Sweeper::Remember(const SweepOp& op, const SweepProgress& step, TimePoint n
       return;
     }
   }
-  if (stretches_.size() < kMaxStretches) stretches_.emplace(begin, stretch);
+  if (stretches_.size() >= options_.max_stretches) JoinStretches();
+  if (stretches_.size() < options_.max_stretches) stretches_.emplace(begin, stretch);
+}
+
+void Sweeper::JoinStretches() {
+  for (auto it = stretches_.begin(); it != stretches_.end(); ++it) {
+    const auto next = std::next(it);
+    if (next == stretches_.end() || it->second.end != next->first) continue;
+    it->second.end = next->second.end;
+    it->second.quiet_until = std::min(it->second.quiet_until, next->second.quiet_until);
+    it->second.records += next->second.records;
+    stretches_.erase(next);
+  }
+}
+
+absl::Duration Sweeper::Trust(TimePoint now) const {
+  const absl::Duration whole =
+      absl::Seconds(static_cast<double>(known_records_) / options_.visits_per_second);
+  const absl::Duration walked = walked_ + absl::FromChrono(now - pass_began_);
+  return std::max(options_.trust, 2 * std::max(whole, walked));
 }
 
 absl::Duration Sweeper::Jittered(double low, double high) {

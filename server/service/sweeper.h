@@ -9,7 +9,9 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
@@ -24,7 +26,10 @@ namespace idempotency::internal {
 // small steps with a pause after each, so that calls keep their share of it
 // (docs/operations.md has the figures). A pass skips ranges for which the store
 // reported that no record needs it yet. Any number of replicas may run a
-// sweeper; the store allows one sweep at a time.
+// sweeper; the store allows one step at a time, and a pass waits for its turn.
+//
+// However long a pass takes, the ranges that the store names (SweepProgress::turns), such as that
+// of the newest records, are walked by themselves beside it, about once in an interval.
 //
 // Destruction stops it. RunOnce() may be called from any thread, one at a time.
 class Sweeper {
@@ -52,8 +57,14 @@ class Sweeper {
     // Records per second while there is nothing to remove.
     double visits_per_second = 10'000;
     // The maximum time for which a range counts as quiet: records that arrived
-    // late or were recovered are found after this time at the latest.
+    // late or were recovered are found after this time at the latest. In a large or slow store
+    // twice the time of a pass that reads all of it: else nothing would be skipped.
     absl::Duration trust = absl::Hours(3);
+    // How many ranges it remembers, in about 10 MB. With more it joins neighbours.
+    std::size_t max_stretches = 100'000;
+    // A step that another replica's step refused is repeated after about this time, and after
+    // double the time for each further one.
+    absl::Duration turn_pause = absl::Milliseconds(50);
     // The namespaces that bound how long a record may be UNKNOWN, read at each pass. Null: none.
     std::function<std::map<std::string, absl::Duration>()> unknown_lives;
   };
@@ -67,8 +78,8 @@ class Sweeper {
     std::int64_t unknown_ended = 0;
     // Records that were read.
     std::int64_t visited = 0;
-    // Another replica was sweeping, or Stop() was called: not all records were
-    // read.
+    // Another replica was sweeping all the time, or Stop() was called: not all
+    // records were read.
     bool cut_short = false;
   };
 
@@ -102,18 +113,47 @@ class Sweeper {
     // Live ones among them, at the last read.
     std::int64_t records = 0;
   };
+  // A walk through a range. The first one is the pass through everything; those beside it are of
+  // SweepProgress::turns, and continue in the next pass.
+  struct Lane {
+    bool under_way = false;
+    // When it begins again.
+    TimePoint due;
+    SweepRange range;
+    SweepOp op;
+    // Since when each step found records to remove.
+    std::optional<TimePoint> backlog_since;
+  };
 
   // Before a pass over all records: UNKNOWN ones have an index of their own. The first error, of
   // which a namespace does not keep the others from being read.
   absl::Status EndUnknown(Pass& pass);
   absl::Status SweepAll(Pass& pass);
+  // One step of the lane; the pause after it, or nullopt at the end of the pass.
+  absl::StatusOr<std::optional<absl::Duration>> StepOf(Lane& lane, Pass& pass);
+  // The pause before a step that another replica refused is repeated; nullopt ends the pass.
+  std::optional<absl::Duration> AwaitTurn(Pass& pass);
+  // Whose step is next: lanes under way or due take turns.
+  Lane& NextLane(TimePoint now);
+  void Begin(Lane& lane);
+  void End(Lane& lane, TimePoint now);
+  // Whether the lane stands at the end of its range, or behind it.
+  static bool IsAtEnd(const Lane& lane);
+  // A side lane for each range of `turns`.
+  void NoteTurns(const std::vector<SweepRange>& turns, TimePoint now);
   // Draws from [low, high) times the interval.
   absl::Duration Jittered(double low, double high);
   // The first place at or after `place` where a range is due.
   std::optional<RecordId> SkipQuiet(std::optional<RecordId> place, TimePoint now) const;
+  // `place`, or the beginning of the range in which it is.
+  RecordId AlignedTo(const RecordId& place) const;
   // The next place behind `place` with a known range.
   std::optional<RecordId> NextKnown(const std::optional<RecordId>& place) const;
   void Remember(const SweepOp& op, const SweepProgress& step, TimePoint now);
+  // Joins stretches with their neighbours, so that about half as many remain.
+  void JoinStretches();
+  // Options::trust, for as many records as there are, and as slow a store.
+  absl::Duration Trust(TimePoint now) const;
 
   MaintenanceStore& store_;
   Observer& observer_;
@@ -122,6 +162,16 @@ class Sweeper {
   // By the id that they begin after; the nil id for the lowest. They do not
   // overlap.
   std::map<RecordId, Stretch> stretches_;
+  // Of all stretches, at the beginning of the pass, or what the pass has read until now.
+  std::int64_t known_records_ = 0;
+  TimePoint pass_began_;
+  // How long passes have walked since one reached the end, before this one.
+  absl::Duration walked_;
+  // Never empty.
+  std::vector<Lane> lanes_;
+  std::size_t last_lane_ = 0;
+  // Steps that were refused, one after the other.
+  int refused_ = 0;
   // Ends a pause within a pass.
   StopLatch stop_;
   std::optional<PeriodicThread> thread_;

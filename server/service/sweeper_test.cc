@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -246,7 +248,7 @@ RecordId Place(std::uint8_t number) {
   return RecordId(bytes);
 }
 
-// Ten stretches of five records, all quiet but one; records its requests.
+// Stretches of five records, all quiet but one; records its requests.
 struct Stretches {
   SweepProgress Sweep(const SweepOp& op) {
     ops.push_back(op);
@@ -254,10 +256,11 @@ struct Stretches {
     SweepProgress step;
     step.visited = 5;
     step.quiet = begin == restless ? absl::ZeroDuration() : quiet;
-    if (begin < 10) step.next = Place(static_cast<std::uint8_t>(begin + 1));
+    if (begin < count) step.next = Place(static_cast<std::uint8_t>(begin + 1));
     return step;
   }
 
+  int count = 10;
   int restless = -1;
   absl::Duration quiet = absl::Hours(1);
   std::vector<SweepOp> ops;
@@ -295,10 +298,176 @@ TEST_F(SweeperTest, LooksAgainOnceAStretchIsNoLongerQuietOrTrusted) {
   Sweeper::Options options = Unpaced(5);
   options.trust = absl::Nanoseconds(1);
   Sweeper sceptic(scripted_, steps_, options);
+  const auto began = std::chrono::steady_clock::now();
   ASSERT_TRUE(sceptic.RunOnce().ok());
+  // It trusts for at least twice the time of a pass.
+  std::this_thread::sleep_for(2 * (std::chrono::steady_clock::now() - began));
   stretches.ops.clear();
   ASSERT_TRUE(sceptic.RunOnce().ok());
   EXPECT_EQ(stretches.ops.size(), 11u);
+}
+
+// Another replica's passes meet this one's often, and change nothing that it knows.
+TEST_F(SweeperTest, GoesOnAfterAStepOfAnotherReplicaAndKeepsWhatItKnows) {
+  Stretches stretches;
+  int until_elsewhere = -1;
+  scripted_.AnswerSweeps([&](const SweepOp& op) {
+    SweepProgress step = stretches.Sweep(op);
+    if (until_elsewhere-- != 0) return step;
+    step = SweepProgress();
+    step.elsewhere = true;
+    step.next = op.after;
+    return step;
+  });
+  stretches.restless = 4;
+  Sweeper::Options options = Unpaced(5);
+  options.turn_pause = absl::Milliseconds(1);
+  Sweeper sweeper(scripted_, steps_, options);
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  stretches.ops.clear();
+  until_elsewhere = 1;
+  const auto met = sweeper.RunOnce();
+  ASSERT_TRUE(met.ok());
+  EXPECT_FALSE(met->cut_short);
+  ASSERT_EQ(stretches.ops.size(), 3u);
+  EXPECT_EQ(stretches.ops[1].after, Place(10));
+  EXPECT_EQ(stretches.ops[2].after, Place(10)) << "again";
+  // One that has read nothing yet leaves it to the other.
+  until_elsewhere = 0;
+  EXPECT_TRUE(sweeper.RunOnce()->cut_short);
+  stretches.ops.clear();
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  EXPECT_EQ(stretches.ops.size(), 2u) << "the quiet ones are left out";
+}
+
+TEST_F(SweeperTest, APassThatAnotherReplicaNeverLetsGoOnEnds) {
+  Stretches stretches;
+  scripted_.AnswerSweeps([&](const SweepOp& op) {
+    SweepProgress step = stretches.Sweep(op);
+    step.elsewhere = stretches.ops.size() > 1;
+    return step;
+  });
+  Sweeper::Options options = Unpaced(5);
+  options.turn_pause = absl::Microseconds(1);
+  Sweeper sweeper(scripted_, steps_, options);
+  EXPECT_TRUE(sweeper.RunOnce()->cut_short);
+  EXPECT_EQ(stretches.ops.size(), 10u);
+}
+
+// Removal that keeps up with new records, or a first pass over a large table, takes hours.
+TEST_F(SweeperTest, WalksTheRangesThatTheStoreNamesBesideALongPass) {
+  constexpr int kSteps = 100;
+  int begun = 0;
+  int ended = 0;
+  int steps = 0;
+  scripted_.AnswerSweeps([&](const SweepOp& op) {
+    SweepProgress step;
+    step.turns = {{Place(0x10), Place(0x80)}, {Place(0x80), std::nullopt}};
+    const std::uint8_t at = op.after.value_or(RecordId()).bytes()[0];
+    if (at < 0x10) {
+      EXPECT_EQ(op.until, std::nullopt) << "nothing is quiet";
+      if (++steps < kSteps) step.next = Place(1);
+    } else if (at < 0x80) {
+      EXPECT_EQ(op.until, Place(0x80));
+      begun += at == 0x10 ? 1 : 0;
+      step.next = Place(at == 0x10 ? 0x11 : 0x80);
+    } else {
+      ++ended;
+    }
+    return step;
+  });
+  Sweeper sweeper(scripted_, steps_, Unpaced(5));
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  EXPECT_GT(begun, kSteps / 4);
+  EXPECT_GT(ended, kSteps / 4);
+}
+
+TEST_F(SweeperTest, ARangeOfItsOwnBeginsWhereAKnownStretchDoes) {
+  Stretches stretches;
+  bool has_turns = false;
+  scripted_.AnswerSweeps([&](const SweepOp& op) {
+    SweepProgress step = stretches.Sweep(op);
+    Uuid::Bytes within{};
+    within[0] = 4;
+    within[1] = 7;
+    if (has_turns) step.turns = {{RecordId(within), Place(6)}};
+    return step;
+  });
+  Sweeper sweeper(scripted_, steps_, Unpaced(5));
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  has_turns = true;
+  stretches.restless = 10;
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  stretches.ops.clear();
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  EXPECT_LE(stretches.ops.size(), 2u) << "it is quiet";
+}
+
+// More records than it can remember the stretches of.
+TEST_F(SweeperTest, JoinsStretchesInPlaceOfForgettingThem) {
+  Stretches stretches;
+  stretches.count = 20;
+  scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
+  Sweeper::Options options = Unpaced(5);
+  options.max_stretches = 10;
+  Sweeper sweeper(scripted_, steps_, options);
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  EXPECT_EQ(stretches.ops.size(), 21u);
+  stretches.ops.clear();
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  ASSERT_EQ(stretches.ops.size(), 1u);
+  EXPECT_EQ(stretches.ops[0].after, Place(20));
+}
+
+// Else the first stretches of a pass were due again before its end, and each pass read all.
+TEST_F(SweeperTest, TrustsForLongerWhereAPassTakesLonger) {
+  Stretches stretches;
+  scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
+  Sweeper::Options options = Unpaced(5);
+  options.trust = absl::Nanoseconds(1);
+  options.visits_per_second = 100;
+  Sweeper sweeper(scripted_, steps_, options);
+  std::size_t least = 11;
+  for (int pass = 0; pass < 5 && least > 1; ++pass) {
+    stretches.ops.clear();
+    ASSERT_TRUE(sweeper.RunOnce().ok());
+    least = std::min(least, stretches.ops.size());
+  }
+  EXPECT_EQ(least, 1u);
+}
+
+TEST_F(SweeperTest, AndWhereTheStoreIsSlow) {
+  Stretches stretches;
+  scripted_.AnswerSweeps([&](const SweepOp& op) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return stretches.Sweep(op);
+  });
+  Sweeper::Options options = Unpaced(5);
+  options.trust = absl::Nanoseconds(1);
+  Sweeper sweeper(scripted_, steps_, options);
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  stretches.ops.clear();
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  EXPECT_LT(stretches.ops.size(), 11u);
+}
+
+TEST_F(SweeperTest, RepeatsAStepThatWasTooSlowOnASmallerRange) {
+  Stretches stretches;
+  scripted_.AnswerSweeps([&](const SweepOp& op) {
+    SweepProgress step = stretches.Sweep(op);
+    if (!op.after && op.narrow < 5) {
+      step = SweepProgress();
+      step.too_slow = true;
+    }
+    return step;
+  });
+  Sweeper sweeper(scripted_, steps_, Unpaced(5));
+  const auto pass = sweeper.RunOnce();
+  ASSERT_TRUE(pass.ok());
+  EXPECT_EQ(pass->visited, 11 * 5);
+  std::vector<int> narrow;
+  for (const SweepOp& op : stretches.ops) narrow.push_back(op.narrow);
+  EXPECT_EQ(narrow, (std::vector<int>{0, 4, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0}));
 }
 
 TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
