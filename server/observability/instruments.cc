@@ -216,8 +216,8 @@ SweepInstruments::SweepInstruments(Registry& registry)
                                "keys stay refused.")),
       errors(OneCounter(registry, "idempotency_sweep_errors_total", "Sweeps that failed.")),
       elsewhere(OneCounter(registry, "idempotency_sweeps_elsewhere_total",
-                           "Sweeps that ended because another session holds the lock of "
-                           "the sweep.")),
+                           "Steps of a sweep that did nothing because another session "
+                           "holds the lock of the sweep.")),
       interval(OneGauge(registry, "idempotency_sweep_interval_seconds",
                         "Time between the sweeps of this process; 0 if it does not sweep.")),
       step_latency(Histograms(registry, "idempotency_sweep_step_duration_seconds",
