@@ -996,6 +996,9 @@ TEST_F(RedisStoreTest, ACrashLosesNoAcknowledgedCompletion) {
   }
 }
 
+// Of three, each with the slots from a third, rounded down.
+int NodeOf(int slot) { return (slot * 3 + 2) / kRedisSlots; }
+
 // Moves one slot from a node to another, as resharding does.
 void MoveSlot(RedisClusterProcesses& cluster, int slot, int from, int to) {
   const std::string number = absl::StrCat(slot);
@@ -1017,7 +1020,7 @@ TEST_F(RedisStoreTest, ASlotThatMovesTakesItsRecordsAlong) {
   const ReserveOp op = OpFor("moving");
   ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
   const int slot = RedisSlotOf(KeyOf(op.id));
-  const int from = slot * 3 / kRedisSlots;
+  const int from = NodeOf(slot);
   const int to = (from + 1) % 3;
   RedisProcess& source = (*cluster)->node(from);
   RedisProcess& target = (*cluster)->node(to);
@@ -1053,7 +1056,7 @@ TEST_F(RedisStoreTest, ANodeThatIsGoneTakesOnlyItsOwnRecordsAway) {
     const int shard = ops[i].id.bytes()[15] % RedisIndex::kShards;
     bool there = false;
     for (const std::string& key : {KeyOf(ops[i].id), absl::StrCat(options_.prefix, ":i:", shard)}) {
-      there = there || RedisSlotOf(key) * 3 / kRedisSlots == 1;
+      there = there || NodeOf(RedisSlotOf(key)) == 1;
     }
     EXPECT_EQ(verdicts[i].ok(), !there) << i;
   }
@@ -1105,7 +1108,7 @@ TEST_F(RedisStoreTest, ANodeThatIsAwayKeepsNoProcessFromStarting) {
   node.process().Freeze();
   const RedisIdentity identity(options_);
   for (const std::string& key : identity.keys()) {
-    if (RedisSlotOf(key) * 3 / kRedisSlots == 2) (*cluster)->node(2).Must({"DEL", key});
+    if (NodeOf(RedisSlotOf(key)) == 2) (*cluster)->node(2).Must({"DEL", key});
   }
   EXPECT_FALSE(RedisStore::Open(options_).ok());
   options_.accept_empty = true;
