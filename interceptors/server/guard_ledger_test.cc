@@ -22,10 +22,12 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 #include "interceptors/server/admission/admission.h"
+#include "interceptors/server/execution/ledger_lookup.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/threads/places.h"
+#include "interceptors/server/threads/worker_pool.h"
 
 namespace idempotency::internal {
 namespace {
@@ -367,6 +369,26 @@ TEST_F(GuardLedgerTest, AGuardThatStopsWhileTheLedgerIsAwayLeavesItToTheLease) {
   const auto begun = std::chrono::steady_clock::now();
   reservations_.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
+}
+
+// Each lookup may take as long as the ledger's timeout.
+TEST_F(GuardLedgerTest, LookupsThatWaitWhenTheGuardStopsDoNotQuery) {
+  const int threads = GuardThreads().ledger;
+  ledger_->Hold(true);
+  std::atomic<int> unreachable{0};
+  for (int i = 0; i < 4 * threads; ++i) {
+    LedgerLookup::Run(operation_, std::make_shared<v1::ReserveRequest>(), Scheduler::Time::max(),
+                      [&](const LedgerLookup::Answer& answer) {
+                        if (ReasonOf(answer.status()) == Reason::kStoreUnavailable) ++unreachable;
+                      });
+  }
+  ASSERT_TRUE(ledger_->WaitForFinds(threads));
+  std::thread stopping([this] { pools_.Stop(); });
+  while (pools_.ledger.Run([] {}) != WorkerPool::Outcome::kStopped) std::this_thread::yield();
+  ledger_->Hold(false);
+  stopping.join();
+  EXPECT_EQ(ledger_->finds(), threads);
+  EXPECT_EQ(unreachable, 3 * threads);
 }
 
 TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {

@@ -56,14 +56,17 @@ Recovery::Recovery(PassKey<Recovery> /*key*/, std::shared_ptr<LiveExecution> exe
 
 void Recovery::Start() {
   const auto decide = [self = shared_from_this()] { self->Settle(self->Decide()); };
-  switch (execution_->operation().pools.recovery.Run(decide)) {
+  const auto give_up = [self = shared_from_this()] {
+    self->LeaveUnknown(OutcomeUndecided(self->execution_->attempt(), kUndecided));
+  };
+  switch (execution_->operation().pools.recovery.Run(decide, give_up)) {
     case WorkerPool::Outcome::kTaken:
       return;
     case WorkerPool::Outcome::kFull:
       LeaveUnknown(TooManyWait());
       return;
     case WorkerPool::Outcome::kStopped:
-      LeaveUnknown(OutcomeUndecided(execution_->attempt(), kUndecided));
+      give_up();
       return;
   }
 }

@@ -103,7 +103,8 @@ void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stor
   }
   WorkerPool& loaders = operation->pools.loaders;
   switch (loaders.Run([operation = std::move(operation), stored = std::move(stored),
-                       done]() mutable { done(Load(*operation, std::move(stored))); })) {
+                       done]() mutable { done(Load(*operation, std::move(stored))); },
+                      [done] { done(LoadFailed()); })) {
     case WorkerPool::Outcome::kTaken:
       return;
     case WorkerPool::Outcome::kFull:

@@ -122,9 +122,11 @@ void LedgerLookup::Start() {
 }
 
 void LedgerLookup::Try() {
-  switch (operation_->pools.ledger.Run([self = shared_from_this()] {
-    self->OnAnswer(Find(*self->operation_, *self->reserve_request_));
-  })) {
+  switch (operation_->pools.ledger.Run(
+      [self = shared_from_this()] {
+        self->OnAnswer(Find(*self->operation_, *self->reserve_request_));
+      },
+      [self = shared_from_this()] { self->Finish(Unreachable()); })) {
     case WorkerPool::Outcome::kTaken:
       return;
     case WorkerPool::Outcome::kFull:

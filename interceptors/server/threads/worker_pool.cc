@@ -20,13 +20,14 @@ WorkerPool::WorkerPool(std::string name, int max_threads, std::size_t max_waitin
 
 WorkerPool::~WorkerPool() { Stop(); }
 
-WorkerPool::Outcome WorkerPool::Run(absl::AnyInvocable<void()> work) {
+WorkerPool::Outcome WorkerPool::Run(absl::AnyInvocable<void()> work,
+                                    absl::AnyInvocable<void()> if_stopped) {
   Worker* summoned;
   {
     MutexLock lock(mutex_);
     if (stopped_) return Outcome::kStopped;
     if (work_.size() >= max_waiting_) return Outcome::kFull;
-    work_.push_back(std::move(work));
+    work_.push_back({std::move(work), std::move(if_stopped)});
     summoned = Summon();
     if (workers_.empty()) {
       // No thread would run it.
@@ -91,7 +92,8 @@ bool WorkerPool::Next(Worker& self, absl::AnyInvocable<void()>& work) {
     MutexLock lock(mutex_);
     while (work_.empty() && !stopped_) WaitForWork(self, lock);
     if (work_.empty()) return false;
-    work = std::move(work_.front());
+    Task& task = work_.front();
+    work = std::move(stopped_ && task.if_stopped != nullptr ? task.if_stopped : task.work);
     work_.pop_front();
     // This thread may block in its task.
     summoned = Summon();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -37,13 +38,23 @@ class WorkerPool {
 
   // Runs `work` on one of the threads. Tasks start in the order given. Does not block. `work`
   // must not throw.
-  Outcome Run(absl::AnyInvocable<void()> work);
+  Outcome Run(absl::AnyInvocable<void()> work) {
+    return Run(std::move(work), /*if_stopped=*/nullptr);
+  }
+  // The same, but `if_stopped`, which must not block, runs instead of a task that has not started
+  // when Stop() is called: thousands may wait, and each may block.
+  Outcome Run(absl::AnyInvocable<void()> work, absl::AnyInvocable<void()> if_stopped);
 
   // Refuses new tasks, runs the accepted ones, and joins. Not from a worker. Safe to call
   // twice.
   void Stop();
 
  private:
+  struct Task {
+    absl::AnyInvocable<void()> work;
+    // Empty if `work` runs in any case.
+    absl::AnyInvocable<void()> if_stopped;
+  };
   struct Worker {
     std::thread thread;
     CondVar woken_changed;
@@ -68,7 +79,7 @@ class WorkerPool {
 
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<absl::AnyInvocable<void()>> work_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Task> work_ ABSL_GUARDED_BY(mutex_);
   // Each lives as long as the pool: a thread may be woken while it ends.
   std::vector<std::unique_ptr<Worker>> workers_ ABSL_GUARDED_BY(mutex_);
   // The threads that wait for work. The last one to arrive is woken first: its stack and its
