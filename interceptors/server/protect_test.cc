@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -323,6 +324,39 @@ TEST(CreateTest, NamesTheOptionThatCannotWork) {
   const auto guard = ServerGuard::Create(std::make_unique<FakeConnection>(), GuardOptions());
   EXPECT_EQ(guard.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(guard.status().message()), HasSubstr("name_space"));
+}
+
+// Stacks of a size for which there is no memory, for threads that are started meanwhile.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t attributes;
+    pthread_getattr_default_np(&attributes);
+    EXPECT_EQ(pthread_attr_setstacksize(&attributes, kNoMemory), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
+  }
+  ~NoMoreThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  static constexpr std::size_t kNoMemory = std::size_t{1} << 50;
+  pthread_attr_t before_;
+};
+
+TEST(CreateTest, ReportsAThreadThatCannotBeStarted) {
+  GuardOptions options = Choosing();
+  options.name_space = "tills";
+  auto connection = std::make_unique<FakeConnection>();
+  const auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
+  const NoMoreThreads limit;
+  const auto guard = ServerGuard::Create(std::move(connection), options);
+  EXPECT_EQ(guard.status().code(), absl::StatusCode::kResourceExhausted);
+  const auto over_a_channel = ServerGuard::Create(channel, options);
+  EXPECT_EQ(over_a_channel.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

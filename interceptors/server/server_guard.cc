@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -347,6 +348,17 @@ absl::StatusOr<std::unique_ptr<Guard>> MakeGuard(std::unique_ptr<Connection> con
   return std::make_unique<Guard>(std::move(connection), std::move(cache), std::move(options));
 }
 
+// What `make` returns. RESOURCE_EXHAUSTED if the process has reached its limit of threads.
+template <typename Make>
+absl::StatusOr<std::unique_ptr<Guard>> WithItsThreads(const Make& make) {
+  try {
+    return make();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a thread of the guard cannot be started: ", error.what()));
+  }
+}
+
 // The result of an asynchronous form of Begin.
 template <typename Form>
 absl::StatusOr<BegunOperation> Verdict(const Form& form) {
@@ -393,9 +405,10 @@ absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
   if (idempotencyd == nullptr) return absl::InvalidArgumentError("the channel is null");
   ConnectionOptions connecting = options.connection;
   if (!connecting.log) connecting.log = options.log;
-  std::unique_ptr<Connection> connection = MakeConnection(std::move(idempotencyd), connecting);
-  absl::StatusOr<std::unique_ptr<internal::Guard>> guard =
-      internal::MakeGuard(std::move(connection), std::move(options));
+  absl::StatusOr<std::unique_ptr<internal::Guard>> guard = internal::WithItsThreads([&] {
+    return internal::MakeGuard(MakeConnection(std::move(idempotencyd), connecting),
+                               std::move(options));
+  });
   if (!guard.ok()) return guard.status();
   (*guard)->BeginToConnect();
   return *std::move(guard);
@@ -403,8 +416,8 @@ absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::unique_ptr<Connection> connection, GuardOptions options) {
-  absl::StatusOr<std::unique_ptr<internal::Guard>> guard =
-      internal::MakeGuard(std::move(connection), std::move(options));
+  absl::StatusOr<std::unique_ptr<internal::Guard>> guard = internal::WithItsThreads(
+      [&] { return internal::MakeGuard(std::move(connection), std::move(options)); });
   if (!guard.ok()) return guard.status();
   return *std::move(guard);
 }

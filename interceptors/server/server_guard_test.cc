@@ -431,6 +431,28 @@ TEST_F(SyncServerGuardTest, ClientThatHungUpBeforeTheVerdictIsNotRunFor) {
   EXPECT_EQ(book_.runs, 0);
 }
 
+TEST_F(SyncServerGuardTest, ACallThatDoesNotRunIsNotCountedAsFailedOpen) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  options_.methods[kCharge].policy = policy;
+  options_.verdict_timeout = absl::Seconds(2);
+  Start();
+  store_->Hold(Operation::kReserve);
+  grpc::ClientContext context;
+  auto call = std::async(std::launch::async, [&] { return Charge(context, kKey); });
+  ASSERT_TRUE(store_->WaitForCalls(Operation::kReserve, 1));
+  context.TryCancel();
+  EXPECT_EQ(call.get().status.error_code(), grpc::StatusCode::CANCELLED);
+  // As above, long before there is no verdict.
+  grpc::ClientContext next;
+  BalanceReply reply;
+  EXPECT_TRUE(Till::NewStub(channel_)->Balance(&next, BalanceRequest(), &reply).ok());
+  // Every handler has ended after it.
+  server_->Shutdown();
+  EXPECT_EQ(guard_->calls_failed_open(), 0u);
+  EXPECT_EQ(book_.runs, 0);
+}
+
 TYPED_TEST(ServerGuardTest, ClientThatHangsUpDoesNotStopTheRecording) {
   grpc::ClientContext context;
   this->book_.handler = [&](grpc::ServerContextBase* server_context, const auto&,

@@ -58,15 +58,18 @@ class ServerGuard {
       std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
 
   // INVALID_ARGUMENT for a null channel and for invalid options, whose message names the option;
-  // FAILED_PRECONDITION for a gRPC that the guard is not built for. Does not wait for idempotencyd
-  // (WaitUntilReady does), but starts to connect, and logs one line if it cannot.
+  // FAILED_PRECONDITION for a gRPC that the guard is not built for; RESOURCE_EXHAUSTED for a thread
+  // that cannot be started. Does not wait for idempotencyd (WaitUntilReady does), but starts to
+  // connect, and logs one line if it cannot.
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
       std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options);
   // The same over any Connection, which must not be null either.
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(std::unique_ptr<Connection> connection,
                                                              GuardOptions options);
 
-  // Close(), then waits for outstanding recordings (GuardOptions::closing_timeout at most).
+  // Close(), then waits for the application's code that runs on the guard's threads (lookups,
+  // recovery handlers, loaders; no further ones start), and then for outstanding recordings
+  // (GuardOptions::closing_timeout at most).
   virtual ~ServerGuard() = default;
 
   // Registers `service` in guarded form; replaces builder.RegisterService(service). It guards

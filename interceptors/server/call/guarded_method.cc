@@ -170,11 +170,15 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
 }
 
 void GuardedMethod::RunUnguarded(const Call& call) {
-  calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
-  operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
-                        ": no verdict was received: a call runs unguarded, as its policy allows");
   HandlerStart start;
   start.needs_client = true;
+  // Not before: the handler may still not run.
+  start.last_look = [this]() -> std::optional<v1::Reply> {
+    calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
+    operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
+                          ": no verdict was received: a call runs unguarded, as its policy allows");
+    return std::nullopt;
+  };
   start.not_run = [unguarded = call.unguarded](std::string_view /*reason*/) {
     unguarded->RuleOut();
   };
