@@ -78,6 +78,8 @@ class Caller {
 
   // The caller's name in the audit log. UNAUTHENTICATED / CREDENTIALS_INVALID.
   absl::StatusOr<std::string> Name() ABSL_LOCKS_EXCLUDED(mutex_);
+  // gRPC's text of its address; empty if that is not known.
+  const std::string& peer() const { return credentials_.peer; }
   // The namespaces that rules name where the caller may do this, by name. Not those of "*"; of an
   // open service none.
   std::vector<std::string> Named(Permission permission) ABSL_LOCKS_EXCLUDED(mutex_);

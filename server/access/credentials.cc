@@ -69,7 +69,8 @@ Credentials CredentialsOf(const grpc::ServerContextBase& context) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   if (peer != nullptr) ReadCertificate(*peer, credentials);
   ReadToken(context, credentials);
-  credentials.local = IsLocalPeer(context.peer());
+  credentials.peer = context.peer();
+  credentials.local = IsLocalPeer(credentials.peer);
   return credentials;
 }
 

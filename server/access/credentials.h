@@ -24,6 +24,8 @@ struct Credentials {
   std::string token;
   // `authorization` was present but is not one bearer token of at most limits::kMaxTokenBytes.
   bool malformed = false;
+  // gRPC's text of the caller's address, for the log.
+  std::string peer;
   // The connection comes from this machine: a loopback address or a Unix socket.
   bool local = false;
 };

@@ -166,6 +166,19 @@ struct AdminAct {
   std::optional<Sha256Digest> key_hmac;
 };
 
+// An operation that its caller may not do. Only loggable values; never a credential, a key or a
+// scope.
+struct RefusedCaller {
+  // UNAUTHENTICATED or PERMISSION_DENIED.
+  absl::Status status;
+  // Of the configuration; empty if it is not known.
+  std::string identity;
+  // Empty if the operation names none.
+  std::string name_space;
+  // gRPC's text of its address.
+  std::string peer;
+};
+
 // The events that the parts of the service report, so that only one class
 // depends on how numbers are published. Every method does nothing by default.
 //
@@ -187,6 +200,9 @@ class Observer {
   // to VerdictGiven. Only loggable values; never the key.
   virtual void MismatchSeen(std::string_view /*name_space*/, std::string_view /*operation*/,
                             const RecordId&) {}
+
+  // An operation was refused by the rules, or its caller is not known.
+  virtual void CallerRefused(const RefusedCaller&) {}
 
   // Administrators.
 

@@ -236,14 +236,24 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
 absl::Status Operations::Check(const PendingOperation& pending, const RecordKey& key,
                                Permission permission) {
   if (pending.caller_ == nullptr) return absl::OkStatus();
-  return pending.caller_->Check(key, permission);
+  return Observed(pending.caller_->Check(key, permission), *pending.caller_, key.name_space);
+}
+
+absl::Status Operations::Observed(absl::Status checked, Caller& caller,
+                                  const std::string& name_space) {
+  if (!checked.ok()) {
+    observer_.CallerRefused(
+        {checked, caller.Name().value_or(std::string()), name_space, caller.peer()});
+  }
+  return checked;
 }
 
 absl::Status Operations::CheckRead(const PendingOperation& pending, const GetOp& op,
                                    v1::RecordView view) {
   if (pending.caller_ == nullptr) return absl::OkStatus();
-  if (op.key.has_value()) return pending.caller_->Check(*op.key, PermissionFor(view));
-  return pending.caller_->CheckAnywhere(PermissionFor(view));
+  const Permission permission = PermissionFor(view);
+  if (op.key.has_value()) return Check(pending, *op.key, permission);
+  return Observed(pending.caller_->CheckAnywhere(permission), *pending.caller_, "");
 }
 
 bool Operations::ReadsEverywhere(const PendingOperation& pending, v1::RecordView view) {
@@ -254,7 +264,10 @@ absl::Status Operations::Write(const absl::StatusOr<Record>& answer, v1::RecordV
                                PendingResponse<v1::GetResponse>& pending) {
   if (!answer.ok()) return answer.status();
   // A record of another namespace looks like none.
-  if (!Check(pending, answer->key, PermissionFor(view)).ok()) return NoSuchRecord();
+  if (pending.caller_ != nullptr &&
+      !pending.caller_->Check(answer->key, PermissionFor(view)).ok()) {
+    return NoSuchRecord();
+  }
   if (view == v1::RECORD_VIEW_FULL && answer->reply.has_value()) {
     const absl::Status held = HoldReply(*answer->reply, answer->key.name_space, pending);
     if (!held.ok()) return held;

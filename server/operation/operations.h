@@ -74,11 +74,11 @@ class Operations {
   const Clock& clock() const { return *options_.clock; }
 
  private:
-  static absl::Status Check(const PendingOperation& pending, const RecordKey& key,
-                            Permission permission);
+  absl::Status Check(const PendingOperation& pending, const RecordKey& key, Permission permission);
   // Of a read by record id the namespace is not known yet: Write() checks it.
-  static absl::Status CheckRead(const PendingOperation& pending, const GetOp& op,
-                                v1::RecordView view);
+  absl::Status CheckRead(const PendingOperation& pending, const GetOp& op, v1::RecordView view);
+  // Reports a refusal, and returns it.
+  absl::Status Observed(absl::Status checked, Caller& caller, const std::string& name_space);
   static bool ReadsEverywhere(const PendingOperation& pending, v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
   void EndSpan(const absl::Status& status, PendingOperation& pending);

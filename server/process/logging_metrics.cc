@@ -42,6 +42,19 @@ void LoggingMetrics::MismatchSeen(std::string_view name_space, std::string_view 
        {"left_out", *left_out}});
 }
 
+void LoggingMetrics::CallerRefused(const RefusedCaller& caller) {
+  Metrics::CallerRefused(caller);
+  const std::optional<std::int64_t> left_out = refused_callers_.Admit();
+  if (!left_out.has_value()) return;
+  Log(LogLevel::kWarn, "caller refused",
+      {{"code", absl::StatusCodeToString(caller.status.code())},
+       {"identity", caller.identity},
+       {"namespace", caller.name_space},
+       {"peer", caller.peer},
+       {"error", caller.status.message()},
+       {"left_out", *left_out}});
+}
+
 void LoggingMetrics::AdminActed(const AdminAct& act) {
   Metrics::AdminActed(act);
   std::string hmac;

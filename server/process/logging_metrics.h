@@ -8,12 +8,13 @@
 
 namespace idempotency::internal {
 
-// Metrics that also logs events that need attention: a client that reuses keys,
-// a store that fails, connections over a limit. Thread-safe.
+// Metrics that also logs events that need attention: a client that reuses keys or that no rule
+// permits, a store that fails, connections over a limit. Thread-safe.
 class LoggingMetrics final : public Metrics {
  public:
   void MismatchSeen(std::string_view name_space, std::string_view operation,
                     const RecordId& id) override;
+  void CallerRefused(const RefusedCaller& caller) override;
   // One line for each.
   void AdminActed(const AdminAct& act) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
@@ -22,6 +23,7 @@ class LoggingMetrics final : public Metrics {
 
  private:
   LogThrottle mismatches_;
+  LogThrottle refused_callers_;
   LogThrottle store_failures_;
   LogThrottle refused_connections_;
   LogThrottle refused_calls_;

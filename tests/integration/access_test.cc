@@ -581,12 +581,33 @@ TEST_F(AccessTest, ASessionIsRenewedWithTheNewToken) {
   }
 }
 
+TEST_F(AccessTest, ARefusedCallerIsNamedInTheLog) {
+  Serve(MatrixConfig(), /*mutual=*/false);
+  Client reader(WithToken("reader"), false);
+  EXPECT_EQ(ReasonOf(reader.Reserve("orders", "k").status()), Reason::kAccessDenied);
+  ASSERT_TRUE(AwaitLog("caller refused"));
+  const std::string log = daemon_->process().Stderr();
+  EXPECT_THAT(log, ::testing::ContainsRegex(
+                       "level=warning event=\"caller refused\" code=PERMISSION_DENIED "
+                       "identity=reader namespace=orders peer=ipv4:127.0.0.1:[0-9]+ error=\".*\" "
+                       "left_out=0"));
+  // One a second at the most; the next one has the number of the others.
+  Client unknown(WithToken("unknown"), true);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!absl::StrContains(daemon_->process().Stderr(),
+                            "code=UNAUTHENTICATED identity=\"\" namespace=payments peer=ipv4:")) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    EXPECT_EQ(ReasonOf(unknown.Reserve("payments", "k").status()), Reason::kCredentialsInvalid);
+  }
+}
+
 TEST_F(AccessTest, NeitherTokensNorKeysAreLogged) {
   Serve(MatrixConfig(), /*mutual=*/false);
   Client unknown(WithToken("canary-token"), false);
   EXPECT_FALSE(unknown.Reserve("payments", "canary-key").ok());
   Client nothing(WithToken("nothing"), false);
   EXPECT_FALSE(nothing.Reserve("payments", "canary-key").ok());
+  ASSERT_TRUE(AwaitLog("caller refused"));
   const std::string log = daemon_->process().Stderr();
   EXPECT_THAT(log, ::testing::Not(::testing::HasSubstr("canary")));
 }
