@@ -40,7 +40,9 @@ struct DatabaseConnectionPoolGauges {
 };
 
 // A fixed number of connections to one database server, opened when first needed. A
-// `Connection` has `bool Usable()`; one that is not is dropped and replaced.
+// `Connection` has `bool Usable()`; one that is not is dropped and replaced. It also has `bool
+// Intact()`: the same by what is known already, without a look at its socket. That is enough for
+// one that is returned, since the next caller looks.
 //
 // While the server is known to be down, one caller at a time tries it, at
 // growing intervals; the others fail at once, so that neither threads nor the
@@ -207,7 +209,7 @@ class DatabaseConnectionPool {
 
   void Return(std::unique_ptr<Connection> connection) {
     Withdraw(connection.get());
-    if (!connection->Usable()) connection.reset();
+    if (!connection->Intact()) connection.reset();
     FreeSlot(std::move(connection));
   }
 

@@ -24,6 +24,8 @@ class FakeServer {
   std::atomic<int> attempts{0};
   std::atomic<int> open{0};
   std::atomic<int> most_open{0};
+  // At the sockets of connections.
+  std::atomic<int> looks{0};
   // Connections opened before the last crash are lost.
   std::atomic<int> crashes{0};
 };
@@ -37,11 +39,19 @@ class FakeConnection {
     }
   }
   ~FakeConnection() { --server_.open; }
-  bool Usable() const { return born_ == server_.crashes; }
+  bool Usable() {
+    ++server_.looks;
+    if (born_ != server_.crashes) intact_ = false;
+    return intact_;
+  }
+  bool Intact() const { return intact_; }
+  // A call on it failed.
+  void Break() { intact_ = false; }
 
  private:
   FakeServer& server_;
   const int born_;
+  bool intact_ = true;
 };
 
 using Pool = DatabaseConnectionPool<FakeConnection>;
@@ -94,7 +104,7 @@ TEST_F(DatabaseConnectionPoolTest, ALostConnectionIsReplaced) {
   {
     const auto one = pool.Acquire();
     const auto two = pool.Acquire();
-    ++server_.crashes;
+    for (const auto* const lease : {&one, &two}) (**lease)->Break();
   }
   EXPECT_EQ(pool.gauges().idle, 0);
   EXPECT_EQ(pool.gauges().broken, 2);
@@ -102,6 +112,21 @@ TEST_F(DatabaseConnectionPoolTest, ALostConnectionIsReplaced) {
   EXPECT_EQ(pool.gauges().broken, 1);
   // Lost while it was idle.
   ++server_.crashes;
+  const auto lease = pool.Acquire();
+  ASSERT_TRUE(lease.ok());
+  EXPECT_TRUE((*lease)->Usable());
+  EXPECT_EQ(server_.open, 1);
+}
+
+TEST_F(DatabaseConnectionPoolTest, AConnectionIsLookedAtWhenItIsTakenAlone) {
+  Pool pool(Options(1), clock_, Open());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pool.Acquire().ok());
+  EXPECT_EQ(server_.looks, 2) << "the first was new";
+  {
+    const auto held = pool.Acquire();
+    ++server_.crashes;
+  }
+  EXPECT_EQ(pool.gauges().idle, 1) << "its next caller finds it";
   const auto lease = pool.Acquire();
   ASSERT_TRUE(lease.ok());
   EXPECT_TRUE((*lease)->Usable());

@@ -191,7 +191,8 @@ class Session {
   }
 
   // Checked by the pool. Data from the server on an idle session means that it is closing.
-  bool Usable() { return !broken_ && session_.libpqxx().is_open() && !session_.HasUnreadInput(); }
+  bool Usable() { return Intact() && !session_.HasUnreadInput(); }
+  bool Intact() { return !broken_ && session_.libpqxx().is_open(); }
 
  private:
   void Execute(absl::FunctionRef<void(pqxx::transaction_base&)> call) {

@@ -130,8 +130,10 @@ std::optional<RedisReply> RedisConnection::Take() {
   return reply;
 }
 
+bool RedisConnection::Intact() const { return socket_ != nullptr && !Waits(); }
+
 bool RedisConnection::Usable() {
-  if (socket_ == nullptr || Waits()) return false;
+  if (!Intact()) return false;
   pollfd state{socket_->descriptor(), POLLIN, 0};
   // Nothing may come without a command: the server closes the connection.
   if (poll(&state, 1, 0) > 0) Close();

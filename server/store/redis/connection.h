@@ -57,6 +57,8 @@ class RedisConnection {
 
   // Open, and nothing is outstanding. Notices that the server has closed it meanwhile.
   bool Usable();
+  // The same without a look at the socket.
+  bool Intact() const;
 
  private:
   RedisConnection(RedisAddress address, std::unique_ptr<RedisSocket> socket);

@@ -138,6 +138,11 @@ void RedisConnections::TryFailed(const RedisOptions& options, RedisTopology& top
   }
 }
 
+bool RedisConnections::Intact() const {
+  if (options_.mode == RedisOptions::Mode::kCluster) return true;
+  return connections_.size() == 1 && connections_.begin()->second->Intact();
+}
+
 absl::StatusOr<RedisConnection*> RedisConnections::ConnectionTo(const RedisAddress& address) {
   const auto open = connections_.find(address);
   if (open != connections_.end()) {

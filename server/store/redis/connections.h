@@ -76,6 +76,8 @@ class RedisConnections {
 
   // False if others should be opened instead.
   bool Usable();
+  // The same without a look at the socket.
+  bool Intact() const;
 
  private:
   struct Pending;

@@ -232,10 +232,14 @@ bool PostgresConnection::IsLocal() {
          (IN6_IS_ADDR_V4MAPPED(&ip) && ip.s6_addr[12] == IN_LOOPBACKNET);
 }
 
-bool PostgresConnection::Usable() {
+bool PostgresConnection::Intact() {
   if (transaction_ != nullptr || sent_ || !connection_->libpqxx().is_open()) broken_ = true;
+  return !broken_;
+}
+
+bool PostgresConnection::Usable() {
   // Data on an idle connection is the server's final message, then end of file.
-  while (!broken_ && connection_->HasUnreadInput()) {
+  while (Intact() && connection_->HasUnreadInput()) {
     Attempt([this] { connection_->libpqxx().get_notifs(); });
   }
   return !broken_;

@@ -121,6 +121,8 @@ class PostgresConnection {
   // False once the connection is lost, or its server has stopped or cannot write.
   // Detects a server that stopped while the connection was idle.
   bool Usable();
+  // The same without a look at the socket: as far as the calls so far have shown.
+  bool Intact();
   // The connection ended during a call, or did not answer: the failure does not
   // concern the statement itself.
   bool lost() const { return broken_; }
