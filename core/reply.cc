@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/reply_decoding.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/errors.h"
@@ -27,11 +28,17 @@ EncodedReply EncodeReply(const v1::Reply& reply) {
 
 absl::StatusOr<v1::Reply> DecodeReply(const EncodedReply& encoded) {
   v1::Reply reply;
-  if (Sha256(encoded.bytes) != encoded.digest || !reply.ParseFromString(encoded.bytes)) {
-    return MakeError(Reason::kRecordDamaged,
-                     "the stored reply is damaged; the operation will not run again");
-  }
+  if (absl::Status status = internal::DecodeReplyInto(encoded, reply); !status.ok()) return status;
   return reply;
+}
+
+absl::Status internal::DecodeReplyInto(const EncodedReply& encoded, v1::Reply& reply) {
+  if (Sha256(encoded.bytes) == encoded.digest && reply.ParseFromString(encoded.bytes)) {
+    return absl::OkStatus();
+  }
+  reply.Clear();
+  return MakeError(Reason::kRecordDamaged,
+                   "the stored reply is damaged; the operation will not run again");
 }
 
 std::size_t ReplyBytes(const v1::Reply& reply) { return reply.ByteSizeLong(); }

@@ -4,6 +4,7 @@
 
 #include "google/protobuf/util/message_differencer.h"
 
+#include "core/reply_decoding.h"
 #include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 
@@ -57,6 +58,27 @@ TEST(ReplyTest, EveryDamagedByteIsDetected) {
   EncodedReply wrong_digest = good;
   wrong_digest.digest[31] ^= 0x80;
   EXPECT_EQ(ReasonOf(DecodeReply(wrong_digest).status()), Reason::kRecordDamaged);
+}
+
+TEST(ReplyTest, DecodedIntoAMessageItReplacesWhatIsThere) {
+  v1::Reply reply;
+  reply.set_message("before");
+  reply.set_content(v1::REPLY_CONTENT_REDACTED);
+  ASSERT_TRUE(DecodeReplyInto(EncodeReply(FullReply()), reply).ok());
+  EXPECT_TRUE(MessageDifferencer::Equals(reply, FullReply()));
+}
+
+TEST(ReplyTest, DecodedIntoAMessageADamagedOneLeavesNothing) {
+  EncodedReply half = EncodeReply(FullReply());
+  half.bytes += '\xFF';
+  half.digest = Sha256(half.bytes);
+  EncodedReply wrong_digest = EncodeReply(FullReply());
+  wrong_digest.digest[0] ^= 1;
+  for (const EncodedReply& damaged : {half, wrong_digest}) {
+    v1::Reply reply = FullReply();
+    EXPECT_EQ(ReasonOf(DecodeReplyInto(damaged, reply)), Reason::kRecordDamaged);
+    EXPECT_TRUE(MessageDifferencer::Equals(reply, v1::Reply()));
+  }
 }
 
 TEST(ReplyTest, BytesThatAreNoReplyAreDamaged) {

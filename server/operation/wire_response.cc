@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "core/reply_decoding.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/fingerprint.h"
@@ -52,14 +53,17 @@ void Write(const Reserved& reserved, v1::Reserved& proto) {
 }
 
 absl::Status Write(const Replay& replay, ReplyLimit limit, v1::Replay& proto) {
-  absl::StatusOr<v1::Reply> reply = DecodeReply(replay.reply);
-  if (!reply.ok()) return reply.status();
   const std::size_t bytes = replay.reply.bytes.size();
   if (limit.max_bytes > 0 && bytes > limit.max_bytes) {
-    reply = WithoutContent(*reply);
+    // Not into the answer: its arena would keep the memory of the content.
+    const absl::StatusOr<v1::Reply> reply = DecodeReply(replay.reply);
+    if (!reply.ok()) return reply.status();
+    *proto.mutable_reply() = WithoutContent(*reply);
     proto.set_omitted_bytes(bytes);
+  } else if (absl::Status status = DecodeReplyInto(replay.reply, *proto.mutable_reply());
+             !status.ok()) {
+    return status;
   }
-  *proto.mutable_reply() = *std::move(reply);
   ToWire(replay.completed_at, *proto.mutable_completed_at());
   ToWire(replay.expires_at, *proto.mutable_expires_at());
   proto.set_attempt(replay.attempt);
@@ -94,15 +98,12 @@ void WriteFingerprints(const Record& record, v1::Record& proto) {
 }
 
 absl::Status WriteReply(const EncodedReply& stored, v1::RecordView view, v1::Reply& proto) {
+  if (view == v1::RECORD_VIEW_FULL) return DecodeReplyInto(stored, proto);
   absl::StatusOr<v1::Reply> reply = DecodeReply(stored);
   if (!reply.ok()) return reply.status();
-  if (view == v1::RECORD_VIEW_FULL) {
-    proto = *std::move(reply);
-  } else {
-    // The answer holds no memory of a reply, so it must not be as large as one.
-    proto = WithoutContent(*reply);
-    proto.set_content(reply->content());
-  }
+  // The answer holds no memory of a reply, so it must not be as large as one.
+  proto = WithoutContent(*reply);
+  proto.set_content(reply->content());
   return absl::OkStatus();
 }
 
