@@ -66,7 +66,8 @@ std::vector<PipelinedOutcome> WatchedConnection::ExecutePipelined(
   return outcomes;
 }
 
-bool WatchedConnection::Send(const std::string& name, const std::vector<PipelinedValue>& values) {
+bool WatchedConnection::Send(const std::string& name, const std::vector<PipelinedValue>& values,
+                             ResultFormat results) {
   std::vector<const char*> texts;
   std::vector<int> lengths;
   texts.reserve(values.size());
@@ -77,14 +78,14 @@ bool WatchedConnection::Send(const std::string& name, const std::vector<Pipeline
     lengths.push_back(value ? static_cast<int>(value->size()) : 0);
   }
   const std::vector<int> binary(values.size(), 1);
-  constexpr int kTextResults = 0;
   PGconn* const handle = connection_.handle();
   return PQsendQueryPrepared(handle, name.c_str(), static_cast<int>(values.size()), texts.data(),
-                             lengths.data(), binary.data(), kTextResults) == 1;
+                             lengths.data(), binary.data(), static_cast<int>(results)) == 1;
 }
 
 bool WatchedConnection::SendInPipeline(const PipelinedExecution& execution) {
-  return Send(*execution.name, execution.values) && PQpipelineSync(connection_.handle()) == 1;
+  return Send(*execution.name, execution.values, execution.results) &&
+         PQpipelineSync(connection_.handle()) == 1;
 }
 
 // The statement's result, a null pointer, and that of the synchronisation, before which the commit

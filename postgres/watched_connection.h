@@ -23,10 +23,14 @@ using PipelinedRows = std::shared_ptr<const PGresult>;
 // One parameter in binary form; no value is NULL.
 using PipelinedValue = std::optional<std::string_view>;
 
+// How the server writes the values of rows; the numbers are the protocol's.
+enum class ResultFormat : int { kText = 0, kBinary = 1 };
+
 // One execution of a prepared statement. What it refers to outlives the call.
 struct PipelinedExecution {
   const std::string* name = nullptr;
   std::vector<PipelinedValue> values;
+  ResultFormat results = ResultFormat::kText;
 };
 
 // How one statement ended, of a pipeline or of Send().
@@ -65,8 +69,7 @@ class WatchedConnection {
 
   // Executes prepared statements in libpq's pipeline mode: all are sent before the first result is
   // awaited, and each is a transaction of its own unless one is open. One that fails does not
-  // affect the others. `received` is called for each result. Results are in text form. Never
-  // throws.
+  // affect the others. `received` is called for each result. Never throws.
   std::vector<PipelinedOutcome> ExecutePipelined(
       absl::Span<const PipelinedExecution> executions,
       absl::FunctionRef<void(const PipelinedOutcome&)> received);
@@ -75,7 +78,8 @@ class WatchedConnection {
   // parameters fit the socket's buffer, which is empty while the connection is idle. False if the
   // connection is lost. Receive() awaits its end, and until then there is no other call. Never
   // throws.
-  bool Send(const std::string& name, const std::vector<PipelinedValue>& values);
+  bool Send(const std::string& name, const std::vector<PipelinedValue>& values,
+            ResultFormat results);
   // Reads what has arrived, before Receive() would wait for it. False if the connection is lost.
   // Does not wait, and never throws.
   bool ReadArrived();

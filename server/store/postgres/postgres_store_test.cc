@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +15,7 @@
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/testing/store_fixture.h"
 
@@ -63,6 +66,62 @@ TEST_F(PostgresStoreTest, CompletionsAndNewReservationsShareOneCommit) {
   for (const auto& verdict : answers.verdicts) EXPECT_TRUE(verdict.ok());
   EXPECT_EQ(schema_->Value("SELECT count(*) || '/' || count(DISTINCT xmin::text) FROM records"),
             "5/1");
+}
+
+// One statement for the replies that are small, one for the others; together they read as many as
+// one would.
+TEST_F(PostgresStoreTest, LargeRepliesAreReadBesideSmallOnes) {
+  const std::string large(limits::kMaxBatchReplyBytes / 2 - 1024, 'l');
+  std::vector<ReserveOp> ops;
+  std::vector<std::string> bodies;
+  for (int i = 0; i < 8; ++i) {
+    ops.push_back(OpFor(absl::StrCat(i)));
+    bodies.push_back(i % 2 == 0 ? absl::StrCat("small ", i) : large);
+    CompleteOp done = CompletionOf(ops.back(), Reserve(ops.back()));
+    done.reply = ReplyWith(bodies.back());
+    ASSERT_TRUE(Complete(done).ok());
+    ops.back().request_token = Uuid::Random();
+  }
+  ops.push_back(OpFor("running"));
+  ASSERT_TRUE(Reserve(ops.back()).ok());
+  ops.back().request_token = Uuid::Random();
+  ops.push_back(OpFor("new"));
+  const auto verdicts = store_->Reserve(ops);
+  int left = 0;
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    if (!verdicts[i].ok()) {
+      EXPECT_EQ(ReasonOf(verdicts[i].status()), Reason::kOverloaded) << verdicts[i].status();
+      EXPECT_EQ(bodies[i], large);
+      ++left;
+      continue;
+    }
+    const auto* const replay = std::get_if<Replay>(&*verdicts[i]);
+    ASSERT_NE(replay, nullptr) << i;
+    EXPECT_TRUE(replay->reply == ReplyWith(bodies[i])) << i;
+  }
+  EXPECT_EQ(left, 1) << "of four, the first three reach the limit";
+  ASSERT_TRUE(verdicts[8].ok());
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*verdicts[8]));
+  ASSERT_TRUE(verdicts[9].ok());
+  EXPECT_TRUE(std::holds_alternative<Reserved>(*verdicts[9]));
+}
+
+TEST_F(PostgresStoreTest, OneReplyAloneMayHaveAnySize) {
+  const std::string body(limits::kMaxBatchReplyBytes + 1, 'l');
+  ReserveOp op = OpFor("large");
+  CompleteOp done = CompletionOf(op, Reserve(op));
+  done.reply = ReplyWith(body);
+  ASSERT_TRUE(Complete(done).ok());
+  op.request_token = Uuid::Random();
+  ReserveOp other = OpFor("other");
+  for (const std::vector<ReserveOp>& ops :
+       {std::vector<ReserveOp>{op}, std::vector<ReserveOp>{op, other}}) {
+    const auto verdicts = store_->Reserve(ops);
+    ASSERT_TRUE(verdicts[0].ok()) << verdicts[0].status();
+    const auto* const replay = std::get_if<Replay>(&*verdicts[0]);
+    ASSERT_NE(replay, nullptr);
+    EXPECT_TRUE(replay->reply == ReplyWith(body));
+  }
 }
 
 TEST_F(PostgresStoreTest, OneUnstorableOperationFailsAlone) {

@@ -33,7 +33,7 @@ absl::Status BatchedReserve::operator()(const Indices& pending) {
 }
 
 bool BatchedReserve::SendFirst(const Indices& pending) {
-  if (read_next_) return SendRead(connection_, statements_.read_to_reserve, IdsOf(batch_, pending));
+  if (read_next_) return SendReadToReserve(connection_, statements_, IdsOf(batch_, pending));
   const Indices insertable = Sorted(Insertable(pending));
   if (insertable.empty()) return false;
   sent_ = InsertParameters(insertable);
@@ -50,8 +50,7 @@ BatchedReserve::Indices BatchedReserve::Insertable(const Indices& pending) const
 }
 
 absl::Status BatchedReserve::MakePlan(const Indices& pending, Plan& plan) {
-  PostgresArray ids = IdsOf(batch_, pending);
-  auto rows = ReadRows(connection_, statements_.read_to_reserve, ids);
+  auto rows = ReadToReserve(connection_, statements_, IdsOf(batch_, pending));
   if (!rows.ok()) return rows.status();
   if (std::exchange(first_look_, false)) known_ += rows->size();
   Indices missing;

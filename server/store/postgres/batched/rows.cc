@@ -1,27 +1,75 @@
 #include "server/store/postgres/batched/rows.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
+#include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/postgres/statements/record_columns.h"
 
 namespace idempotency::internal {
 namespace {
 
-// The received replies; empty for a statement that does not read them.
-BatchWeight WeightOf(const PostgresResult& result) {
-  BatchWeight weight;
+// The received replies; 0 for a statement that does not read them.
+std::size_t ReplyBytesOf(const PostgresResult& result) {
+  std::size_t bytes = 0;
   for (int row = 0; row < result.rows(); ++row) {
-    // Two digits for each byte, after "\x".
-    const std::size_t digits = result.View(row, record_column::kReply).size();
-    weight.Add(digits > 2 ? (digits - 2) / 2 : 0);
+    bytes += result.ByteaSize(row, record_column::kReply);
   }
-  return weight;
+  return bytes;
+}
+
+// Whether the row of `record` has a reply that was not received.
+bool LacksReply(const absl::StatusOr<PostgresRecord>& record, const PostgresResult& result,
+                int row) {
+  return record.ok() && record->stored.record.state == RecordState::kCompleted &&
+         result.IsNull(row, record_column::kReply);
+}
+
+RecordId IdOf(const absl::StatusOr<PostgresRecord>& record, const PostgresResult& result, int row) {
+  return record.ok() ? record->stored.record.id : result.GetUuid(row, record_column::kId);
+}
+
+// Where `is_full`, the call has as many replies as it may have.
+void AddRows(const PostgresResult& result, bool is_full, PostgresRows& rows) {
+  for (int row = 0; row < result.rows(); ++row) {
+    absl::StatusOr<PostgresRecord> record = ReadRecord(result, row);
+    if (is_full && LacksReply(record, result, row)) record->reply_left_out = true;
+    const RecordId id = IdOf(record, result, row);
+    rows.emplace(id, std::move(record));
+  }
+}
+
+bool IsFull(std::size_t reply_bytes) {
+  BatchWeight weight;
+  weight.Add(reply_bytes);
+  return weight.IsFull();
 }
 
 PostgresParameters ReadParameters(const PostgresArray& ids) {
   PostgresParameters parameters;
   parameters.Add(ids);
+  return parameters;
+}
+
+// Of read_to_reserve: as many replies as there are ids fit the limit together. One alone may have
+// any size.
+PostgresParameters ReserveParameters(const PostgresArray& ids) {
+  PostgresParameters parameters = ReadParameters(ids);
+  parameters.AddInt8(ids.size() < 2
+                         ? std::numeric_limits<std::int64_t>::max()
+                         : static_cast<std::int64_t>(limits::kMaxBatchReplyBytes / ids.size()));
+  return parameters;
+}
+
+// Of read_large_to_reserve, after others with `bytes`, which are below the limit as long as one was
+// too large.
+PostgresParameters LargeParameters(const PostgresArray& ids, std::size_t bytes) {
+  PostgresParameters parameters = ReadParameters(ids);
+  parameters.AddInt8(static_cast<std::int64_t>(limits::kMaxBatchReplyBytes) -
+                     static_cast<std::int64_t>(bytes));
   return parameters;
 }
 
@@ -34,22 +82,40 @@ absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
   if (!result.ok()) return result.status();
   PostgresRows rows;
   rows.reserve(static_cast<std::size_t>(result->rows()));
-  const bool is_full = WeightOf(*result).IsFull();
-  for (int row = 0; row < result->rows(); ++row) {
-    absl::StatusOr<PostgresRecord> record = ReadRecord(*result, row);
-    if (is_full && record.ok() && record->stored.record.state == RecordState::kCompleted) {
-      record->reply_left_out = result->IsNull(row, record_column::kReply);
-    }
-    const RecordId id =
-        record.ok() ? record->stored.record.id : result->GetUuid(row, record_column::kId);
-    rows.emplace(id, std::move(record));
-  }
+  AddRows(*result, IsFull(ReplyBytesOf(*result)), rows);
   return rows;
 }
 
-bool SendRead(PostgresConnection& connection, const PostgresStatement& statement,
-              const PostgresArray& ids) {
-  return connection.Send(statement, ReadParameters(ids));
+absl::StatusOr<PostgresRows> ReadToReserve(PostgresConnection& connection,
+                                           const PostgresStatements& statements,
+                                           const PostgresArray& ids) {
+  const auto result = connection.Execute(statements.read_to_reserve, ReserveParameters(ids));
+  if (!result.ok()) return result.status();
+  PostgresRows rows;
+  rows.reserve(static_cast<std::size_t>(result->rows()));
+  PostgresArray large(PostgresType::kUuid);
+  for (int row = 0; row < result->rows(); ++row) {
+    absl::StatusOr<PostgresRecord> record = ReadRecord(*result, row);
+    const RecordId id = IdOf(record, *result, row);
+    if (LacksReply(record, *result, row)) {
+      large.AppendUuid(id);
+    } else {
+      rows.emplace(id, std::move(record));
+    }
+  }
+  if (large.size() == 0) return rows;
+  // They may have changed: only what is read now counts, and one that is not there is no row.
+  const std::size_t bytes = ReplyBytesOf(*result);
+  const auto rest =
+      connection.Execute(statements.read_large_to_reserve, LargeParameters(large, bytes));
+  if (!rest.ok()) return rest.status();
+  AddRows(*rest, IsFull(bytes + ReplyBytesOf(*rest)), rows);
+  return rows;
+}
+
+bool SendReadToReserve(PostgresConnection& connection, const PostgresStatements& statements,
+                       const PostgresArray& ids) {
+  return connection.Send(statements.read_to_reserve, ReserveParameters(ids));
 }
 
 absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,

@@ -37,9 +37,14 @@ PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement, const PostgresArray& ids);
 
-// Sends the statement that the same call of ReadRows() then awaits (PostgresConnection::Send).
-bool SendRead(PostgresConnection& connection, const PostgresStatement& statement,
-              const PostgresArray& ids);
+// Reads records and replies, up to the limit of one call (PostgresRecord::reply_left_out).
+absl::StatusOr<PostgresRows> ReadToReserve(PostgresConnection& connection,
+                                           const PostgresStatements& statements,
+                                           const PostgresArray& ids);
+
+// Sends the statement that the same call of ReadToReserve() then awaits (PostgresConnection::Send).
+bool SendReadToReserve(PostgresConnection& connection, const PostgresStatements& statements,
+                       const PostgresArray& ids);
 
 // Which of `ids` have rows that another connection has locked at this moment. Waits for
 // none of them.

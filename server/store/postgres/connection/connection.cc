@@ -152,7 +152,7 @@ std::string ConnectionSettings(const PostgresOptions& options) {
       // also on a synchronous standby if there is one.
       ";SELECT set_config('synchronous_commit', 'on', false)"
       " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
-      // How PostgresResult reads.
+      // How PostgresResult reads text.
       ";SET timezone TO 'UTC';SET datestyle TO 'ISO';SET bytea_output TO 'hex'");
 }
 
@@ -269,7 +269,9 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStat
   PipelinedOutcome outcome;
   const auto run = [&] {
     connection_->Prepare(statement.name, statement.sql);
-    if (connection_->Send(statement.name, parameters.Nullable())) outcome = connection_->Receive();
+    if (connection_->Send(statement.name, parameters.Nullable(), statement.results)) {
+      outcome = connection_->Receive();
+    }
   };
   const Outcome attempt = Attempt(run, time_limit);
   if (!attempt.state.empty()) return ToStatus(attempt);  // it could not be prepared
@@ -301,7 +303,7 @@ bool PostgresConnection::Send(const PostgresStatement& statement,
     return false;
   }
   sent_ = Sent{statement.name, connection_->Watch(reply_timeout_)};
-  if (connection_->Send(statement.name, parameters.Nullable())) return true;
+  if (connection_->Send(statement.name, parameters.Nullable(), statement.results)) return true;
   sent_.reset();
   broken_ = true;
   return false;
@@ -414,11 +416,12 @@ PostgresConnection::Indices PostgresConnection::ExecuteOnce(Pipelines& pipelines
   }
   std::vector<PipelinedExecution> executions;
   executions.reserve(indices.size() + 2);
-  if (briefly) executions.push_back({&wait_briefly_.name, {}});
+  if (briefly) executions.push_back({&wait_briefly_.name, {}, wait_briefly_.results});
   for (const std::size_t index : indices) {
-    executions.push_back({&statement.name, pipelines.executions[index].Nullable()});
+    executions.push_back(
+        {&statement.name, pipelines.executions[index].Nullable(), statement.results});
   }
-  if (briefly) executions.push_back({&wait_fully_.name, {}});
+  if (briefly) executions.push_back({&wait_fully_.name, {}, wait_fully_.results});
   const std::vector<PipelinedOutcome> outcomes = RunPipeline(executions);
   LogFailures(outcomes, lock_wait);
   // The next statement of such a session would wait for another time.

@@ -27,6 +27,8 @@ namespace idempotency::internal {
 struct PostgresStatement {
   std::string name;
   std::string sql;
+  // Within a transaction of libpqxx, which has no binary results, always text.
+  ResultFormat results = ResultFormat::kText;
 };
 
 // One connection of the store (postgres/watched_connection.h), with its settings.

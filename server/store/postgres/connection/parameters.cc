@@ -42,6 +42,7 @@ std::size_t SizeOf(PostgresType type) {
       return 2;
     case PostgresType::kInt4:
       return 4;
+    case PostgresType::kInt8:
     case PostgresType::kTimestamptz:
       return 8;
     case PostgresType::kInterval:
@@ -49,6 +50,7 @@ std::size_t SizeOf(PostgresType type) {
       return 16;
     case PostgresType::kBytea:
     case PostgresType::kText:
+    case PostgresType::kVarchar:
       break;
   }
   return 32;
@@ -70,7 +72,7 @@ std::int64_t ToPostgresMicros(absl::Time time) {
 }
 
 absl::Time FromPostgresMicros(std::int64_t micros) {
-  return absl::FromUnixMicros(micros + kPostgresEpochUnixMicros);
+  return absl::FromUnixMicros(kPostgresEpochUnixMicros) + absl::Microseconds(micros);
 }
 
 PostgresArray::PostgresArray(PostgresType type, std::size_t expected) : type_(type) {

@@ -19,9 +19,11 @@ namespace idempotency::internal {
 enum class PostgresType : std::uint32_t {
   kBool = 16,
   kBytea = 17,
+  kInt8 = 20,
   kInt2 = 21,
   kInt4 = 23,
   kText = 25,
+  kVarchar = 1043,
   kTimestamptz = 1184,
   kInterval = 1186,
   kUuid = 2950,
@@ -34,6 +36,8 @@ class PostgresArray {
  public:
   // Has memory for `expected` elements; more may follow.
   explicit PostgresArray(PostgresType type, std::size_t expected = 0);
+
+  std::size_t size() const { return static_cast<std::size_t>(size_); }
 
   void AppendNull();
   void AppendBytes(std::string_view value);  // kBytea, kText

@@ -1,6 +1,8 @@
 #include "server/store/postgres/connection/result.h"
 
+#include <algorithm>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -81,6 +83,14 @@ std::string ByteaIn(std::string_view text) {
   return digits < 0 ? std::string() : bytes;
 }
 
+// Of an integer in binary form, which is signed and begins with its highest byte; 0 of none.
+std::int64_t IntegerIn(std::string_view bytes) {
+  if (bytes.empty()) return 0;
+  std::int64_t number = static_cast<signed char>(bytes.front());
+  for (const char byte : bytes.substr(1)) number = number * 256 + static_cast<unsigned char>(byte);
+  return number;
+}
+
 }  // namespace
 
 bool PostgresResult::IsNull(int row, int column) const {
@@ -104,7 +114,38 @@ std::string_view PostgresResult::View(int row, int column) const {
   return {field.c_str(), field.size()};
 }
 
+bool PostgresResult::IsBinary(int column) const {
+  return pipelined_ && column < PQnfields(pipelined_.get()) &&
+         PQfformat(pipelined_.get(), column) == static_cast<int>(ResultFormat::kBinary);
+}
+
+std::string_view PostgresResult::Binary(int row, int column,
+                                        std::initializer_list<PostgresType> types,
+                                        std::size_t size) const {
+  if (IsNull(row, column)) return {};
+  const std::string_view bytes = View(row, column);
+  const auto type = static_cast<PostgresType>(PQftype(pipelined_.get(), column));
+  if (std::find(types.begin(), types.end(), type) != types.end() &&
+      (size == kAnySize || size == bytes.size())) {
+    return bytes;
+  }
+  misread_ = true;
+  return {};
+}
+
+std::string PostgresResult::Text(int row, int column) const {
+  if (!IsBinary(column)) return std::string(View(row, column));
+  return std::string(Binary(row, column, {PostgresType::kText, PostgresType::kVarchar}));
+}
+
+bool PostgresResult::Bool(int row, int column) const {
+  if (!IsBinary(column)) return View(row, column) == "t";
+  const std::string_view byte = Binary(row, column, {PostgresType::kBool}, 1);
+  return !byte.empty() && byte.front() != 0;
+}
+
 std::string PostgresResult::Bytea(int row, int column) const {
+  if (IsBinary(column)) return std::string(Binary(row, column, {PostgresType::kBytea}));
   if (pipelined_) return ByteaIn(View(row, column));
   if (IsNull(row, column)) return {};
   try {
@@ -114,11 +155,26 @@ std::string PostgresResult::Bytea(int row, int column) const {
   }
 }
 
+std::size_t PostgresResult::ByteaSize(int row, int column) const {
+  if (IsBinary(column)) return Binary(row, column, {PostgresType::kBytea}).size();
+  const std::size_t size = View(row, column).size();
+  // Two digits for each byte, after "\x".
+  return size > 2 ? (size - 2) / 2 : 0;
+}
+
 Uuid PostgresResult::GetUuid(int row, int column) const {
-  return Uuid::Parse(View(row, column)).value_or(Uuid());
+  if (!IsBinary(column)) return Uuid::Parse(View(row, column)).value_or(Uuid());
+  Uuid::Bytes bytes{};
+  const std::string_view read = Binary(row, column, {PostgresType::kUuid}, bytes.size());
+  std::copy(read.begin(), read.end(), bytes.begin());
+  return Uuid(bytes);
 }
 
 std::int64_t PostgresResult::Integer(int row, int column) const {
+  if (IsBinary(column)) {
+    return IntegerIn(
+        Binary(row, column, {PostgresType::kInt2, PostgresType::kInt4, PostgresType::kInt8}));
+  }
   std::int64_t value = 0;
   return absl::SimpleAtoi(AbslView(View(row, column)), &value) ? value : 0;
 }
@@ -128,6 +184,16 @@ absl::Time PostgresResult::Time(int row, int column) const {
 }
 
 std::optional<absl::Time> PostgresResult::TimeIfValid(int row, int column) const {
+  if (IsBinary(column)) {
+    const std::string_view bytes =
+        Binary(row, column, {PostgresType::kTimestamptz}, sizeof(std::int64_t));
+    if (bytes.empty()) return std::nullopt;
+    using Limits = std::numeric_limits<std::int64_t>;
+    const std::int64_t micros = IntegerIn(bytes);
+    // '-infinity' and 'infinity'.
+    if (micros == Limits::min() || micros == Limits::max()) return std::nullopt;
+    return FromPostgresMicros(micros);
+  }
   if (const auto parsed = ParseUtc(View(row, column))) return *parsed;
   absl::Time time;
   if (absl::ParseTime("%Y-%m-%d %H:%M:%E*S%z", AbslView(View(row, column)), &time, nullptr) &&
@@ -139,6 +205,10 @@ std::optional<absl::Time> PostgresResult::TimeIfValid(int row, int column) const
 
 std::vector<std::string> PostgresResult::TextArray(int row, int column) const {
   if (IsNull(row, column)) return {};
+  if (IsBinary(column)) {
+    misread_ = true;
+    return {};
+  }
   try {
     if (pipelined_) return TextArrayIn(PQgetvalue(pipelined_.get(), row, column));
     return TextArrayOf(FieldAt(result_, row, column));

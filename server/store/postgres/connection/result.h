@@ -1,7 +1,9 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_RESULT_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_RESULT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <pqxx/result>
 #include <string>
@@ -13,11 +15,12 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "postgres/watched_connection.h"
+#include "server/store/postgres/connection/parameters.h"
 
 namespace idempotency::internal {
 
-// Rows of one answer. A column is read as the type that its statement gives it;
-// a NULL, a column that is not there, or a value of another form reads as that
+// Rows of one answer, in text or binary form. A column is read as the type that its statement gives
+// it; a NULL, a column that is not there, or a value of another form reads as that
 // type's zero (use IsNull where NULL has a meaning). Thread-compatible.
 class PostgresResult {
  public:
@@ -35,23 +38,36 @@ class PostgresResult {
 
   // As the server writes it. Valid as long as the result.
   std::string_view View(int row, int column) const;
-  std::string Text(int row, int column) const { return std::string(View(row, column)); }
+  std::string Text(int row, int column) const;
   std::string Bytea(int row, int column) const;
+  // The length of a bytea.
+  std::size_t ByteaSize(int row, int column) const;
   Uuid GetUuid(int row, int column) const;
-  bool Bool(int row, int column) const { return View(row, column) == "t"; }
+  bool Bool(int row, int column) const;
   std::int64_t Integer(int row, int column) const;  // int2, int4, int8
   // A timestamptz, of a connection in ISO style at UTC.
   absl::Time Time(int row, int column) const;
   // nullopt for one that another program may have written, such as 'infinity'.
   std::optional<absl::Time> TimeIfValid(int row, int column) const;
-  // The elements of a text[], those of many dimensions row by row; empty for
+  // The elements of a text[] in text form, those of many dimensions row by row; empty for
   // NULL.
   std::vector<std::string> TextArray(int row, int column) const;
 
+  // Whether a value in binary form was of another type than the one that it was read as.
+  bool misread() const { return misread_; }
+
  private:
+  bool IsBinary(int column) const;
+  // Of a column in binary form that has one of `types`: the value's bytes, of which there are
+  // `size`. Empty for a NULL, and for every other one, which is misread.
+  static constexpr std::size_t kAnySize = static_cast<std::size_t>(-1);
+  std::string_view Binary(int row, int column, std::initializer_list<PostgresType> types,
+                          std::size_t size = kAnySize) const;
+
   // One of the two.
   pqxx::result result_;
   PipelinedRows pipelined_;
+  mutable bool misread_ = false;
 };
 
 }  // namespace idempotency::internal

@@ -138,6 +138,7 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
   read.stored.recovering = result.Bool(row, kRecovering);
   if (Has(result, row, kCheckpoint)) read.stored.checkpoint = result.Bytea(row, kCheckpoint);
   read.read_at = result.Time(row, kNow);
+  if (result.misread()) return Damaged();
   return read;
 }
 

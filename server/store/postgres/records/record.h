@@ -23,7 +23,8 @@ struct PostgresRecord {
 };
 
 // The columns that a read statement selected; the others are left empty.
-// DATA_LOSS / RECORD_DAMAGED for a row that this store cannot have written.
+// DATA_LOSS / RECORD_DAMAGED for a row that this store cannot have written, or whose columns have
+// other types than those of its schema.
 absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row);
 
 // A JSON object, for the column labels.

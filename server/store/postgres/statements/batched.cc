@@ -18,6 +18,9 @@ namespace {
 // Rows of each kind that an inspection reads: it runs every second, in every process.
 constexpr std::size_t kInspectedRows = StoreGauges::kMaxCountedUnknown;
 
+// What calls wait for: the server prints, and this program parses, nothing.
+constexpr ResultFormat kBinary = ResultFormat::kBinary;
+
 std::string Seconds(absl::Duration duration) {
   return absl::StrCat("interval '", absl::ToInt64Seconds(duration), " seconds'");
 }
@@ -47,26 +50,27 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
     : PostgresStatements(Sections(clock_sql)) {}
 
 PostgresStatements::PostgresStatements(const SqlSections& sql)
-    : insert(sql.Statement("insert")),
-      insert_one(sql.Statement("insert_one")),
-      insert_relaxed(sql.Statement("insert_relaxed")),
-      insert_one_relaxed(sql.Statement("insert_one_relaxed")),
-      read_to_reserve(sql.Statement("read_to_reserve")),
-      read_clock(sql.Statement("read_clock")),
-      start_afresh(sql.Statement("start_afresh")),
-      grant(sql.Statement("grant")),
-      renew_lease(sql.Statement("renew_lease")),
-      mark_unknown(sql.Statement("mark_unknown")),
-      complete(sql.Statement("complete")),
-      complete_one(sql.Statement("complete_one")),
-      release(sql.Statement("release")),
-      extend(sql.Statement("extend")),
-      extend_with_checkpoint(sql.Statement("extend_with_checkpoint")),
-      complete_and_insert(sql.Statement("complete_and_insert")),
-      read_to_settle(sql.Statement("read_to_settle")),
-      read_whole(sql.Statement("read_whole")),
-      read_whole_confirmed(sql.Statement("read_whole_confirmed")),
-      find_locked(sql.Statement("find_locked")),
+    : insert(sql.Statement("insert", kBinary)),
+      insert_one(sql.Statement("insert_one", kBinary)),
+      insert_relaxed(sql.Statement("insert_relaxed", kBinary)),
+      insert_one_relaxed(sql.Statement("insert_one_relaxed", kBinary)),
+      read_to_reserve(sql.Statement("read_to_reserve", kBinary)),
+      read_large_to_reserve(sql.Statement("read_large_to_reserve", kBinary)),
+      read_clock(sql.Statement("read_clock", kBinary)),
+      start_afresh(sql.Statement("start_afresh", kBinary)),
+      grant(sql.Statement("grant", kBinary)),
+      renew_lease(sql.Statement("renew_lease", kBinary)),
+      mark_unknown(sql.Statement("mark_unknown", kBinary)),
+      complete(sql.Statement("complete", kBinary)),
+      complete_one(sql.Statement("complete_one", kBinary)),
+      release(sql.Statement("release", kBinary)),
+      extend(sql.Statement("extend", kBinary)),
+      extend_with_checkpoint(sql.Statement("extend_with_checkpoint", kBinary)),
+      complete_and_insert(sql.Statement("complete_and_insert", kBinary)),
+      read_to_settle(sql.Statement("read_to_settle", kBinary)),
+      read_whole(sql.Statement("read_whole", kBinary)),
+      read_whole_confirmed(sql.Statement("read_whole_confirmed", kBinary)),
+      find_locked(sql.Statement("find_locked", kBinary)),
       sweep_ordered(sql.Statement("sweep_ordered")),
       sweep_hashed(sql.Statement("sweep_hashed")),
       read_to_drop(sql.Statement("read_to_drop")),
@@ -98,6 +102,7 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &insert_one,
           &insert_one_relaxed,
           &read_to_reserve,
+          &read_large_to_reserve,
           &start_afresh,
           &grant,
           &renew_lease,

@@ -37,7 +37,9 @@ struct PostgresStatements {
   // The same two, whose commits do not wait for the disk, nor for a standby.
   PostgresStatement insert_relaxed;
   PostgresStatement insert_one_relaxed;
+  // The records, and of the replies those that are small; then what has another one.
   PostgresStatement read_to_reserve;
+  PostgresStatement read_large_to_reserve;
   PostgresStatement read_clock;
   PostgresStatement start_afresh;
   PostgresStatement grant;

@@ -3,8 +3,8 @@
 
 namespace idempotency::internal {
 
-// Columns of read_to_reserve, read_to_settle and read_whole, confirmed or not; the first
-// ones are the same in all.
+// Columns of read_to_reserve, read_large_to_reserve, read_to_settle and read_whole, confirmed or
+// not; the first ones are the same in all.
 namespace record_column {
 enum : int {
   kId,
@@ -29,14 +29,14 @@ enum : int {
   kStatusDigest,
   kReleaseReason,
   kNow,
-  // read_to_settle ends here, except for the part of kConfirmed.
+  // read_to_settle has NULL for the next three.
   kReply,
   kCheckpoint,
   // A JSON object; NULL when there are none.
   kLabels,
   // Not read.
   kConfirmed,
-  // read_to_reserve ends here; read_whole has NULL for the checkpoint, and for
+  // read_to_reserve and read_to_settle end here; read_whole has NULL for the checkpoint, and for
   // kConfirmed unless it is read_whole_confirmed.
   kParentNamespace,
   kParentScope,

@@ -12,6 +12,9 @@ namespace {
 // Every shard sends so many, every second, to every process.
 constexpr int kNewestRows = 100;
 
+// As in PostgresStatements.
+constexpr ResultFormat kBinary = ResultFormat::kBinary;
+
 }  // namespace
 
 SqlSections SingleRowStatements::Sections(const std::string& clock_sql) {
@@ -28,19 +31,19 @@ SingleRowStatements::SingleRowStatements(const std::string& clock_sql)
 
 // A name of its own: a connection of a test may have prepared those of both modes.
 SingleRowStatements::SingleRowStatements(const SqlSections& sql)
-    : read_clock(sql.Statement("read_clock")),
-      read(sql.Statement("read_row")),
-      read_confirmed(sql.Statement("read_row_confirmed")),
-      read_checkpoint(sql.Statement("read_row_checkpoint")),
-      insert(sql.Statement("insert_row")),
-      start_afresh(sql.Statement("start_row_afresh")),
+    : read_clock(sql.Statement("read_clock", kBinary)),
+      read(sql.Statement("read_row", kBinary)),
+      read_confirmed(sql.Statement("read_row_confirmed", kBinary)),
+      read_checkpoint(sql.Statement("read_row_checkpoint", kBinary)),
+      insert(sql.Statement("insert_row", kBinary)),
+      start_afresh(sql.Statement("start_row_afresh", kBinary)),
       clear_old_checkpoint(sql.Statement("clear_old_row_checkpoint")),
-      grant(sql.Statement("grant_row")),
-      renew_lease(sql.Statement("renew_row_lease")),
-      mark_unknown(sql.Statement("mark_row_unknown")),
-      complete(sql.Statement("complete_row")),
-      release(sql.Statement("release_row")),
-      extend(sql.Statement("extend_row")),
+      grant(sql.Statement("grant_row", kBinary)),
+      renew_lease(sql.Statement("renew_row_lease", kBinary)),
+      mark_unknown(sql.Statement("mark_row_unknown", kBinary)),
+      complete(sql.Statement("complete_row", kBinary)),
+      release(sql.Statement("release_row", kBinary)),
+      extend(sql.Statement("extend_row", kBinary)),
       store_checkpoint(sql.Statement("store_row_checkpoint")),
       visit_ordered(sql.Statement("visit_ordered")),
       visit_hashed(sql.Statement("visit_hashed")),

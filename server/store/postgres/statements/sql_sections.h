@@ -35,7 +35,8 @@ class SqlSections {
 
   // The statement is prepared under the name of its section. A name without a section or a value
   // stays in braces, which no server accepts.
-  PostgresStatement Statement(std::string_view name) const;
+  PostgresStatement Statement(std::string_view name,
+                              ResultFormat results = ResultFormat::kText) const;
   // In the order of the sources.
   const std::vector<std::string>& statement_names() const { return statement_names_; }
 

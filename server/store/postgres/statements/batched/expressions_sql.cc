@@ -68,7 +68,8 @@ coalesce(sum(octet_length(t.reply)) OVER (
   ORDER BY t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
 
 -- piece: reply
--- NULL once those before it reach the limit.
+-- NULL once those before it reach the limit. The sum costs the server a plan node for each
+-- statement.
 CASE WHEN {bytes_before} < {max_batch_reply_bytes} THEN t.reply END
 
 -- piece: confirmed

@@ -80,13 +80,20 @@ FROM ({one_operation}) u
 -- statement: insert_one_relaxed
 {insert_one}, {relaxed}
 
--- statement: read_to_reserve
--- $1 ids. A completed record's checkpoint is no longer needed.
-SELECT {record}, {reply},
-  CASE WHEN t.state <> 2 THEN (SELECT p.checkpoint FROM checkpoints p
+-- piece: after_reply
+-- A completed record's checkpoint is no longer needed.
+CASE WHEN t.state <> 2 THEN (SELECT p.checkpoint FROM checkpoints p
     WHERE p.id = t.id AND p.record_created_at = t.created_at) END,
   {labels}, {confirmed}
 FROM records t WHERE t.id = ANY($1::uuid[])
+
+-- statement: read_to_reserve
+-- $1 ids, $2 how many bytes a reply that is read may have.
+SELECT {record}, CASE WHEN octet_length(t.reply) <= $2::bigint THEN t.reply END, {after_reply}
+
+-- statement: read_large_to_reserve
+-- $1 ids, $2 bytes: a reply is read unless those before it have so many together.
+SELECT {record}, CASE WHEN {bytes_before} < $2::bigint THEN t.reply END, {after_reply}
 
 -- statement: read_clock
 SELECT {now}

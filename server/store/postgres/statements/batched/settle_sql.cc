@@ -73,7 +73,7 @@ SELECT e.id, e.lease_until, e.now FROM extended e
 
 -- statement: read_to_settle
 -- $1 ids.
-SELECT {record}, {confirmed} FROM records t WHERE t.id = ANY($1::uuid[])
+SELECT {record}, NULL::bytea, NULL::bytea, NULL::text, {confirmed} FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
 }  // namespace idempotency::internal::batched_sql
