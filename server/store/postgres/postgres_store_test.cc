@@ -91,7 +91,7 @@ TEST_F(PostgresStoreTest, LargeRepliesAreReadBesideSmallOnes) {
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     if (!verdicts[i].ok()) {
       EXPECT_EQ(ReasonOf(verdicts[i].status()), Reason::kOverloaded) << verdicts[i].status();
-      EXPECT_EQ(bodies[i], large);
+      EXPECT_TRUE(bodies[i] == large) << i;
       ++left;
       continue;
     }
