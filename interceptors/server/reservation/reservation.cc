@@ -251,7 +251,10 @@ void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
 
 std::shared_ptr<v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) const {
   auto request = MakeArenaMessage<v1::CompleteRequest>();
-  *request->mutable_record_key() = grant_.request->record_key();
+  // Not a copy. grant_.request lives as long as this reservation, which the users of the request
+  // hold; a message on an arena frees no part that is outside of it, and nothing changes this one.
+  request->unsafe_arena_set_allocated_record_key(
+      const_cast<v1::RecordKey*>(&grant_.request->record_key()));
   request->set_reservation_token(token());
   // Not a copy in the arena: a reply may be large.
   request->set_allocated_reply(std::make_unique<v1::Reply>(std::move(reply)).release());
