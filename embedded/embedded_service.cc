@@ -96,9 +96,14 @@ EmbeddedService::Backend::~Backend() {
 
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Open(
     const std::string& store, const EmbeddedOptions& options) {
-  const absl::StatusOr<StoreAddress> address = StoreAddress::Parse(store);
+  absl::StatusOr<StoreAddress> address = StoreAddress::Parse(store);
   if (!address.ok()) return address.status();
   if (absl::Status valid = ValidateServiceOptions(options); !valid.ok()) return valid;
+  if (options.accept_empty && address->kind != StoreAddress::Kind::kRedis) {
+    return absl::InvalidArgumentError(
+        "accept_empty is for Redis: redis://...; a Postgres schema needs migrate");
+  }
+  address->accept_empty = options.accept_empty;
   auto backend = std::make_shared<Backend>();
   if (absl::Status started = backend->Start(*address, options); !started.ok()) return started;
   // Private constructor.

@@ -196,6 +196,10 @@ TEST_F(EmbeddedServiceTest, NamesAnOptionOutOfItsRange) {
   options = {};
   options.sweep_interval = absl::Milliseconds(99);
   EXPECT_EQ(message_for(options), "sweep_interval must be 100ms to 24h");
+  options = {};
+  options.accept_empty = true;
+  EXPECT_EQ(message_for(options),
+            "accept_empty is for Redis: redis://...; a Postgres schema needs migrate");
   EXPECT_FALSE(std::filesystem::exists(folder_.File("records.db")));
 }
 

@@ -43,11 +43,10 @@ absl::Status PrepareSchema(const StoreAddress& address, SchemaPolicy policy,
   return CheckPostgresAccess(options);
 }
 
-absl::StatusOr<OpenedStore> OpenRedis(const StoreAddress& address, int connections,
-                                      SchemaPolicy policy) {
+absl::StatusOr<OpenedStore> OpenRedis(const StoreAddress& address, int connections) {
   absl::StatusOr<RedisOptions> options = ParseRedisUrl(address.location);
   if (!options.ok()) return options.status();
-  options->accept_empty = address.accept_empty || policy == SchemaPolicy::kMigrate;
+  options->accept_empty = address.accept_empty;
   options->connections = connections + kOtherConnections;
   absl::StatusOr<std::unique_ptr<RedisStore>> store = RedisStore::Open(*options);
   if (!store.ok()) return store.status();
@@ -85,7 +84,7 @@ absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connectio
     case StoreAddress::Kind::kSqlite:
       return OpenSqlite(address);
     case StoreAddress::Kind::kRedis:
-      return OpenRedis(address, connections, schema);
+      return OpenRedis(address, connections);
     case StoreAddress::Kind::kPostgres:
       break;
   }

@@ -20,12 +20,11 @@ struct OpenedStore {
   std::function<StoreConnections()> connections;
 };
 
-// How a Postgres schema is prepared before it is used, or a Redis.
+// How a Postgres schema is prepared before it is used. The other stores ignore it.
 enum class SchemaPolicy {
-  // It must have the version of this build; a Redis, its markers.
+  // It must have the version of this build.
   kCheck,
-  // It is migrated to that version; the markers of a Redis are written
-  // (RedisOptions::accept_empty).
+  // It is migrated to that version.
   kMigrate,
   // As kCheck; the store is only read, and its server need not accept writes.
   kRead,

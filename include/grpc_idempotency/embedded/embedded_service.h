@@ -19,12 +19,17 @@ class Observer;
 }  // namespace internal
 
 // The options of idempotencyd that apply inside another program, with the same defaults, and
-// two more.
+// three more.
 struct EmbeddedOptions : ServiceOptions {
   // True: migrate a Postgres schema to the version of this build, as `idempotencyd migrate`
   // does. False: the schema must have that version already. A SQLite file is always migrated.
-  // Of a Redis true accepts that it is empty or lost records, at every open.
+  // Without effect on a Redis.
   bool migrate = false;
+  // True: open a Redis that is empty or has lost records, as `idempotencyd serve
+  // --accept_empty_store` does. Operations whose records are lost then run again. It is for the one
+  // open that prepares a new Redis, where `idempotencyd migrate` is not at hand: a service that
+  // always sets it does not notice a loss. Refused for other stores.
+  bool accept_empty = false;
   // Receives the service's counts: ServiceMetrics::observer()
   // (grpc_idempotency/embedded/service_metrics.h). nullptr: nothing is counted. Must outlive
   // the service and its channel.
@@ -55,8 +60,8 @@ class EmbeddedService {
   // URL. Error messages name the remedy, and contain no part of a URI:
   //   INVALID_ARGUMENT     the address is invalid, or the option that the message names
   //   FAILED_PRECONDITION  the file cannot be used, or another service uses it; or the Postgres
-  //                        schema does not have the version of this build, or the Redis was not
-  //                        prepared by `idempotencyd migrate`
+  //                        schema does not have the version of this build, or the Redis is empty
+  //                        or has lost records (accept_empty)
   // Like the daemon, it opens while Postgres or Redis cannot be reached. Until it can be reached,
   // calls get STORE_UNAVAILABLE, so guarded methods do not run.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Open(

@@ -177,7 +177,8 @@ absl::Status RedisStore::LacksMarkers(const MarkerFaults& faults) const {
                          "differ from the others: a server has older data, and lost records");
   return absl::FailedPreconditionError(absl::StrCat(
       DisplayRedis(options_), ": ", what,
-      ". Before the first start run `idempotencyd migrate --store=redis://...` once. After a loss "
+      ". Before the first start run `idempotencyd migrate --store=redis://...` once; a program that "
+      "embeds the service may open it once with EmbeddedOptions::accept_empty. After a loss "
       "restore the data; or accept that operations whose records are lost may run again: set "
       "not_before in --config to the time now, and then run that command"));
 }
@@ -187,7 +188,7 @@ absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisConnections& connectio
   if (!found.identity.empty()) {
     spdlog::warn(
         "redis: {} of {} markers were missing, and {} had another value: a server lost records, or "
-        "was prepared twice at a time. Operations whose records are lost run again",
+        "was prepared by two processes at the same time. Operations whose records are lost run again",
         found.faults.missing, RedisIdentity::kMarkers, found.faults.differing);
   }
   const absl::StatusOr<std::string> decided =
