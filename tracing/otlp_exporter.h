@@ -29,12 +29,15 @@ namespace idempotency::internal {
 // runs when it begins ends within its own time limit. Thread-safe.
 class OtlpExporter final : public Tracer {
  public:
+  // Spans of one call to the collector.
+  static constexpr std::size_t kMaxSpanBatch = 512;
+
   struct Options {
     // As `service.name` and `service.version`; an empty version is left out.
     std::string service;
     std::string version;
     std::size_t max_queued = limits::kMaxQueuedSpans;
-    std::size_t max_batch = limits::kMaxSpanBatch;
+    std::size_t max_batch = kMaxSpanBatch;
     // How long a span waits for others.
     absl::Duration linger = absl::Seconds(1);
     // Time limit of one call.

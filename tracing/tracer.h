@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_TRACING_TRACER_H_
 #define IDEMPOTENCY_TRACING_TRACER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct SpanLink {
 
 // One operation of a trace. No keys, scopes, tokens, requests or replies: a record appears by its
 // id.
+// Links of the span of a store call, to its other sampled operations: as OpenTelemetry's SDKs.
+inline constexpr std::size_t kMaxSpanLinks = 128;
+
 struct Span {
   TraceContext parent;
   SpanId id{};
@@ -36,7 +40,7 @@ struct Span {
   absl::Time end;
   // Names as in OpenTelemetry's semantic conventions, where there are some.
   std::vector<std::pair<std::string, std::variant<std::string, std::int64_t, bool>>> attributes;
-  // At most limits::kMaxSpanLinks.
+  // At most kMaxSpanLinks.
   std::vector<SpanLink> links;
   bool failed = false;
 };

@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 
 #include "core/sha256.h"
-#include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

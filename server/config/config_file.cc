@@ -19,11 +19,11 @@
 
 #include "core/length_prefix.h"
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/config/config_faults.h"
 #include "server/config/namespace_config.h"
 #include "server/files/file_content.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

@@ -18,6 +18,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
 #include "server/config/config_notes.h"
+#include "server/limits.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {

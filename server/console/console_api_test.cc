@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
 #include "idempotency/console/v1/console.pb.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "server/console/testing/console_service.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

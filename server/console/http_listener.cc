@@ -30,6 +30,7 @@
 #include "server/access/peer_certificate.h"
 #include "server/console/safeguards.h"
 #include "server/console/tls_context.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

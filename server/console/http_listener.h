@@ -8,10 +8,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "grpc_idempotency/limits.h"
 #include "server/console/http_message.h"
 #include "server/console/tls_content.h"
 #include "server/files/file_descriptor.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/mutex.h"
+#include "server/limits.h"
 #include "server/testing/answers.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/raw_connection.h"

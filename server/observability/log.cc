@@ -23,7 +23,7 @@
 
 #include "core/absl_view.h"
 #include "core/utf8.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/observability/grpc_log.h"
 #include "server/observability/log_writer.h"
 

@@ -20,7 +20,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "core/utf8.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/observability/grpc_log.h"
 #include "server/observability/log_writer.h"
 

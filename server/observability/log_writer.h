@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 

@@ -17,7 +17,9 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
+#include "server/limits.h"
 #include "server/operation/page_token.h"
+#include "server/store/limits.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {

@@ -8,11 +8,12 @@
 #include "core/utf8.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/operation/failed_read.h"
 #include "server/operation/page_token.h"
 #include "server/operation/wire_request.h"
 #include "server/operation/wire_response.h"
+#include "server/store/limits.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {

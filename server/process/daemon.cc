@@ -19,6 +19,7 @@
 
 #include "grpc_idempotency/limits.h"
 #include "server/files/file_content.h"
+#include "server/limits.h"
 #include "server/observability/log.h"
 #include "server/observability/version.h"
 #include "server/process/descriptor_limit.h"

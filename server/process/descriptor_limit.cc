@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/observability/log.h"
 
 namespace idempotency::internal {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

@@ -16,7 +16,7 @@
 #include "core/ping_timeout.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/error_reflection.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/process/listening_sockets.h"
 
 namespace idempotency::internal {

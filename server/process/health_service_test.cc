@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/rpc/call_queues.h"
 
 namespace idempotency::internal {

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/process/connection_table.h"
 #include "server/process/port_probe.h"
 #include "server/rpc/call_table.h"

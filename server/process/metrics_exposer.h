@@ -15,8 +15,8 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
 #include "server/files/file_descriptor.h"
+#include "server/limits.h"
 #include "server/observability/observer.h"
 #include "server/process/connection_acceptor.h"
 #include "server/process/network_address.h"

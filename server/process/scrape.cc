@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/queue/namespace_shares.h"
 
 namespace idempotency::internal {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/mutex.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

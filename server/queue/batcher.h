@@ -25,6 +25,7 @@
 #include "server/queue/memory_budget.h"
 #include "server/queue/operation_queues.h"
 #include "server/queue/queued_operation.h"
+#include "server/store/limits.h"
 #include "server/store/record_store.h"
 #include "tracing/tracer.h"
 

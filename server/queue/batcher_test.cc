@@ -20,6 +20,7 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/queue/answer_batch_scope.h"
+#include "server/store/limits.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/answers.h"
@@ -1256,7 +1257,7 @@ TEST_F(BatcherTest, ASpanHasABoundedNumberOfLinksAndTheStoresFailure) {
   Batcher& batcher = Make();
   OccupyWorker();
   store_.Fail(OperationKind::kReserve, Reason::kStoreUnavailable);
-  constexpr std::size_t kOperations = limits::kMaxSpanLinks + 20;
+  constexpr std::size_t kOperations = kMaxSpanLinks + 20;
   for (std::size_t i = 0; i < kOperations; ++i) {
     batcher.Reserve(ReserveNamed(absl::StrCat("key-", i)), kNoDeadline, ReserveSink(verdicts_),
                     nullptr, Sampled(1));
@@ -1266,7 +1267,7 @@ TEST_F(BatcherTest, ASpanHasABoundedNumberOfLinksAndTheStoresFailure) {
   const std::vector<Span> spans = kept.spans();
   ASSERT_THAT(spans, SizeIs(1));
   EXPECT_EQ(spans[0].name, "BATCH Reserve");
-  EXPECT_THAT(spans[0].links, SizeIs(limits::kMaxSpanLinks));
+  EXPECT_THAT(spans[0].links, SizeIs(kMaxSpanLinks));
   EXPECT_EQ(Attribute<std::int64_t>(spans[0], "db.operation.batch.size"), kOperations);
   EXPECT_TRUE(spans[0].failed);
   EXPECT_EQ(Attribute<std::string>(spans[0], "error.type"), "STORE_UNAVAILABLE");

@@ -21,12 +21,13 @@
 
 #include "core/clock.h"
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/observability/observer.h"
 #include "server/queue/batcher.h"
 #include "server/queue/namespace_shares.h"
 #include "server/queue/record_schedule.h"
 #include "server/queue/request_matches.h"
+#include "server/store/limits.h"
 #include "server/store/record_operations.h"
 
 namespace idempotency::internal {

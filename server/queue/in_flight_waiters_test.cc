@@ -18,6 +18,7 @@
 #include "core/testing/manual_clock.h"
 #include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
+#include "server/store/limits.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/answers.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 

@@ -19,6 +19,7 @@
 #include "server/observability/observer.h"
 #include "server/queue/memory_budget.h"
 #include "server/queue/operation_weight.h"
+#include "server/store/limits.h"
 #include "server/store/testing/operations.h"
 
 namespace idempotency::internal {

@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/limits.h"
+#include "tracing/tracer.h"
 
 namespace idempotency::internal {
 namespace {
@@ -32,7 +32,7 @@ void StoreSpan::Link(const TraceContext& trace) {
     span_->parent = trace;
     return;
   }
-  if (span_->links.size() < limits::kMaxSpanLinks) span_->links.push_back({trace, "batch"});
+  if (span_->links.size() < kMaxSpanLinks) span_->links.push_back({trace, "batch"});
 }
 
 void StoreSpan::Record(std::string_view system, std::string_view operation, std::size_t batch_size,

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/observability/observer.h"
 
 namespace idempotency::internal {

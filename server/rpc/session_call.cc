@@ -11,6 +11,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "server/limits.h"
 #include "server/queue/answer_batch_scope.h"
 #include "server/rpc/ended_writes.h"
 #include "server/rpc/session_errors.h"

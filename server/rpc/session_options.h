@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 
 namespace idempotency::internal {
 

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/rpc/remote_address.h"
 #include "server/rpc/session_call.h"
 

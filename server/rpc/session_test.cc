@@ -24,6 +24,7 @@
 #include "server/access/access_policy.h"
 #include "server/access/json_web_key.h"
 #include "server/access/testing/token_signer.h"
+#include "server/limits.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/session_call.h"
 #include "server/rpc/session_registry.h"

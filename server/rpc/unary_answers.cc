@@ -1,5 +1,7 @@
 #include "server/rpc/unary_answers.h"
 
+#include "server/limits.h"
+
 namespace idempotency::internal {
 
 UnaryAnswer::~UnaryAnswer() {

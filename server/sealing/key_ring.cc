@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "grpc_idempotency/limits.h"
 #include "idempotency/config/v1/keyring.pb.h"
+#include "server/limits.h"
 #include "server/sealing/secret.h"
 
 namespace idempotency::internal {

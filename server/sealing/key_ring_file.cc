@@ -17,7 +17,7 @@
 #include "absl/strings/string_view.h"
 
 #include "core/fatal.h"
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/sealing/secret.h"
 
 namespace idempotency::internal {

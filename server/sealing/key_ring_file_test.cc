@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/testing/test_key_ring.h"
 #include "tests/support/temp_folder.h"
 

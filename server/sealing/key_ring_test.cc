@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/testing/test_key_ring.h"
 
 namespace idempotency::internal {

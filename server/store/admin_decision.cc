@@ -12,6 +12,7 @@
 #include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "server/store/same_request.h"
 
 namespace idempotency::internal {

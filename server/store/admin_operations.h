@@ -14,6 +14,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
+#include "server/store/limits.h"
 #include "server/store/record.h"
 
 namespace idempotency::internal {

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "server/store/record_operations.h"
 #include "server/store/verdict.h"
 

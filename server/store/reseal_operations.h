@@ -13,11 +13,11 @@
 
 #include "core/sha256.h"
 #include "grpc_idempotency/fingerprint.h"
-#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/admin_operations.h"
+#include "server/store/limits.h"
 
 namespace idempotency::internal {
 

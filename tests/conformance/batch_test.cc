@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency::internal {

@@ -17,6 +17,7 @@
 
 #include "grpc_idempotency/reply.h"
 #include "server/sealing/sealed_checkpoint.h"
+#include "server/store/limits.h"
 #include "server/store/reply_envelope.h"
 #include "tests/conformance/rotation_fixture.h"
 

@@ -29,6 +29,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/postgres_store.h"
 
 namespace idempotency::internal {

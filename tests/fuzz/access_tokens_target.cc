@@ -2,9 +2,9 @@
 #include <string>
 #include <string_view>
 
-#include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
 #include "server/access/token_issuer.h"
+#include "server/limits.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"

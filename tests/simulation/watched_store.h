@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "server/testing/store_decorator.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/random.h"

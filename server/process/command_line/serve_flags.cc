@@ -9,6 +9,7 @@
 
 #include "command_line/flag_set.h"
 #include "grpc_idempotency/limits.h"
+#include "server/limits.h"
 #include "server/process/command_line/flag_values.h"
 #include "server/process/command_line/serve_checks.h"
 

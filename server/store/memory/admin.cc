@@ -5,6 +5,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "server/store/audit_hmac.h"
+#include "server/store/limits.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/same_request.h"
 

@@ -12,6 +12,7 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/store/decision.h"
+#include "server/store/limits.h"
 #include "server/store/record_operations.h"
 #include "server/store/redis/connections.h"
 #include "server/store/redis/options.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "server/store/redis/scripts.h"
 
 namespace idempotency::internal {

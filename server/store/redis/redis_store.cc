@@ -12,9 +12,9 @@
 
 #include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
+#include "server/store/limits.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/slots.h"
 #include "server/store/reply_envelope.h"
@@ -177,7 +177,8 @@ absl::Status RedisStore::LacksMarkers(const MarkerFaults& faults) const {
                          "differ from the others: a server has older data, and lost records");
   return absl::FailedPreconditionError(absl::StrCat(
       DisplayRedis(options_), ": ", what,
-      ". Before the first start run `idempotencyd migrate --store=redis://...` once; a program that "
+      ". Before the first start run `idempotencyd migrate --store=redis://...` once; a program "
+      "that "
       "embeds the service may open it once with EmbeddedOptions::accept_empty. After a loss "
       "restore the data; or accept that operations whose records are lost may run again: set "
       "not_before in --config to the time now, and then run that command"));
@@ -188,7 +189,8 @@ absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisConnections& connectio
   if (!found.identity.empty()) {
     spdlog::warn(
         "redis: {} of {} markers were missing, and {} had another value: a server lost records, or "
-        "was prepared by two processes at the same time. Operations whose records are lost run again",
+        "was prepared by two processes at the same time. Operations whose records are lost run "
+        "again",
         found.faults.missing, RedisIdentity::kMarkers, found.faults.differing);
   }
   const absl::StatusOr<std::string> decided =

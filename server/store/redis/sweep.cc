@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/sha256.h"
-#include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
+#include "server/store/limits.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/redis_store.h"
 #include "server/store/redis/tombstone.h"

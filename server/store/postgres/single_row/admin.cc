@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/sha256.h"
-#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/audit_hmac.h"
 #include "server/store/decision.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/records/audit_key.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/records/operation_parameters.h"

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "grpc_idempotency/fingerprint.h"
-#include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/records/operation_parameters.h"
 #include "server/store/state_numbers.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/sha256.h"
-#include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/records/operation_parameters.h"
 #include "server/store/postgres/records/reply_slices.h"
 #include "server/store/postgres/records/settle_findings.h"

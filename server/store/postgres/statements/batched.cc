@@ -7,6 +7,7 @@
 
 #include "grpc_idempotency/limits.h"
 #include "migrations/migrations.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/statements/batched/sql.h"
 #include "server/store/postgres/statements/ranges_sql.h"
 #include "server/store/postgres/statements/sweep_limits.h"

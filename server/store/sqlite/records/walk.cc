@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
-#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
+#include "server/store/limits.h"
 #include "server/store/sqlite/records.h"
 #include "server/store/sqlite/records/row.h"
 
