@@ -2,7 +2,7 @@
 
 namespace idempotency::internal {
 
-bool SaysCommitIsUnconfirmed(std::string_view notice) {
+bool IsCommitUnconfirmed(std::string_view notice) {
   return notice.find("SyncRepWaitForLSN") != std::string_view::npos ||
          notice.find("synchronous replication") != std::string_view::npos;
 }

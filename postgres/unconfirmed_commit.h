@@ -12,7 +12,7 @@ namespace idempotency::internal {
 // by the function that it comes from, in any language of the server.
 //
 // https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION
-bool SaysCommitIsUnconfirmed(std::string_view notice);
+bool IsCommitUnconfirmed(std::string_view notice);
 
 }  // namespace idempotency::internal
 

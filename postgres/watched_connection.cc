@@ -147,7 +147,7 @@ bool WatchedConnection::HasUnreadInput() {
 }
 
 bool WatchedConnection::CommitNotices::operator()(const char message[]) noexcept {
-  if (SaysCommitIsUnconfirmed(message)) unconfirmed = true;
+  if (IsCommitUnconfirmed(message)) unconfirmed = true;
   return false;
 }
 

@@ -44,10 +44,10 @@ bool IsListed(const ListOp& op, const Record& record, absl::Time now);
 
 struct ResolveDecision {
   // Write the answer's state and expires_at (tombstone_until moves with it), a new token, and
-  // the reply and completed_at, or the reason and a lease that is over. Guard: token, attempt,
+  // the reply and completed_at, or the reason and a lease that is over. Condition: token, attempt,
   // RESERVED or UNKNOWN, and without op.force no live lease. False: nothing to write.
   bool store = false;
-  Guard guard;
+  RowVersion expected;
   // Once written, or at once if there is nothing to write.
   absl::StatusOr<Resolution> answer;
 };

@@ -100,7 +100,7 @@ struct PurgeOp {
   absl::Duration tombstone = absl::ZeroDuration();
   // Also records whose operation may then run twice (NeedsForce).
   bool force = false;
-  // Of one record: what the administrator saw.
+  // The state and the attempt of the one record that the administrator saw.
   std::optional<RecordState> expected_state;
   std::optional<std::uint32_t> expected_attempt;
   // Counts and changes nothing.
@@ -114,14 +114,14 @@ struct PurgeOp {
 struct PurgeStep {
   // The records that were purged, or would be.
   std::vector<RecordId> purged;
-  // Those that need force.
+  // The records that need force.
   std::int64_t refused = 0;
   // Those that another transaction has locked, or that changed meanwhile, or that cannot be
   // read: another pass finds them.
   std::int64_t busy = 0;
   // Where to continue; nullopt at the end, and for one record.
   std::optional<RecordPlace> next;
-  // Of the record, if the target is one: as in the audit log, and as it was found.
+  // If the target is one record: its HMAC in the audit log, and its state and attempt as found.
   Sha256Digest key_hmac{};
   RecordState before = RecordState::kUnknown;
   std::uint32_t attempt = 0;
@@ -136,7 +136,7 @@ enum class AuditAction {
   kResealed = 5,
 };
 
-// What was done to one record; of kResealed, to `records` of them.
+// What was done to one record; for kResealed, to `records` of them.
 struct AuditEntry {
   // Rising in the order in which entries were written, with gaps. Two that were written at
   // the same time may become visible in the other order.
@@ -146,7 +146,7 @@ struct AuditEntry {
   AdminNote note;
   AuditAction action = AuditAction::kPurged;
   bool forced = false;
-  // Of kResealed, the one with the highest id.
+  // For kResealed, the record with the highest id.
   RecordId record_id;
   std::string name_space;
   // AuditHmac() of the key.

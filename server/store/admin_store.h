@@ -41,7 +41,7 @@ class AdminStore {
   // Also removes forgotten records and tombstones of a scope.
   virtual absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) = 0;
 
-  // One step of sealing anew. Reads the next records of the namespace by an index, has op.sealer
+  // One step of a reseal. Reads the next records of the namespace by an index, has op.sealer
   // seal their parts, and replaces those whose record still has the token, and the very part, that
   // was read. One transaction writes them, and one entry of the audit log for all. REQUEST_INVALID
   // without a sealer.

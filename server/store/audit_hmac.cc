@@ -1,5 +1,6 @@
 #include "server/store/audit_hmac.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "core/length_prefix.h"
@@ -18,6 +19,12 @@ Sha256Digest AuditHmac(std::string_view audit_key, const RecordKey& key) {
     AppendPart(*part, message);
   }
   return HmacSha256(audit_key, message);
+}
+
+Sha256Digest AuditHmacFrom(std::string_view stored) {
+  Sha256Digest hmac{};
+  std::copy_n(stored.begin(), std::min(stored.size(), hmac.size()), hmac.begin());
+  return hmac;
 }
 
 HmacPads HmacPadsOf(std::string_view key) {

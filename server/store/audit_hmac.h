@@ -13,6 +13,9 @@ namespace idempotency::internal {
 // four parts, each after its length as 4 bytes big-endian. Thread-safe.
 Sha256Digest AuditHmac(std::string_view audit_key, const RecordKey& key);
 
+// The same from an entry of the log. Bytes that are missing, as in a damaged entry, are 0.
+Sha256Digest AuditHmacFrom(std::string_view stored);
+
 // The two blocks with which HMAC-SHA256 begins its hashes under a key of at most 64 bytes, for
 // a database that has SHA-256 but no HMAC: sha256(outer || sha256(inner || message)).
 struct HmacPads {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
@@ -31,7 +33,9 @@ ReserveDecision AnswerWith(absl::StatusOr<Verdict> answer) {
   return decision;
 }
 
-Guard GuardOf(const StoredRecord& stored) { return {stored.token, stored.record.attempt}; }
+RowVersion RowVersionOf(const StoredRecord& stored) {
+  return {stored.token, stored.record.attempt};
+}
 
 // Content that has not been dropped yet is dropped here.
 bool ReplyIsOver(const Record& record, absl::Time now) {
@@ -61,9 +65,7 @@ ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
   if (const auto made_at = KeyTime(op.key)) {
     if (now >= *made_at + op.window) return AnswerWith(Verdict(Expired{}));
     if (*made_at > now + limits::kMaxKeyAhead) {
-      return AnswerWith(MakeError(Reason::kKeyInvalid,
-                                  "the key was made more than 24 hours ahead of the store's clock; "
-                                  "check the clock of the machine that generates keys"));
+      return AnswerWith(KeyTooFarAhead());
     }
   }
   if (op.only_existing) return AnswerWith(NoRoomForARecord());
@@ -72,7 +74,7 @@ ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
   decision.action = ReserveAction::kInsert;
   if (stored) {
     decision.action = ReserveAction::kStartAfresh;
-    decision.guard = GuardOf(*stored);
+    decision.expected = RowVersionOf(*stored);
     decision.grant.after_expiry = true;
   }
   return decision;
@@ -97,7 +99,7 @@ PreviousAttempt BeforeNextGrant(RecordState state, ReserveAction action) {
 // Line 6.
 ReserveDecision DecideRepeated(const ReserveOp& op, absl::Time now, StoredRecord stored) {
   ReserveDecision decision;
-  decision.guard = GuardOf(stored);
+  decision.expected = RowVersionOf(stored);
   Grant& grant = decision.grant;
   grant.attempt = stored.record.attempt;
   grant.recovering = stored.recovering;
@@ -122,7 +124,7 @@ ReserveDecision NextAttempt(const ReserveOp& op, absl::Time now, StoredRecord st
                             ReserveAction action) {
   ReserveDecision decision;
   decision.action = action;
-  decision.guard = GuardOf(stored);
+  decision.expected = RowVersionOf(stored);
   Grant& grant = decision.grant;
   grant.attempt = stored.record.attempt + 1;
   grant.created_at = stored.record.created_at;
@@ -166,7 +168,7 @@ ReserveDecision DecideReserved(const ReserveOp& op, absl::Time now, StoredRecord
   if (op.recover) return NextAttempt(op, now, std::move(stored), ReserveAction::kGrantRecovery);
   ReserveDecision decision = AnswerWith(Verdict(AfterTheLease(record)));
   decision.action = ReserveAction::kMarkUnknown;
-  decision.guard = GuardOf(stored);
+  decision.expected = RowVersionOf(stored);
   return decision;
 }
 
@@ -235,6 +237,20 @@ absl::Status RecordIdCollision() {
                    "another key has this record id; nothing was changed");
 }
 
+absl::Status FingerprintUnknown() {
+  return MakeError(
+      Reason::kFingerprintUnknown,
+      "the record contains none of the fingerprint versions sent; send the older version too");
+}
+
+absl::Status KeyTooFarAhead() {
+  return MakeError(
+      Reason::kKeyInvalid,
+      absl::StrCat("the key was made more than ", absl::ToInt64Hours(limits::kMaxKeyAhead),
+                   " hours ahead of the store's clock; check the clock of the machine "
+                   "that generates keys"));
+}
+
 Grant FirstGrant(const ReserveOp& op, absl::Time now) {
   Grant grant;
   grant.attempt = 1;
@@ -277,9 +293,7 @@ ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
   if (IsForgotten(record->record, now)) return DecideForgotten(op, now, record);
   switch (CompareRequest(record->record.fingerprints, op)) {
     case FingerprintMatch::kNothingInCommon:
-      return AnswerWith(MakeError(
-          Reason::kFingerprintUnknown,
-          "the record contains none of the fingerprint versions sent; send the older version too"));
+      return AnswerWith(FingerprintUnknown());
     case FingerprintMatch::kDifferent:
       return AnswerWith(Verdict(Mismatch{record->record.attempt}));
     case FingerprintMatch::kSame:

@@ -11,9 +11,9 @@
 //
 // How to use a decision: a store that keeps the record unchanged between
 // reading and writing (SQLite: BEGIN IMMEDIATE) writes the values of the
-// decision unchanged. One that does not (Postgres) writes under the decision's
-// Guard and with its own clock read again after any lock wait, in both SET and
-// WHERE; if the guarded statement hits no row, it reads the record again and
+// decision unchanged. One that does not (Postgres) writes only while the row has
+// the decision's RowVersion, and with its own clock read again after any lock wait, in both SET and
+// WHERE; if the conditional statement hits no row, it reads the record again and
 // decides again.
 //
 // Times are whole microseconds, which every store can keep.
@@ -43,8 +43,8 @@ namespace idempotency::internal {
 // none.
 struct StoredRecord {
   Record record;
-  // Of the current grant, or of the last one when no attempt holds the record.
-  // A record keeps it through COMPLETED, RELEASED and UNKNOWN.
+  // The token of the current grant, or of the last one when no attempt holds the
+  // record. A record keeps it through COMPLETED, RELEASED and UNKNOWN.
   Uuid token;
   // The request token of that grant's Reserve. A new grant always overwrites
   // it, with an empty one if its caller sent none.
@@ -52,7 +52,7 @@ struct StoredRecord {
   // That grant was a recovery grant. Kept so that a repeated Reserve gets the
   // same answer.
   bool recovering = false;
-  // Of the reply as it was completed, once the sweep has dropped its content;
+  // The digest of the reply as it was completed, once the sweep has dropped its content;
   // record.reply is then the remaining part, with its own digest.
   std::optional<Sha256Digest> completed_digest;
   // The last one stored; kept through new grants, dropped when the record is
@@ -61,9 +61,9 @@ struct StoredRecord {
 };
 
 // The values that the row must still have when a change is written: the token
-// and attempt that were read. Never match by id and state alone: the row may
+// and attempt that were read. A write never matches by id and state alone: the row may
 // have been swept and inserted again for another request.
-struct Guard {
+struct RowVersion {
   Uuid token;
   std::uint32_t attempt = 0;
 };
@@ -77,13 +77,13 @@ enum class ReserveAction {
   // decide again.)
   kInsert,
   // A forgotten row is still there: replace all of it by the row that an insert
-  // would write, and drop its checkpoint. Guard: token, attempt, and still past
+  // would write, and drop its checkpoint. Condition: token, attempt, and still past
   // expires_at.
   kStartAfresh,
   // Next attempt of the same record: write token, request_token, recovering,
   // attempt, lease and state RESERVED; no reason if the last attempt's lease
   // expired. Everything else stays: created_at, expires_at, fingerprints,
-  // policy, parent, labels, checkpoint. Guard: token, attempt, the same state,
+  // policy, parent, labels, checkpoint. Condition: token, attempt, the same state,
   // and unless that was UNKNOWN still past its lease or pause.
   kGrant,
   // As kGrant, and expires_at = max(expires_at, now + op.retention). The only
@@ -91,11 +91,11 @@ enum class ReserveAction {
   // tombstone_until moves with it.
   kGrantRecovery,
   // The same grant again for a repeated request token whose lease was over:
-  // write the lease, clipped to expires_at, and nothing else. Guard: token,
+  // write the lease, clipped to expires_at, and nothing else. Condition: token,
   // attempt, RESERVED.
   kRenewLease,
   // Lease over under REQUIRE_RECOVERY: write state UNKNOWN, no reason, then give `answer`
-  // (OutcomeUnknown). Guard: token, attempt, RESERVED, still past its lease.
+  // (OutcomeUnknown). Condition: token, attempt, RESERVED, still past its lease.
   kMarkUnknown,
 };
 
@@ -107,7 +107,7 @@ struct Grant {
   absl::Time lease_expires_at;
   absl::Time expires_at;
   std::optional<absl::Time> tombstone_until;
-  // Of a first reservation.
+  // Set for a first reservation.
   std::optional<absl::Time> reply_expires_at;
   // The checkpoint that the caller receives.
   std::string checkpoint;
@@ -130,7 +130,7 @@ struct ReserveDecision {
   // Set for the other actions.
   Grant grant;
   // Set for every action but kAnswer and kInsert.
-  Guard guard;
+  RowVersion expected;
 };
 
 // Decides by the table. `record` is the row of op.id, nullopt if there is none.
@@ -165,7 +165,7 @@ Grant FirstGrant(const ReserveOp& op, absl::Time now);
 // Complete.
 
 struct CompleteDecision {
-  // Write state COMPLETED, reply, and completed_at = now. Guard: token, and
+  // Write state COMPLETED, reply, and completed_at = now. Condition: token, and
   // RESERVED or UNKNOWN, and now < expires_at. False: nothing to write.
   bool store = false;
   // Once written, or at once if there is nothing to write.
@@ -182,7 +182,7 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
 
 struct ReleaseDecision {
   // Write this state, the reason (StoredReason) and the end of the pause in the
-  // lease's place. Guard: token, and RESERVED. nullopt: nothing to write.
+  // lease's place. Condition: token, and RESERVED. nullopt: nothing to write.
   std::optional<RecordState> becomes;
   absl::Time lease_expires_at;
   // Once written, or at once if there is nothing to write.
@@ -207,7 +207,7 @@ OutcomeUnknown ToOutcomeUnknown(const Record& record);
 
 struct ExtendDecision {
   // Write this lease (it is never earlier than the stored one), and
-  // op.checkpoint if set. Guard: token, RESERVED, now < expires_at. nullopt:
+  // op.checkpoint if set. Condition: token, RESERVED, now < expires_at. nullopt:
   // nothing to write.
   std::optional<absl::Time> lease_expires_at;
   // Once written, or at once if there is nothing to write.
@@ -229,15 +229,15 @@ absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
 
 enum class SweepAction {
   kKeep,
-  // Forgotten, and the tombstone over, for limits::kClockStepMargin. Guard: still so.
+  // Forgotten, and the tombstone over, for limits::kClockStepMargin. Condition: still so.
   kRemove,
   // Reduce a forgotten record to its tombstone: id, key, times; state RELEASED
-  // and no fingerprint mark it. Forgotten for limits::kClockStepMargin. Guard: still so.
+  // and no fingerprint mark it. Forgotten for limits::kClockStepMargin. Condition: still so.
   kEntomb,
-  // Replace the reply by the result of WithoutContent. Guard: token, attempt,
+  // Replace the reply by the result of WithoutContent. Condition: token, attempt,
   // COMPLETED.
   kDropReply,
-  // State UNKNOWN, and no reason. Guard: still RESERVED, REQUIRE_RECOVERY and
+  // State UNKNOWN, and no reason. Condition: still RESERVED, REQUIRE_RECOVERY and
   // past its lease.
   kMarkUnknown,
 };
@@ -261,11 +261,15 @@ SweepAction DecideSweep(const SweepView& record, absl::Time now);
 bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now);
 bool IsForgotten(const Record& record, absl::Time now);
 
-// As every store keeps times.
+// The precision in which every store keeps times.
 absl::Time WholeMicroseconds(absl::Time time);
 
 // INTERNAL / RECORD_ID_COLLISION.
 absl::Status RecordIdCollision();
+// FINGERPRINT_UNKNOWN.
+absl::Status FingerprintUnknown();
+// KEY_INVALID: a UUIDv7 key that is more than limits::kMaxKeyAhead ahead.
+absl::Status KeyTooFarAhead();
 
 }  // namespace idempotency::internal
 

@@ -18,7 +18,7 @@ struct ReserveOp;
 // A connection of a store that a thread holds while it has nothing to do, for one call. Another
 // thread, one that must not wait, sends the first statement of the next call through it; the holder
 // waits for descriptor(), and finishes the call. So the answer of the database wakes the thread
-// that needs it, and no thread is woken only to ask.
+// that needs it, and no thread is woken only to send the query.
 //
 // Thread-compatible, except that one thread may wait for the descriptor while another begins a
 // call.

@@ -9,11 +9,11 @@
 
 namespace idempotency::internal {
 
-// What the records of one namespace use.
+// The storage that the records of one namespace use.
 struct NamespaceUsage {
   // Without those that are forgotten, which the sweep has not removed yet.
   std::int64_t records = 0;
-  // Of their replies, as they are stored.
+  // The size of their replies, as they are stored.
   std::int64_t reply_bytes = 0;
 };
 
@@ -27,7 +27,7 @@ struct UsageOp {
 };
 
 struct UsageStep {
-  // Of these rows.
+  // The usage in these rows.
   NamespaceUsage usage;
   // Rows read, forgotten records included.
   std::int64_t visited = 0;

@@ -31,10 +31,10 @@ struct Record {
   LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
   std::optional<RecordKey> parent;
   std::map<std::string, std::string> labels;
-  // Of the last ended attempt; empty if its lease expired.
+  // The reason of the last ended attempt; empty if its lease expired.
   std::string release_reason;
   absl::Time created_at;
-  // Of a record that was released: the time of the release, or the end of its
+  // For a record that was released: the time of the release, or the end of its
   // pause. Never after `expires_at`.
   absl::Time lease_expires_at;
   std::optional<absl::Time> completed_at;
@@ -46,8 +46,8 @@ struct Record {
   std::optional<absl::Time> tombstone_until;
   // Set exactly when COMPLETED.
   std::optional<EncodedReply> reply;
-  // Of the current grant, or of the last one. It authorises writes: it is never put into an
-  // answer to a caller.
+  // The token of the current grant, or of the last one. It authorises writes: it is never put into
+  // an answer to a caller.
   Uuid token;
 };
 

@@ -5,7 +5,7 @@
 namespace idempotency::internal {
 
 absl::Status NoRoomForARecord() {
-  return MakeError(Reason::kQuotaExceeded, "the namespace has as many records as it may");
+  return MakeError(Reason::kQuotaExceeded, "the namespace has reached its limit of records");
 }
 
 absl::Status NoSuchRecord() {

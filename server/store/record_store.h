@@ -22,7 +22,7 @@ namespace idempotency::internal {
 // Thread-safe: any thread may call any method at any time. All block until the store has answered,
 // except MatchRequest() and Hold(), which wait for nothing.
 //
-// Failures of a single operation, beside those named at each method:
+// Failures of a single operation, in addition to those named at each method:
 //   UNAVAILABLE / STORE_UNAVAILABLE     The outcome is unknown: it may or may not
 //                                       have happened. Repeat it with the same
 //                                       tokens until it is answered.
@@ -44,7 +44,7 @@ class RecordStore {
   // remaining operations are answered RESOURCE_EXHAUSTED / OVERLOADED and are not executed: the
   // caller sends them again with its next call. The first one never is.
 
-  // Decides which caller may run. Beside the verdicts:
+  // Decides which caller may run. In addition to the verdicts:
   //   INVALID_ARGUMENT / KEY_INVALID             new UUIDv7 key from more than
   //                                              limits::kMaxKeyAhead ahead
   //   FAILED_PRECONDITION / FINGERPRINT_UNKNOWN  no fingerprint version in common

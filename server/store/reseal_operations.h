@@ -1,5 +1,5 @@
 // Sealed replies and checkpoints that move under another key (docs/sealing.md). A store reads what
-// is sealed, has a ContentSealer seal it anew, and replaces it where it is still as it was read.
+// is sealed, has a ContentSealer reseal it, and replaces it where it is still as it was read.
 #ifndef IDEMPOTENCY_SERVER_STORE_RESEAL_OPERATIONS_H_
 #define IDEMPOTENCY_SERVER_STORE_RESEAL_OPERATIONS_H_
 
@@ -25,12 +25,12 @@ namespace idempotency::internal {
 struct StoredContent {
   RecordId id;
   RecordKey key;
-  // Of the current grant, or of the last one.
+  // The token of the current grant, or of the last one.
   Uuid token;
   std::vector<Fingerprint> fingerprints;
   // Set exactly when COMPLETED. Without its content the digest is that of what is left.
   std::optional<EncodedReply> reply;
-  // Of the reply as it was completed, once its content was dropped.
+  // The digest of the reply as it was completed, once its content was dropped.
   std::optional<Sha256Digest> completed_digest;
   // Empty: there is none.
   std::string checkpoint;
@@ -60,7 +60,7 @@ struct ResealOp {
   // Seals and writes nothing.
   bool validate_only = false;
   AdminNote note;
-  // Of the store that has the keys, which puts it here: callers leave it out. Outlives the call.
+  // Set by the store that has the keys: callers leave it out. Outlives the call.
   ContentSealer* sealer = nullptr;
 };
 
@@ -74,11 +74,11 @@ struct SealingKeyUse {
 
 struct ResealStep {
   std::int64_t examined = 0;
-  // The records of which every part that was to be sealed anew is, or would be.
+  // The records of which every part that was to be resealed is, or would be.
   std::vector<RecordId> resealed;
-  // Those of which a part was locked or changed meanwhile: another pass finds them.
+  // The records of which a part was locked or changed meanwhile: another pass finds them.
   std::int64_t busy = 0;
-  // Those of which a part cannot be opened or read: it stays as it is.
+  // The records of which a part cannot be opened or read: it stays as it is.
   std::vector<RecordId> damaged;
   // Where to continue; nullopt at the end.
   std::optional<RecordPlace> next;
@@ -87,7 +87,7 @@ struct ResealStep {
 
   // Records with sealed parts, all of which are under the key that seals.
   std::int64_t current = 0;
-  // Those with a part that was stored unsealed, which stays.
+  // The records with a part that was stored unsealed, which stays.
   std::int64_t unsealed = 0;
   std::uint32_t sealing_key_id = 0;
   // By key id, for the keys of the ring; 0: unsealed, or a key that the ring does not have.

@@ -38,7 +38,7 @@ struct SweepProgress {
   std::int64_t marked_unknown = 0;
   // Only the tombstone of these forgotten records is left.
   std::int64_t entombed = 0;
-  // Of completed records only the status is left.
+  // Completed records of which only the status is left.
   std::int64_t replies_dropped = 0;
   // How many records were examined. Fewer than the limit also where those that were removed had
   // large replies.

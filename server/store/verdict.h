@@ -60,7 +60,7 @@ struct Replay {
   std::uint32_t attempt = 0;
   // As with Reserved.
   std::map<std::string, std::string> labels;
-  // Of the attempt that completed. Never put into an answer to a caller.
+  // The token of the attempt that completed. Never put into an answer to a caller.
   Uuid token = Uuid();
 };
 
@@ -85,7 +85,7 @@ struct OutcomeUnknown {
   enum class Cause { kReleased, kLeaseExpired };
   std::uint32_t attempt = 0;
   Cause cause = Cause::kLeaseExpired;
-  // Of the release; empty for an expired lease.
+  // The reason of the release; empty for an expired lease.
   std::string reason;
   // When it was released, or its lease ended.
   absl::Time since;

@@ -55,7 +55,7 @@ class MemoryStore final : public Store {
     PreviousAttempt previous_attempt = PreviousAttempt::kNone;
     std::string checkpoint;
     absl::Duration tombstone;
-    // Of the reply as it was completed: the sweep may have dropped its content.
+    // The digest of the reply as it was completed: the sweep may have dropped its content.
     Sha256Digest completed_digest{};
     bool reply_dropped = false;
   };

@@ -30,7 +30,7 @@ struct PostgresOptions {
   // The login with which sweeps run and administrators change records, where the one of `url` may
   // not: a connection string as that, to the same schema. Empty: the one of `url`.
   std::string maintenance_url;
-  // Of the login, where the URL has none; empty: libpq's PGPASSWORD or passfile.
+  // The password of the login, where the URL has none; empty: libpq's PGPASSWORD or passfile.
   std::string password;
   // Connections that one process opens, at most. With batches two to four of
   // them are enough for the throughput of one server.

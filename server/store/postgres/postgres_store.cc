@@ -154,6 +154,23 @@ absl::Status PostgresStore::ProveCommits(PostgresConnection& connection) {
   return absl::OkStatus();
 }
 
+template <typename Op, typename Answer, typename Run>
+std::vector<Answer> PostgresStore::WithConnection(PostgresBatch<Op, Answer>& batch, Run run) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (connection.ok()) {
+    run(**connection);
+  } else {
+    batch.FailAll(batch.All(), connection.status());
+  }
+  return std::move(batch).Take();
+}
+
+template <typename Batch, typename Round>
+void PostgresStore::AnswerInRounds(PostgresConnection& connection, Batch& batch, Round& round) {
+  RunRoundsOn(connection, statements_, batch, round);
+  locked_rows_.Add(batch.locked());
+}
+
 template <typename Op, typename Answer>
 std::vector<Answer> PostgresStore::OnConnection(
     absl::Span<const Op> ops,
@@ -163,59 +180,44 @@ std::vector<Answer> PostgresStore::OnConnection(
                                const std::vector<std::size_t>&)) {
   if (ops.empty()) return {};
   PostgresBatch<Op, Answer> batch(ops);
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
-  if (!connection.ok()) {
-    batch.FailAll(batch.All(), connection.status());
-    return std::move(batch).Take();
-  }
-  SingleRowRecords records = RecordsOf(**connection);
-  const auto on_this = [&](const std::vector<std::size_t>& pending) {
-    if (in_single_rows()) return each_round(records, batch, pending);
-    return round(**connection, statements_, batch, pending);
-  };
-  // Reading does not wait.
-  if constexpr (!std::is_same_v<Op, GetOp>) locked_rows_.SetAside(batch);
-  RunRoundsOn(**connection, statements_, batch, on_this);
-  locked_rows_.Add(batch.locked());
-  return std::move(batch).Take();
-}
-
-std::vector<absl::StatusOr<Verdict>> PostgresStore::ReserveEach(absl::Span<const ReserveOp> ops) {
-  ReserveBatch batch(ops);
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
-  if (!connection.ok()) {
-    batch.FailAll(batch.All(), connection.status());
-    return std::move(batch).Take();
-  }
-  SingleRowReserve reserve(RecordsOf(**connection), batch, ops.size(), ReadsFirst());
-  locked_rows_.SetAside(batch);
-  RunRoundsOn(**connection, statements_, batch, reserve);
-  locked_rows_.Add(batch.locked());
-  NoteKnown(reserve.known(), ops.size());
-  std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
-  NoteCommits(answers);
-  return answers;
+  return WithConnection(batch, [&](PostgresConnection& connection) {
+    SingleRowRecords records = RecordsOf(connection);
+    auto on_this = [&](const std::vector<std::size_t>& pending) {
+      if (in_single_rows()) return each_round(records, batch, pending);
+      return round(connection, statements_, batch, pending);
+    };
+    // Reading does not wait.
+    if constexpr (!std::is_same_v<Op, GetOp>) locked_rows_.SetAside(batch);
+    AnswerInRounds(connection, batch, on_this);
+  });
 }
 
 std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const ReserveOp> ops) {
   if (ops.empty()) return {};
-  if (in_single_rows()) return ReserveEach(ops);
   ReserveBatch batch(ops);
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
-  if (!connection.ok()) {
-    batch.FailAll(batch.All(), connection.status());
-    return std::move(batch).Take();
-  }
-  BatchedReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
-  locked_rows_.SetAside(batch);
-  return Finish(**connection, batch, reserve);
+  const auto run = [&](PostgresConnection& connection, auto& reserve) {
+    locked_rows_.SetAside(batch);
+    AnswerInRounds(connection, batch, reserve);
+    NoteKnown(reserve.known(), ops.size());
+  };
+  std::vector<absl::StatusOr<Verdict>> answers =
+      WithConnection(batch, [&](PostgresConnection& connection) {
+        if (in_single_rows()) {
+          SingleRowReserve reserve(RecordsOf(connection), batch, ops.size(), ReadsFirst());
+          run(connection, reserve);
+        } else {
+          BatchedReserve reserve(connection, statements_, batch, ops.size(), ReadsFirst());
+          run(connection, reserve);
+        }
+      });
+  NoteCommits(answers);
+  return answers;
 }
 
 std::vector<absl::StatusOr<Verdict>> PostgresStore::Finish(PostgresConnection& connection,
                                                            ReserveBatch& batch,
                                                            BatchedReserve& reserve) {
-  RunRoundsOn(connection, statements_, batch, reserve);
-  locked_rows_.Add(batch.locked());
+  AnswerInRounds(connection, batch, reserve);
   NoteKnown(reserve.known(), batch.size());
   std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
   NoteCommits(answers);
@@ -227,8 +229,7 @@ std::vector<absl::StatusOr<Completion>> PostgresStore::Finish(PostgresConnection
   const auto round = [&](const CompleteBatch::Indices& pending) {
     return CompleteRound(connection, statements_, batch, pending);
   };
-  RunRoundsOn(connection, statements_, batch, round);
-  locked_rows_.Add(batch.locked());
+  AnswerInRounds(connection, batch, round);
   std::vector<absl::StatusOr<Completion>> answers = std::move(batch).Take();
   NoteCommits(answers);
   return answers;

@@ -81,7 +81,7 @@ class PostgresStore final : public Store {
   // of a minute.
   absl::StatusOr<StoreGauges> Inspect() override;
 
-  // Of both logins together.
+  // The connections of both logins together.
   DatabaseConnectionPoolGauges connections() const;
 
   using Pool = DatabaseConnectionPool<PostgresConnection>;
@@ -97,7 +97,13 @@ class PostgresStore final : public Store {
   std::vector<absl::StatusOr<Completion>> Finish(PostgresConnection& connection,
                                                  CompleteBatch& batch);
 
-  // Answers a batch in rounds, on one connection; the second one in
+  // Runs `run` with a connection, or fails the batch without one, and takes the answers.
+  template <typename Op, typename Answer, typename Run>
+  std::vector<Answer> WithConnection(PostgresBatch<Op, Answer>& batch, Run run);
+  // Runs rounds until all of the batch is answered, and notes the rows that were found locked.
+  template <typename Batch, typename Round>
+  void AnswerInRounds(PostgresConnection& connection, Batch& batch, Round& round);
+  // Answers a batch in rounds, on one connection; `each_round` in
   // PostgresStatementMode::kSingleRow.
   template <typename Op, typename Answer>
   std::vector<Answer> OnConnection(
@@ -106,7 +112,6 @@ class PostgresStore final : public Store {
                             PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&),
       absl::Status (*each_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
                                  const std::vector<std::size_t>&));
-  std::vector<absl::StatusOr<Verdict>> ReserveEach(absl::Span<const ReserveOp> ops);
   bool in_single_rows() const { return options_.statements == PostgresStatementMode::kSingleRow; }
   SingleRowRecords RecordsOf(PostgresConnection& connection) const {
     return {connection, single_row_statements_, options_.clock_margin};
@@ -150,8 +155,9 @@ class PostgresStore final : public Store {
   std::optional<Maintenance> maintenance_;
   // By the monotonic clock, in nanoseconds.
   std::atomic<std::int64_t> committed_at_{std::numeric_limits<std::int64_t>::min() / 2};
-  // Of the last inspection that could read them: the answer while one cannot, because of a damaged
-  // page, or in PostgresStatementMode::kSingleRow for any reason. Commits are proved by then.
+  // The gauges of the last inspection that could read them: the answer while one cannot, because of
+  // a damaged page, or in PostgresStatementMode::kSingleRow for any reason. Commits are proved by
+  // then.
   Mutex gauges_mutex_;
   StoreGauges gauges_ ABSL_GUARDED_BY(gauges_mutex_);
   // How many of the recent Reserve operations were on records that already

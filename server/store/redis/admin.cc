@@ -83,8 +83,7 @@ AuditEntry EntryFrom(const std::string& name_space, RedisValue stored) {
   entry.action = static_cast<AuditAction>(fields["action"].integer());
   entry.forced = fields["forced"].integer() != 0;
   entry.record_id = UuidFrom(fields["id"].text()).value_or(RecordId());
-  const std::string_view hmac = fields["hmac"].text();
-  std::copy_n(hmac.begin(), std::min(hmac.size(), entry.key_hmac.size()), entry.key_hmac.begin());
+  entry.key_hmac = AuditHmacFrom(fields["hmac"].text());
   entry.state = RecordStateFrom(fields["state"].integer()).value_or(RecordState::kUnknown);
   entry.attempt = static_cast<std::uint32_t>(fields["attempt"].integer());
   return entry;

@@ -37,20 +37,9 @@ absl::Status Lost(std::string_view cause) {
 absl::Status FailureOf(RedisValue answer) {
   const std::string_view what = answer[1].text();
   if (what == "lost") return Lost(answer[2].text());
-  if (what == "collision") {
-    return MakeError(Reason::kRecordIdCollision,
-                     "another key has this record id; nothing was changed");
-  }
-  if (what == "fingerprint") {
-    return MakeError(
-        Reason::kFingerprintUnknown,
-        "the record contains none of the fingerprint versions sent; send the older version too");
-  }
-  if (what == "ahead") {
-    return MakeError(Reason::kKeyInvalid,
-                     "the key was made more than 24 hours ahead of the store's clock; check the "
-                     "clock of the machine that generates keys");
-  }
+  if (what == "collision") return RecordIdCollision();
+  if (what == "fingerprint") return FingerprintUnknown();
+  if (what == "ahead") return KeyTooFarAhead();
   if (what == "quota") return NoRoomForARecord();
   return RedisRecordDamaged();
 }

@@ -29,7 +29,7 @@ inline constexpr std::size_t kRedisInlineReplyBytes =
 // A verdict whose reply may have to be read separately.
 struct RedisVerdict {
   absl::StatusOr<Verdict> verdict;
-  // Of a Replay.
+  // The size of the reply of a Replay.
   std::size_t reply_bytes = 0;
   bool reply_left_out = false;
   // The retention of the reply's content is over.
@@ -55,7 +55,7 @@ class RedisCalls {
   RedisCall Extend(const ExtendOp& op) const;
   static absl::StatusOr<Extension> ExtensionOf(const absl::StatusOr<RedisReply>& reply);
 
-  // With the reply if it has at most so many bytes.
+  // With the reply if it has at most `largest_reply` bytes.
   RedisCall Read(const RecordId& id, std::size_t largest_reply, bool confirmed) const;
 
   // Changes a record if it is still as it was read: integer 1, else 0.

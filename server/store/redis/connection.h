@@ -44,7 +44,7 @@ class RedisConnection {
   ~RedisConnection();
 
   const RedisAddress& address() const { return address_; }
-  // What the server said about itself when the connection was opened.
+  // The server's description of itself when the connection was opened.
   const RedisServer& server() const { return server_; }
 
   // A command (RedisWire) for the next Exchange.

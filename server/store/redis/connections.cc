@@ -23,7 +23,7 @@ struct RedisConnections::Pending {
   // The server does not know its script.
   bool load = false;
   // This server has the key while its slot moves.
-  std::optional<RedisAddress> asked;
+  std::optional<RedisAddress> ask_target;
 };
 
 // The commands of one round to one server, and whose replies they have.
@@ -215,7 +215,7 @@ std::size_t RedisConnections::RunRound(
   std::map<RedisAddress, absl::Status> failures;
   for (const Pending& next : pending) {
     absl::StatusOr<RedisAddress> server =
-        next.asked ? *next.asked : topology_.ServerOf(calls[next.index].slot);
+        next.ask_target ? *next.ask_target : topology_.ServerOf(calls[next.index].slot);
     if (!server.ok()) {
       answers[next.index] = server.status();
       continue;
@@ -264,7 +264,7 @@ void RedisConnections::Queue(const RedisCall& call, const Pending& next, Exchang
     exchange.sent.push_back({Exchange::Kind::kSetUp, {}});
     exchange.loaded[call.script] = true;
   }
-  if (next.asked) {
+  if (next.ask_target) {
     exchange.connection->Send(RedisWire({"ASKING"}));
     exchange.sent.push_back({Exchange::Kind::kSetUp, {}});
   }
@@ -319,7 +319,7 @@ std::optional<RedisConnections::Pending> RedisConnections::Redirected(const Redi
     next.load = true;
     return next;
   }
-  next.asked.reset();
+  next.ask_target.reset();
   if (code == "MOVED") {
     const std::optional<RedisAddress> to = TargetOf(error, server);
     if (!to) return std::nullopt;
@@ -327,8 +327,8 @@ std::optional<RedisConnections::Pending> RedisConnections::Redirected(const Redi
     return next;
   }
   if (code == "ASK") {
-    next.asked = TargetOf(error, server);
-    if (next.asked) return next;
+    next.ask_target = TargetOf(error, server);
+    if (next.ask_target) return next;
   }
   return std::nullopt;
 }

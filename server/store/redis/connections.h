@@ -25,7 +25,7 @@ namespace idempotency::internal {
 struct RedisCall {
   // RedisWire
   std::string wire;
-  // Of its key.
+  // The slot of its key.
   int slot = 0;
   // The script that it runs, to be loaded where the server does not know it.
   const RedisScript* script = nullptr;

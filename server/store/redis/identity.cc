@@ -47,17 +47,17 @@ absl::Status RedisIdentity::Check(RedisConnection& connection, RedisTopology& to
                                   const RedisOptions& options) const {
   const std::string expected = value();
   if (expected.empty()) return absl::OkStatus();
-  int asked = 0;
+  int sent = 0;
   for (const std::string& key : keys_) {
     const absl::StatusOr<RedisAddress> owner = topology.ServerOf(RedisSlotOf(key));
     if (!owner.ok() || !(*owner == connection.address())) continue;
     connection.Send(RedisWire({"GET", key}));
-    ++asked;
+    ++sent;
   }
   RedisConnection* const one = &connection;
   RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
                                            absl::ToChronoNanoseconds(options.connect_timeout));
-  for (int i = 0; i < asked; ++i) {
+  for (int i = 0; i < sent; ++i) {
     const std::optional<RedisReply> reply = connection.Take();
     if (!reply) return absl::UnavailableError("no answer");
     // A slot that moves just now.
@@ -65,8 +65,8 @@ absl::Status RedisIdentity::Check(RedisConnection& connection, RedisTopology& to
     if (reply->value().text() == expected) continue;
     return absl::FailedPreconditionError(
         absl::StrCat(connection.address().ToString(),
-                     ": it lost records, all or some of them: it came back without its data, or "
-                     "was emptied. Restore them; or accept that operations whose records are lost "
+                     ": it has lost some or all records: it restarted without its data, or was "
+                     "emptied. Restore them; or accept that operations whose records are lost "
                      "may run again: set not_before in --config to the time now, run `idempotencyd "
                      "migrate`, and restart idempotencyd"));
   }

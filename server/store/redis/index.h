@@ -16,10 +16,10 @@
 
 namespace idempotency::internal {
 
-// The ids of all records, in order: sorted sets beside the records, on keys of their own. An entry
-// is a hint: the record may be gone, or have another key, and is read before anything is decided.
-// Each reservation writes its entry, so a missing one (lost in a failover) returns with the next
-// use of its key. Until then lists and sweeps do not see the record; verdicts do.
+// The ids of all records, in order: sorted sets apart from the records, on keys of their own. An
+// entry is a hint: the record may be gone, or have another key, and is read before anything is
+// decided. Each reservation writes its entry, so a missing one (lost in a failover) returns with
+// the next use of its key. Until then lists and sweeps do not see the record; verdicts do.
 //
 // Immutable.
 class RedisIndex {

@@ -128,7 +128,7 @@ absl::Status ReadParameters(absl::string_view text, RedisOptions& options) {
     const std::pair<std::string, std::string> split = absl::StrSplit(pair, absl::MaxSplits('=', 1));
     const auto parameter = Parameters().find(split.first);
     if (parameter == Parameters().end()) {
-      return Wrong("has an unknown parameter; docs/redis.md lists those that there are");
+      return Wrong("has an unknown parameter; docs/redis.md lists the parameters");
     }
     const std::optional<std::string> value = Decoded(split.second);
     if (!value || !parameter->second(options, *value)) {

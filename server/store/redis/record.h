@@ -36,9 +36,9 @@ std::string RedisTime(absl::Time time);
 // The answer of read.lua.
 struct RedisRead {
   absl::Time now;
-  // Of the reply, read or not.
+  // The size of the reply, read or not.
   std::size_t reply_bytes = 0;
-  // The reply was larger than asked for: only its digest is there.
+  // The reply was larger than requested: only its digest is there.
   bool reply_left_out = false;
   // nullopt: there is no record.
   std::optional<StoredRecord> stored;

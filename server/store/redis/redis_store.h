@@ -103,7 +103,7 @@ class RedisStore final : public Store {
 
   // What the markers show (RedisIdentity).
   struct Markers {
-    // That of most; empty if all of them are missing.
+    // The value of most markers; empty if all of them are missing.
     std::string identity;
     MarkerFaults faults;
     // Of a server that could not be read; the markers of such servers count as nothing.
@@ -194,7 +194,7 @@ class RedisStore final : public Store {
   RedisTopology topology_;
   RedisIdentity identity_;
   Pool pool_;
-  // Of this process, for the lock of the sweep.
+  // Names this process in the lock of the sweep.
   const std::string owner_ = Uuid::Random().ToString();
 
   // The markers were not as they should be at the last look (RedisIdentity).
@@ -211,7 +211,7 @@ class RedisStore final : public Store {
   Tally tally_ ABSL_GUARDED_BY(mutex_);
   // Members of the index that were removed and could not be restored: of one step of each caller.
   std::vector<std::string> unrestored_ ABSL_GUARDED_BY(mutex_);
-  // Of the last inspection that could read them.
+  // The gauges of the last inspection that could read them.
   StoreGauges gauges_ ABSL_GUARDED_BY(mutex_);
 };
 

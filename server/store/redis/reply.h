@@ -24,9 +24,9 @@ class RedisValue {
   bool IsInteger() const;
   bool IsText() const;
   bool IsNil() const;
-  // Of a string, a status or an error.
+  // The text of a string, a status or an error.
   std::string_view text() const;
-  // Of an integer, or of a string that is one; 0 otherwise.
+  // The value of an integer, or of a string that is one; 0 otherwise.
   std::int64_t integer() const;
   std::size_t size() const;
   RedisValue operator[](std::size_t index) const;

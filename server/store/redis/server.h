@@ -13,7 +13,7 @@ namespace idempotency::internal {
 
 // A server's description of itself (INFO). A value type.
 struct RedisServer {
-  // Of Redis, or the one that Valkey is compatible with: 7.2 is {7, 2}.
+  // The version of Redis, or the one that Valkey is compatible with: 7.2 is {7, 2}.
   int major = 0;
   int minor = 0;
   bool is_master = false;

@@ -5,7 +5,7 @@
 
 namespace idempotency::internal {
 
-// Of a Redis Cluster.
+// The number of slots of a Redis Cluster.
 inline constexpr int kRedisSlots = 16384;
 
 // The slot of a key: CRC16 (XMODEM) of it, or of the part between the first { and the next }

@@ -13,7 +13,7 @@
 namespace idempotency::internal {
 namespace {
 
-// More servers than a Cluster is meant to have; what a server says beyond them is ignored.
+// More servers than a Cluster is meant to have; further ones in an answer are ignored.
 constexpr std::size_t kMaxServers = 1024;
 
 absl::StatusOr<RedisReply> QueryServer(RedisConnection& connection, const std::string& wire,

@@ -112,7 +112,7 @@ absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownRows(
     if (!row.stored || now < row.stored->record.lease_expires_at + op.life) continue;
     const Record& record = row.stored->record;
     const absl::Status ended =
-        writer_.records->LeaveTombstone(record.id, Guard{row.stored->token, record.attempt},
+        writer_.records->LeaveTombstone(record.id, RowVersion{row.stored->token, record.attempt},
                                         TombstoneOf(record, RefusedAfterUnknown(record, now), now));
     if (absl::IsDataLoss(ended)) {
       damaged.insert(record.id);
@@ -178,12 +178,12 @@ absl::StatusOr<PurgeStep> SqliteStore::PurgeOne(const PurgeOp& op, absl::Time no
 
 absl::Status SqliteStore::Forget(const PurgeOp& op, const StoredRecord& stored, absl::Time now) {
   SqliteRecords& records = *writer_.records;
-  const Guard guard{stored.token, stored.record.attempt};
+  const RowVersion expected{stored.token, stored.record.attempt};
   const bool entomb = op.tombstone > absl::ZeroDuration();
   const absl::Status forgotten =
-      entomb ? records.LeaveTombstone(stored.record.id, guard,
+      entomb ? records.LeaveTombstone(stored.record.id, expected,
                                       TombstoneOf(stored.record, op.tombstone, now))
-             : records.Remove(stored.record.id, guard);
+             : records.Remove(stored.record.id, expected);
   if (!forgotten.ok()) return forgotten;
   AuditEntry entry =
       EntryFor(stored.record, op.note,

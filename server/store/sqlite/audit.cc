@@ -1,6 +1,5 @@
 #include "server/store/sqlite/audit.h"
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,8 +30,7 @@ AuditEntry EntryFrom(const SqliteStatement& row) {
   entry.forced = row.Integer(5).value_or(0) != 0;
   entry.name_space = std::string(row.Text(6).value_or(""));
   entry.record_id = row.UuidBlob(7).value_or(RecordId());
-  const std::string_view hmac = row.Blob(8).value_or("");
-  std::copy_n(hmac.begin(), std::min(hmac.size(), entry.key_hmac.size()), entry.key_hmac.begin());
+  entry.key_hmac = AuditHmacFrom(row.Blob(8).value_or(""));
   entry.state = RecordStateFrom(row.Integer(9).value_or(0)).value_or(RecordState::kUnknown);
   entry.attempt = static_cast<std::uint32_t>(row.Integer(10).value_or(0));
   entry.records = row.Integer(11).value_or(1);

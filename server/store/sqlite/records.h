@@ -25,7 +25,7 @@ namespace idempotency::internal {
 // The records of one connection: its prepared statements, and rows to and from
 // C++, in records/. Makes no decisions. Thread-compatible; must not outlive its connection.
 //
-// Every method can return STORE_UNAVAILABLE. Writes carry their guard: one that
+// Every method can return STORE_UNAVAILABLE. A write names the RowVersion that it expects: one that
 // hits no row is STORE_UNAVAILABLE too, since under the write lock it can only
 // be a fault.
 class SqliteRecords {
@@ -44,11 +44,12 @@ class SqliteRecords {
   absl::Status Insert(const ReserveOp& op, const Grant& grant, const Uuid& token);
   // Removes the row and its checkpoint, then inserts.
   absl::Status StartAfresh(const ReserveOp& op, const Grant& grant, const Uuid& token,
-                           const Guard& guard);
+                           const RowVersion& expected);
   absl::Status GrantNext(const ReserveOp& op, const Grant& grant, const Uuid& token,
-                         const Guard& guard);
-  absl::Status RenewLease(const RecordId& id, absl::Time lease_expires_at, const Guard& guard);
-  absl::Status MarkUnknown(const RecordId& id, const Guard& guard);
+                         const RowVersion& expected);
+  absl::Status RenewLease(const RecordId& id, absl::Time lease_expires_at,
+                          const RowVersion& expected);
+  absl::Status MarkUnknown(const RecordId& id, const RowVersion& expected);
   absl::Status Complete(const CompleteOp& op, absl::Time now);
   absl::Status Release(const ReleaseOp& op, RecordState becomes, absl::Time lease_expires_at);
   absl::Status Extend(const ExtendOp& op, absl::Time lease_expires_at);
@@ -56,7 +57,7 @@ class SqliteRecords {
   // The fields of a row that the sweeper needs.
   struct SweepRow {
     RecordId id;
-    Guard guard;
+    RowVersion expected;
     SweepView view;
     std::int64_t reply_bytes = 0;
   };
@@ -73,12 +74,12 @@ class SqliteRecords {
                                           const std::optional<RecordId>& until, int limit);
   // These four, and the other maintenance below, are DATA_LOSS / RECORD_DAMAGED where a page of
   // the record is damaged: its transaction writes no more, and is rolled back.
-  absl::Status Remove(const RecordId& id, const Guard& guard);
-  absl::Status MarkUnknownToMaintain(const RecordId& id, const Guard& guard);
+  absl::Status Remove(const RecordId& id, const RowVersion& expected);
+  absl::Status MarkUnknownToMaintain(const RecordId& id, const RowVersion& expected);
   // Keeps the columns that identify the key, and the times.
-  absl::Status LeaveTombstone(const RecordId& id, const Guard& guard);
+  absl::Status LeaveTombstone(const RecordId& id, const RowVersion& expected);
   // Puts `rest` in the reply's place.
-  absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
+  absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const RowVersion& expected);
 
   // A row of an administrator's walk; no record if it is damaged, or was removed meanwhile.
   struct WalkRow {
@@ -105,7 +106,8 @@ class SqliteRecords {
   // As DecideResolve() decided.
   absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, absl::Time now);
   // The tombstone of a record that is forgotten from now on.
-  absl::Status LeaveTombstone(const RecordId& id, const Guard& guard, const TombstoneTimes& times);
+  absl::Status LeaveTombstone(const RecordId& id, const RowVersion& expected,
+                              const TombstoneTimes& times);
 
   // When the oldest currently RESERVED record was created.
   absl::StatusOr<std::optional<absl::Time>> OldestReserved(absl::Time now);
@@ -140,7 +142,7 @@ class SqliteRecords {
                                                   const std::optional<RecordPlace>& after,
                                                   int limit);
   // As Remove(), and STORE_UNAVAILABLE for a damaged page too: a failure of its whole transaction.
-  absl::Status RemoveToStartAfresh(const RecordId& id, const Guard& guard);
+  absl::Status RemoveToStartAfresh(const RecordId& id, const RowVersion& expected);
 
   SqliteStatement find_whole_;
   SqliteStatement find_slim_;

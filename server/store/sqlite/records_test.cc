@@ -105,7 +105,7 @@ class SqliteRecordsTest : public ::testing::Test {
     std::string name;
     // The states in which it may happen.
     std::vector<RecordState> from;
-    std::function<absl::Status(const ReserveOp&, const Guard&)> run;
+    std::function<absl::Status(const ReserveOp&, const RowVersion&)> run;
     bool needs_attempt = true;
   };
   std::vector<Write> Writes() {
@@ -121,49 +121,51 @@ class SqliteRecordsTest : public ::testing::Test {
     return {
         {"GrantNext",
          {reserved, released, unknown},
-         [this, next](const ReserveOp& op, const Guard& guard) {
-           return records_->GrantNext(op, next, Uuid::Random(), guard);
+         [this, next](const ReserveOp& op, const RowVersion& expected) {
+           return records_->GrantNext(op, next, Uuid::Random(), expected);
          }},
         {"RenewLease",
          {reserved},
-         [this](const ReserveOp& op, const Guard& guard) {
-           return records_->RenewLease(op.id, At(absl::Minutes(2)), guard);
+         [this](const ReserveOp& op, const RowVersion& expected) {
+           return records_->RenewLease(op.id, At(absl::Minutes(2)), expected);
          }},
         {"MarkUnknown",
          {reserved},
-         [this](const ReserveOp& op, const Guard& guard) {
-           return records_->MarkUnknown(op.id, guard);
+         [this](const ReserveOp& op, const RowVersion& expected) {
+           return records_->MarkUnknown(op.id, expected);
          }},
         {"Remove",
          {reserved, completed, released, unknown},
-         [this](const ReserveOp& op, const Guard& guard) {
-           return records_->Remove(op.id, guard);
+         [this](const ReserveOp& op, const RowVersion& expected) {
+           return records_->Remove(op.id, expected);
          }},
         {"LeaveTombstone",
          {reserved, completed, released, unknown},
-         [this](const ReserveOp& op, const Guard& guard) {
-           return records_->LeaveTombstone(op.id, guard);
+         [this](const ReserveOp& op, const RowVersion& expected) {
+           return records_->LeaveTombstone(op.id, expected);
          }},
         {"DropReply",
          {completed},
-         [this, rest](const ReserveOp& op, const Guard& guard) {
-           return records_->DropReply(op.id, rest, guard);
+         [this, rest](const ReserveOp& op, const RowVersion& expected) {
+           return records_->DropReply(op.id, rest, expected);
          }},
         {"Complete",
          {reserved, unknown},
-         [this](const ReserveOp& op, const Guard& guard) { return Complete(op, guard.token); },
+         [this](const ReserveOp& op, const RowVersion& expected) {
+           return Complete(op, expected.token);
+         },
          /*needs_attempt=*/false},
         {"Release",
          {reserved},
-         [this](const ReserveOp& op, const Guard& guard) {
-           return records_->Release({op.key, op.id, guard.token, "another"}, RecordState::kReleased,
-                                    At(absl::Seconds(3)));
+         [this](const ReserveOp& op, const RowVersion& expected) {
+           return records_->Release({op.key, op.id, expected.token, "another"},
+                                    RecordState::kReleased, At(absl::Seconds(3)));
          },
          /*needs_attempt=*/false},
         {"Extend",
          {reserved},
-         [this](const ReserveOp& op, const Guard& guard) {
-           return records_->Extend({op.key, op.id, guard.token, absl::Seconds(30), "step"},
+         [this](const ReserveOp& op, const RowVersion& expected) {
+           return records_->Extend({op.key, op.id, expected.token, absl::Seconds(30), "step"},
                                    At(absl::Minutes(2)));
          },
          /*needs_attempt=*/false},

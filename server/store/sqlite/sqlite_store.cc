@@ -322,16 +322,16 @@ absl::Status SqliteStore::Write(const ReserveOp& op, const ReserveDecision& deci
     case ReserveAction::kAnswer:
       break;
     case ReserveAction::kMarkUnknown:
-      return records.MarkUnknown(op.id, decision.guard);
+      return records.MarkUnknown(op.id, decision.expected);
     case ReserveAction::kInsert:
       return records.Insert(op, grant, token);
     case ReserveAction::kStartAfresh:
-      return records.StartAfresh(op, grant, token, decision.guard);
+      return records.StartAfresh(op, grant, token, decision.expected);
     case ReserveAction::kRenewLease:
-      return records.RenewLease(op.id, grant.lease_expires_at, decision.guard);
+      return records.RenewLease(op.id, grant.lease_expires_at, decision.expected);
     case ReserveAction::kGrant:
     case ReserveAction::kGrantRecovery:
-      return records.GrantNext(op, grant, token, decision.guard);
+      return records.GrantNext(op, grant, token, decision.expected);
   }
   return absl::OkStatus();
 }
@@ -451,13 +451,13 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
       return absl::OkStatus();
     case SweepAction::kRemove:
       progress.removed += 1;
-      return records.Remove(row.id, row.guard);
+      return records.Remove(row.id, row.expected);
     case SweepAction::kEntomb:
       progress.entombed += 1;
-      return records.LeaveTombstone(row.id, row.guard);
+      return records.LeaveTombstone(row.id, row.expected);
     case SweepAction::kMarkUnknown:
       progress.marked_unknown += 1;
-      return records.MarkUnknownToMaintain(row.id, row.guard);
+      return records.MarkUnknownToMaintain(row.id, row.expected);
     case SweepAction::kDropReply:
       break;
   }
@@ -466,7 +466,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
   const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*(*stored)->record.reply);
   if (!rest.ok()) return absl::OkStatus();
   progress.replies_dropped += 1;
-  return records.DropReply(row.id, *rest, row.guard);
+  return records.DropReply(row.id, *rest, row.expected);
 }
 
 // On a disk that is full or was made read-only, reads continue; so a write that changes

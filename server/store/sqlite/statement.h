@@ -64,7 +64,7 @@ class SqliteStatement {
   // further write of the transaction, until it is rolled back.
   bool met_damage() const;
 
-  // Of the current row. Nothing is converted: nullopt for a value of another
+  // The columns of the current row. Nothing is converted: nullopt for a value of another
   // type, or a UUID that does not have 16 bytes.
   bool IsNull(int column) const;
   std::optional<std::int64_t> Integer(int column) const;

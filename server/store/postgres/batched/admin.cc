@@ -1,12 +1,12 @@
 #include "server/store/postgres/batched/admin.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
 
 #include "core/sha256.h"
 #include "server/store/admin_decision.h"
+#include "server/store/audit_hmac.h"
 #include "server/store/decision.h"
 #include "server/store/postgres/batched/rows.h"
 #include "server/store/postgres/records/audit_key.h"
@@ -38,8 +38,7 @@ AuditEntry EntryFrom(const PostgresResult& result, int row) {
   entry.forced = result.Bool(row, 5);
   entry.name_space = result.Text(row, 6);
   entry.record_id = result.GetUuid(row, 7);
-  const std::string hmac = result.Bytea(row, 8);
-  std::copy_n(hmac.begin(), std::min(hmac.size(), entry.key_hmac.size()), entry.key_hmac.begin());
+  entry.key_hmac = AuditHmacFrom(result.Bytea(row, 8));
   entry.state = RecordStateFrom(result.Integer(row, 9)).value_or(RecordState::kUnknown);
   entry.attempt = static_cast<std::uint32_t>(result.Integer(row, 10));
   entry.records = result.Integer(row, 11);
@@ -124,8 +123,8 @@ absl::StatusOr<Resolution> BatchedAdmin::Resolve(const ResolveOp& op) {
     if (!decision.store) return decision.answer;
     PostgresParameters parameters = NoteParameters(op.note, *audit_key, op.force);
     parameters.Add(op.id);
-    parameters.Add(decision.guard.token);
-    parameters.Add(static_cast<std::int32_t>(decision.guard.attempt));
+    parameters.Add(decision.expected.token);
+    parameters.Add(static_cast<std::int32_t>(decision.expected.attempt));
     parameters.Add(static_cast<std::int32_t>(ToProto(decision.answer->before)));
     parameters.Add(static_cast<std::int32_t>(ToProto(decision.answer->state)));
     parameters.Add(op.token);

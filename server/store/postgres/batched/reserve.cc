@@ -205,7 +205,7 @@ absl::Status BatchedReserve::StartAfresh(const std::vector<Step>& steps) {
 }
 
 PostgresParameters BatchedReserve::GrantParameters(const std::vector<Step>& steps) {
-  PostgresParameters parameters = GuardsOf(steps);
+  PostgresParameters parameters = RowVersionsOf(steps);
   const auto add = [&](PostgresType type, const auto& value_of) {
     parameters.Add(Column(type, steps, value_of));
   };
@@ -245,7 +245,7 @@ absl::Status BatchedReserve::GrantNext(const std::vector<Step>& steps) {
 // Returns: id, lease_until, expires_at, now.
 absl::Status BatchedReserve::RenewLeases(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
-  PostgresParameters parameters = GuardsOf(steps);
+  PostgresParameters parameters = RowVersionsOf(steps);
   parameters.Add(Column(PostgresType::kInterval, steps,
                         [this](const Step& step) { return batch_.op(step.index).lease; }));
   const auto result = connection_.Execute(statements_.renew_lease, parameters);
@@ -265,7 +265,7 @@ absl::Status BatchedReserve::RenewLeases(const std::vector<Step>& steps) {
 // Returns: id, lease_until.
 absl::Status BatchedReserve::MarkUnknown(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
-  const auto result = connection_.Execute(statements_.mark_unknown, GuardsOf(steps));
+  const auto result = connection_.Execute(statements_.mark_unknown, RowVersionsOf(steps));
   if (!result.ok()) return FailedWrite(IndicesOf(steps), result.status());
   for (int row = 0; row < result->rows(); ++row) {
     const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
@@ -291,14 +291,14 @@ absl::Status BatchedReserve::FailedWrite(const Indices& indices, const absl::Sta
 
 void BatchedReserve::AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters) {
   parameters.Add(Column(PostgresType::kUuid, steps,
-                        [](const Step& step) { return step.decision.guard.token; }));
+                        [](const Step& step) { return step.decision.expected.token; }));
   parameters.Add(Column(PostgresType::kInt4, steps, [](const Step& step) {
-    return static_cast<std::int32_t>(step.decision.guard.attempt);
+    return static_cast<std::int32_t>(step.decision.expected.attempt);
   }));
 }
 
 // $1 ids, $2 tokens, $3 attempts: the values that the rows must still have.
-PostgresParameters BatchedReserve::GuardsOf(const std::vector<Step>& steps) const {
+PostgresParameters BatchedReserve::RowVersionsOf(const std::vector<Step>& steps) const {
   PostgresParameters parameters;
   parameters.Add(Column(PostgresType::kUuid, steps,
                         [this](const Step& step) { return batch_.op(step.index).id; }));

@@ -48,7 +48,7 @@ class BatchedReserve {
   // How many of the batch's records already existed at the first read.
   std::size_t known() const { return known_; }
 
-  // Those among them that may be given a record.
+  // The operations among them that may be given a record.
   Indices Insertable(const Indices& pending) const;
 
  private:
@@ -85,7 +85,7 @@ class BatchedReserve {
   // A durable one among them makes the commit of all durable.
   bool AreRelaxed(const Indices& indices) const;
   const PostgresStatement& InsertStatement(std::size_t size, bool relaxed) const;
-  // Of InsertStatement().
+  // The parameters of InsertStatement().
   PostgresParameters InsertParameters(const Indices& sorted);
   absl::Status StartAfresh(const std::vector<Step>& steps);
   PostgresParameters GrantParameters(const std::vector<Step>& steps);
@@ -97,7 +97,7 @@ class BatchedReserve {
   // SettleFailedWrite() of these.
   absl::Status FailedWrite(const Indices& indices, const absl::Status& failure);
 
-  PostgresParameters GuardsOf(const std::vector<Step>& steps) const;
+  PostgresParameters RowVersionsOf(const std::vector<Step>& steps) const;
   // The tokens and attempts among them.
   static void AddHeld(const std::vector<Step>& steps, PostgresParameters& parameters);
 
@@ -107,7 +107,7 @@ class BatchedReserve {
   std::vector<Progress> progress_;
   bool read_next_;
   bool first_look_ = true;
-  // Of the insert that SendFirst() sent.
+  // The parameters of the insert that SendFirst() sent.
   std::optional<PostgresParameters> sent_;
   std::size_t known_ = 0;
 };

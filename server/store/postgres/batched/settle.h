@@ -11,7 +11,7 @@
 
 namespace idempotency::internal {
 
-// One round each of Complete, Release and Extend: one guarded statement, which
+// One round each of Complete, Release and Extend: one conditional statement, which
 // hits nearly always; rows that it does not hit are read and decided by the
 // table.
 

@@ -31,7 +31,7 @@ class SharedCommit {
   void Run(CompleteBatch& completing, ReserveBatch& reserving, BatchedReserve& reserve);
 
  private:
-  // Of those operations.
+  // Runs those operations.
   absl::Status RunTogether(CompleteBatch& completing, const CompleteBatch::Indices& completions,
                            BatchedReserve& reserve, const BatchedReserve::Indices& insertable);
 

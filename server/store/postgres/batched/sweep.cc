@@ -32,6 +32,57 @@ enum : int {
   kStopped,
 };
 
+// Columns of a reply that is over.
+enum : int {
+  kReplyId,
+  kReplyToken,
+  kReplyAttempt,
+  kReplyDigest,
+  kReply,  // NULL in a row that is read with the next few
+};
+
+// The parameters of drop_replies, an array for each column.
+class DroppedReplies {
+ public:
+  bool empty() const { return empty_; }
+
+  // `rest` replaces the reply of `row`.
+  void Add(const PostgresResult& rows, int row, const EncodedReply& rest) {
+    empty_ = false;
+    ids_.AppendUuid(rows.GetUuid(row, kReplyId));
+    tokens_.AppendUuid(rows.GetUuid(row, kReplyToken));
+    attempts_.AppendInt4(static_cast<std::int32_t>(rows.Integer(row, kReplyAttempt)));
+    rests_.AppendBytes(rest.bytes);
+    digests_.AppendBytes(AsBytes(rest.digest));
+    digests_before_.AppendBytes(rows.Bytea(row, kReplyDigest));
+  }
+
+  PostgresParameters Parameters() const {
+    PostgresParameters parameters;
+    for (const PostgresArray* const column :
+         {&ids_, &tokens_, &attempts_, &rests_, &digests_, &digests_before_}) {
+      parameters.Add(*column);
+    }
+    return parameters;
+  }
+
+ private:
+  bool empty_ = true;
+  PostgresArray ids_{PostgresType::kUuid};
+  PostgresArray tokens_{PostgresType::kUuid};
+  PostgresArray attempts_{PostgresType::kInt4};
+  PostgresArray rests_{PostgresType::kBytea};
+  PostgresArray digests_{PostgresType::kBytea};
+  PostgresArray digests_before_{PostgresType::kBytea};
+};
+
+EncodedReply ReplyIn(const PostgresResult& rows, int row) {
+  EncodedReply reply{rows.Bytea(row, kReply), {}};
+  const std::string digest = rows.Bytea(row, kReplyDigest);
+  std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()), reply.digest.begin());
+  return reply;
+}
+
 }  // namespace
 
 absl::StatusOr<SweepProgress> BatchedSweep::Step(const SweepOp& op) {
@@ -117,40 +168,17 @@ absl::Status BatchedSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pro
     const auto rows = connection_.Execute(statements_.read_to_drop, read);
     if (absl::IsDataLoss(rows.status())) return DropRepliesByHalves(read_now, progress);
     if (!rows.ok()) return rows.status();
-    PostgresArray found(PostgresType::kUuid);
-    PostgresArray tokens(PostgresType::kUuid);
-    PostgresArray attempts(PostgresType::kInt4);
-    PostgresArray rests(PostgresType::kBytea);
-    PostgresArray digests(PostgresType::kBytea);
-    PostgresArray before(PostgresType::kBytea);
-    bool any = false;
-    // Columns: id, token, attempt, reply_digest, reply or NULL.
+    DroppedReplies write;
     for (int row = 0; row < rows->rows(); ++row) {
-      if (rows->IsNull(row, 4)) {
-        ids.push_back(rows->GetUuid(row, 0));
+      if (rows->IsNull(row, kReply)) {
+        ids.push_back(rows->GetUuid(row, kReplyId));
         continue;
       }
-      EncodedReply reply{rows->Bytea(row, 4), {}};
-      const std::string digest = rows->Bytea(row, 3);
-      std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()),
-                  reply.digest.begin());
-      const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(reply);
-      if (!rest.ok()) continue;
-      any = true;
-      found.AppendUuid(rows->GetUuid(row, 0));
-      tokens.AppendUuid(rows->GetUuid(row, 1));
-      attempts.AppendInt4(static_cast<std::int32_t>(rows->Integer(row, 2)));
-      rests.AppendBytes(rest->bytes);
-      digests.AppendBytes(AsBytes(rest->digest));
-      before.AppendBytes(digest);
+      const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(ReplyIn(*rows, row));
+      if (rest.ok()) write.Add(*rows, row, *rest);
     }
-    if (!any) continue;
-    PostgresParameters write;
-    for (const PostgresArray* const column :
-         {&found, &tokens, &attempts, &rests, &digests, &before}) {
-      write.Add(*column);
-    }
-    const auto dropped = connection_.Execute(statements_.drop_replies, write);
+    if (write.empty()) continue;
+    const auto dropped = connection_.Execute(statements_.drop_replies, write.Parameters());
     if (absl::IsDataLoss(dropped.status())) return DropRepliesByHalves(read_now, progress);
     if (!dropped.ok()) return dropped.status();
     progress.replies_dropped += dropped->rows();

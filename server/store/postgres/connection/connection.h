@@ -33,7 +33,7 @@ struct PostgresStatement {
 
 // One connection of the store (postgres/watched_connection.h), with its settings.
 //
-// Of failures; none contains SQL, parameters or the server's text (which may
+// The status of failures; none contains SQL, parameters or the server's text (which may
 // quote them), only its SQLSTATE:
 //   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
 //   INTERNAL          The statement violated a constraint of the schema. Nothing
@@ -192,7 +192,7 @@ class PostgresConnection {
 
   const absl::Duration reply_grace_;
   const absl::Duration lock_timeout_;
-  // What makes the session wait as LockWait says; the second is how it is between calls.
+  // Statements that make the session wait for locks by LockWait; the second applies between calls.
   const PostgresStatement wait_briefly_;
   const PostgresStatement wait_fully_;
   absl::Duration reply_timeout_;

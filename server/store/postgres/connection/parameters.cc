@@ -33,7 +33,7 @@ std::array<char, 16> IntervalBytes(absl::Duration value) {
   return bytes;
 }
 
-// Of a value in an array, as far as its type tells; the assumed size of others.
+// The size of a value in an array, where its type determines it; otherwise an assumed size.
 std::size_t SizeOf(PostgresType type) {
   switch (type) {
     case PostgresType::kBool:

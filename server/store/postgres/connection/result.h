@@ -27,7 +27,7 @@ class PostgresResult {
   // A result is a counted reference: there is nothing to move.
   explicit PostgresResult(const pqxx::result& result) : result_(result) {}
 
-  // Of one statement of a pipeline; not null.
+  // The result of one statement of a pipeline; not null.
   explicit PostgresResult(PipelinedRows rows) : pipelined_(std::move(rows)) {}
 
   int rows() const {

@@ -33,7 +33,7 @@ constexpr int kMinServerVersion = 140000;
 constexpr std::string_view kLockNotAvailable = "55P03";
 // What reads a large table takes its time.
 constexpr absl::Duration kMigrationTimeout = absl::Minutes(30);
-// Of a CONCURRENT statement, which blocks nobody, and would begin anew after it was cancelled.
+// For a CONCURRENT statement, which blocks nobody, and would begin again after it was cancelled.
 constexpr absl::Duration kConcurrentTimeout = absl::Hours(7 * 24);
 
 constexpr std::string_view kCreateHistory = R"sql(

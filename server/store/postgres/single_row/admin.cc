@@ -164,7 +164,7 @@ absl::StatusOr<std::optional<Resolution>> SingleRowAdmin::ResolveOnce(
   if (!decision.store) return std::optional<Resolution>(resolution);
   const Record& record = (*stored)->record;
   resolution.expires_at = std::max(record.expires_at, time->now + op.retention);
-  PostgresParameters parameters = GuardParameters(**stored);
+  PostgresParameters parameters = RowVersionParameters(**stored);
   parameters.AddInt2(ToProto(resolution.state));
   parameters.Add(op.token);
   if (op.reply) {
@@ -206,7 +206,7 @@ absl::StatusOr<PurgeStep> SingleRowAdmin::Purge(const PurgeOp& op) {
 PostgresParameters SingleRowAdmin::EntombParameters(const StoredRecord& stored,
                                                     absl::Duration refused, absl::Time now) const {
   const TombstoneTimes times = TombstoneOf(stored.record, refused, now);
-  PostgresParameters parameters = GuardParameters(stored);
+  PostgresParameters parameters = RowVersionParameters(stored);
   parameters.Add(std::min(stored.record.created_at, times.expires_at));
   parameters.Add(std::min(stored.record.lease_expires_at, times.expires_at));
   parameters.Add(times.expires_at);

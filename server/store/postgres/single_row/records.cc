@@ -30,7 +30,7 @@ SingleRowRecords::Row RowFrom(const PostgresResult& row) {
 
 }  // namespace
 
-PostgresParameters GuardParameters(const StoredRecord& stored) {
+PostgresParameters RowVersionParameters(const StoredRecord& stored) {
   PostgresParameters parameters;
   parameters.Add(stored.record.id);
   parameters.Add(stored.token);
@@ -42,7 +42,7 @@ PostgresParameters GuardParameters(const StoredRecord& stored) {
 }
 
 PostgresParameters RemoveParameters(const StoredRecord& stored) {
-  PostgresParameters parameters = GuardParameters(stored);
+  PostgresParameters parameters = RowVersionParameters(stored);
   AddOptional(stored.record.tombstone_until, parameters);
   return parameters;
 }

@@ -71,7 +71,7 @@ class SingleRowRecords {
 };
 
 // $1-$6 of the statements that match a record as it was read.
-PostgresParameters GuardParameters(const StoredRecord& stored);
+PostgresParameters RowVersionParameters(const StoredRecord& stored);
 // Those of `remove`.
 PostgresParameters RemoveParameters(const StoredRecord& stored);
 

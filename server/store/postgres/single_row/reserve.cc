@@ -234,7 +234,7 @@ void SingleRowReserve::GrantNext(std::vector<Step> steps, const SingleRowTime& t
                                        step.stored, time.now);
     Grant& grant = step.decision.grant;
     grant.token = Uuid::Random();
-    PostgresParameters& parameters = executions.emplace_back(GuardParameters(step.stored));
+    PostgresParameters& parameters = executions.emplace_back(RowVersionParameters(step.stored));
     parameters.Add(grant.token);
     AddOptional(op.request_token, parameters);
     parameters.AddBool(step.decision.action == ReserveAction::kGrantRecovery);
@@ -254,7 +254,7 @@ void SingleRowReserve::RenewLeases(std::vector<Step> steps, const SingleRowTime&
     Grant& grant = step.decision.grant;
     grant.lease_expires_at =
         std::min(time.now + batch_.op(step.index).lease, step.stored.record.expires_at);
-    PostgresParameters& parameters = executions.emplace_back(GuardParameters(step.stored));
+    PostgresParameters& parameters = executions.emplace_back(RowVersionParameters(step.stored));
     parameters.Add(grant.lease_expires_at);
   }
   Write(records_.statements().renew_lease, steps, executions, [&time](Step& step) {
@@ -265,7 +265,7 @@ void SingleRowReserve::RenewLeases(std::vector<Step> steps, const SingleRowTime&
 
 void SingleRowReserve::MarkUnknown(std::vector<Step> steps) {
   std::vector<PostgresParameters> executions;
-  for (const Step& step : steps) executions.push_back(GuardParameters(step.stored));
+  for (const Step& step : steps) executions.push_back(RowVersionParameters(step.stored));
   Write(records_.statements().mark_unknown, steps, executions,
         [](Step& step) { return std::move(step.decision.answer); });
 }

@@ -9,8 +9,8 @@
 namespace idempotency::internal {
 
 // One round each of Complete, Release, Extend and Get in PostgresStatementMode::kSingleRow: one
-// guarded statement for each record, which hits nearly always; the others are read and decided by
-// the table.
+// conditional statement for each record, which hits nearly always; the others are read and decided
+// by the table.
 
 absl::Status CompleteEachRound(SingleRowRecords& records, CompleteBatch& batch,
                                const CompleteBatch::Indices& pending);

@@ -166,13 +166,14 @@ absl::Status SingleRowSweep::ChangeAll(SweepProgress& progress) {
   if (absl::Status status = RemoveAll(progress); !status.ok()) return status;
   if (absl::Status status = EntombAll(progress); !status.ok()) return status;
   std::vector<PostgresParameters> lapsed;
-  for (const Visited& visited : mark_unknown_) lapsed.push_back(GuardParameters(visited.stored));
+  for (const Visited& visited : mark_unknown_)
+    lapsed.push_back(RowVersionParameters(visited.stored));
   absl::Status status = Write(records_.statements().mark_unknown, mark_unknown_, lapsed,
                               /*with_checkpoints=*/false, progress.marked_unknown);
   if (!status.ok()) return status;
   std::vector<PostgresParameters> watched;
   for (const Visited& visited : watch_) {
-    watched.emplace_back(GuardParameters(visited.stored)).AddBool(visited.open_for_long);
+    watched.emplace_back(RowVersionParameters(visited.stored)).AddBool(visited.open_for_long);
   }
   std::int64_t uncounted = 0;
   status =
@@ -192,7 +193,7 @@ absl::Status SingleRowSweep::EntombAll(SweepProgress& progress) {
   std::vector<PostgresParameters> executions;
   for (const Visited& visited : entomb_) {
     const Record& record = visited.stored.record;
-    PostgresParameters& parameters = executions.emplace_back(GuardParameters(visited.stored));
+    PostgresParameters& parameters = executions.emplace_back(RowVersionParameters(visited.stored));
     parameters.Add(record.created_at);
     parameters.Add(record.lease_expires_at);
     parameters.Add(record.expires_at);
@@ -253,7 +254,7 @@ absl::Status SingleRowSweep::DropReplies(SweepProgress& progress) {
       const StoredRecord& stored = (*rows[i])->stored;
       const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*stored.record.reply);
       if (!rest.ok()) continue;
-      PostgresParameters& parameters = executions.emplace_back(GuardParameters(stored));
+      PostgresParameters& parameters = executions.emplace_back(RowVersionParameters(stored));
       parameters.AddBytes(rest->bytes);
       parameters.AddBytes(AsBytes(rest->digest));
       parameters.AddBytes(AsBytes(stored.record.reply->digest));

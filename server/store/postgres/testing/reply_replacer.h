@@ -6,7 +6,7 @@
 
 namespace idempotency::internal {
 
-// Replaces every reply, in place of sealing it anew.
+// Replaces every reply, in place of resealing it.
 class ReplyReplacer final : public ContentSealer {
  public:
   ResealedContent Reseal(const StoredContent& stored) override {

@@ -67,8 +67,8 @@ absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& d
   if (op.reply) digest = AsBytes(op.reply->digest);
   SqliteStatement::Run run(settle_);
   run->Bind(1, op.id);
-  run->Bind(2, decision.guard.token);
-  run->Bind(3, std::int64_t{decision.guard.attempt});
+  run->Bind(2, decision.expected.token);
+  run->Bind(3, std::int64_t{decision.expected.attempt});
   run->Bind(4, ToProto(decision.answer->state));
   run->Bind(5, op.token);
   run->Bind(6, decision.answer->expires_at);
@@ -82,13 +82,13 @@ absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& d
   return run->ChangeOne();
 }
 
-absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guard,
+absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const RowVersion& expected,
                                            const TombstoneTimes& times) {
-  if (const absl::Status left = LeaveTombstone(id, guard); !left.ok()) return left;
+  if (const absl::Status left = LeaveTombstone(id, expected); !left.ok()) return left;
   SqliteStatement::Run run(set_tombstone_);
   run->Bind(1, id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   run->Bind(4, times.expires_at);
   run->Bind(5, times.tombstone_until);
   return ChangeOneToMaintain(*run);

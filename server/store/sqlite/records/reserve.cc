@@ -68,17 +68,17 @@ absl::Status SqliteRecords::Insert(const ReserveOp& op, const Grant& grant, cons
 }
 
 absl::Status SqliteRecords::StartAfresh(const ReserveOp& op, const Grant& grant, const Uuid& token,
-                                        const Guard& guard) {
-  const absl::Status removed = RemoveToStartAfresh(op.id, guard);
+                                        const RowVersion& expected) {
+  const absl::Status removed = RemoveToStartAfresh(op.id, expected);
   return removed.ok() ? Insert(op, grant, token) : removed;
 }
 
 absl::Status SqliteRecords::GrantNext(const ReserveOp& op, const Grant& grant, const Uuid& token,
-                                      const Guard& guard) {
+                                      const RowVersion& expected) {
   SqliteStatement::Run run(grant_next_);
   run->Bind(1, op.id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   run->Bind(4, std::int64_t{grant.attempt});
   run->Bind(5, token);
   run->Bind(6, op.request_token);
@@ -90,11 +90,11 @@ absl::Status SqliteRecords::GrantNext(const ReserveOp& op, const Grant& grant, c
 }
 
 absl::Status SqliteRecords::RenewLease(const RecordId& id, absl::Time lease_expires_at,
-                                       const Guard& guard) {
+                                       const RowVersion& expected) {
   SqliteStatement::Run run(renew_lease_);
   run->Bind(1, id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   run->Bind(4, lease_expires_at);
   return run->ChangeOne();
 }

@@ -39,19 +39,19 @@ absl::Status SqliteRecords::PrepareSettle(SqliteConnection& connection) {
                                  {store_checkpoint_, kStoreCheckpoint}});
 }
 
-absl::Status SqliteRecords::MarkUnknown(const RecordId& id, const Guard& guard) {
+absl::Status SqliteRecords::MarkUnknown(const RecordId& id, const RowVersion& expected) {
   SqliteStatement::Run run(mark_unknown_);
   run->Bind(1, id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   return run->ChangeOne();
 }
 
-absl::Status SqliteRecords::MarkUnknownToMaintain(const RecordId& id, const Guard& guard) {
+absl::Status SqliteRecords::MarkUnknownToMaintain(const RecordId& id, const RowVersion& expected) {
   SqliteStatement::Run run(mark_unknown_);
   run->Bind(1, id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   return ChangeOneToMaintain(*run);
 }
 

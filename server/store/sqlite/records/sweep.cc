@@ -83,7 +83,7 @@ void AddSweepRow(const SqliteStatement& row, std::vector<SqliteRecords::SweepRow
   const auto attempt = SqliteAttemptFrom(row.Integer(2));
   SweepView view;
   if (id && token && attempt && ReadSweepView(row, view)) {
-    rows.push_back({*id, Guard{*token, *attempt}, view, row.Integer(11).value_or(0)});
+    rows.push_back({*id, RowVersion{*token, *attempt}, view, row.Integer(11).value_or(0)});
   }
 }
 
@@ -142,28 +142,28 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepRows(
   return page;
 }
 
-absl::Status SqliteRecords::Remove(const RecordId& id, const Guard& guard) {
+absl::Status SqliteRecords::Remove(const RecordId& id, const RowVersion& expected) {
   SqliteStatement::Run run(remove_);
   run->Bind(1, id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   return ChangeOneToMaintain(*run);
 }
 
-absl::Status SqliteRecords::RemoveToStartAfresh(const RecordId& id, const Guard& guard) {
+absl::Status SqliteRecords::RemoveToStartAfresh(const RecordId& id, const RowVersion& expected) {
   SqliteStatement::Run run(remove_);
   run->Bind(1, id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   return run->ChangeOne();
 }
 
-absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guard) {
+absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const RowVersion& expected) {
   {
     SqliteStatement::Run run(entomb_);
     run->Bind(1, id);
-    run->Bind(2, guard.token);
-    run->Bind(3, std::int64_t{guard.attempt});
+    run->Bind(2, expected.token);
+    run->Bind(3, std::int64_t{expected.attempt});
     if (const absl::Status entombed = ChangeOneToMaintain(*run); !entombed.ok()) return entombed;
   }
   SqliteStatement::Run run(remove_checkpoint_);
@@ -173,12 +173,12 @@ absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guar
 }
 
 absl::Status SqliteRecords::DropReply(const RecordId& id, const EncodedReply& rest,
-                                      const Guard& guard) {
+                                      const RowVersion& expected) {
   const std::string_view digest = AsBytes(rest.digest);
   SqliteStatement::Run run(drop_reply_);
   run->Bind(1, id);
-  run->Bind(2, guard.token);
-  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(2, expected.token);
+  run->Bind(3, std::int64_t{expected.attempt});
   run->BindBlob(4, rest.bytes);
   run->BindBlob(5, digest);
   return ChangeOneToMaintain(*run);

@@ -138,7 +138,7 @@ FROM records t WHERE t.id = ANY($1::uuid[]) AND t.state = 2 AND t.status_digest 
 -- statement: drop_replies
 -- $1 ids, $2 tokens, $3 attempts, as read; $4 the remaining parts of the
 -- replies, $5 their digests; $6 the digests of the replies, as read: one that was
--- sealed anew meanwhile is another. Returns id. A row that is locked is left to
+-- resealed meanwhile is another. Returns id. A row that is locked is left to
 -- the next pass.
 UPDATE records t SET reply = ($4::bytea[])[{i}], status_digest = ($5::bytea[])[{i}]
 WHERE t.id = ANY(ARRAY(

@@ -4,15 +4,15 @@ namespace idempotency::internal::single_row_sql {
 
 const std::string_view kAdmin = R"sql(
 -- statement: resolve_row
--- $1-$6 as in {guard}; $7 state, $8 token, $9 completed_at, $10 reply and $11 its digest, or NULL;
--- $12 a reason, or NULL for that of before; $13 lease_until, $14 expires_at, $15 tombstone_until
--- or NULL. Returns id.
+-- $1-$6 as in {expected}; $7 state, $8 token, $9 completed_at, $10 reply and $11 its digest, or
+-- NULL; $12 a reason, or NULL for that of before; $13 lease_until, $14 expires_at, $15
+-- tombstone_until or NULL. Returns id.
 UPDATE records t SET
   state = $7::smallint, watched = false, open_for_long = false, token = $8::uuid,
   completed_at = $9::timestamptz, reply = $10::bytea, reply_digest = $11::bytea,
   release_reason = coalesce($12::text, t.release_reason), lease_until = $13::timestamptz,
   expires_at = $14::timestamptz, tombstone_until = $15::timestamptz
-WHERE {guard}
+WHERE {expected}
 RETURNING t.id
 
 -- statement: replace_row_reply

@@ -4,7 +4,7 @@ namespace idempotency::internal::single_row_sql {
 
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 const std::string_view kExpressions = R"sql(
--- piece: guard
+-- piece: expected
 -- t is as it was read: $1 id, $2 token, $3 attempt, $4 state, $5 the end of the lease,
 -- $6 expires_at.
 t.id = $1::uuid AND t.token = $2::uuid AND t.attempt = $3::integer AND t.state = $4::smallint

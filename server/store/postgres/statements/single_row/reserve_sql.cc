@@ -73,24 +73,24 @@ UPDATE checkpoints p SET checkpoint = ''
 WHERE p.id = $1::uuid AND p.record_created_at = $2::timestamptz
 
 -- statement: grant_row
--- $1-$6 as in {guard}; $7 new token, $8 request token or NULL, $9 whether it is a recovery grant,
+-- $1-$6 as in {expected}; $7 new token, $8 request token or NULL, $9 whether it is a recovery grant,
 -- $10 lease_until, $11 expires_at, $12 tombstone_until or NULL. Returns id.
 UPDATE records t SET
   state = 1, watched = false, attempt = t.attempt + 1, token = $7::uuid, request_token = $8::uuid,
   recovering = $9::boolean, lease_until = $10::timestamptz, expires_at = $11::timestamptz,
   tombstone_until = $12::timestamptz,
   release_reason = CASE WHEN t.state <> 1 THEN t.release_reason END
-WHERE {guard}
+WHERE {expected}
 RETURNING t.id
 
 -- statement: renew_row_lease
--- $1-$6 as in {guard}; $7 lease_until. Returns id.
-UPDATE records t SET lease_until = $7::timestamptz WHERE {guard} RETURNING t.id
+-- $1-$6 as in {expected}; $7 lease_until. Returns id.
+UPDATE records t SET lease_until = $7::timestamptz WHERE {expected} RETURNING t.id
 
 -- statement: mark_row_unknown
--- $1-$6 as in {guard}. Returns id.
+-- $1-$6 as in {expected}. Returns id.
 UPDATE records t SET state = 4, watched = true, open_for_long = false, release_reason = NULL
-WHERE {guard} AND t.require_recovery
+WHERE {expected} AND t.require_recovery
 RETURNING t.id
 )sql";
 

@@ -24,14 +24,14 @@ WHERE t.id >= '80000000-0000-0000-0000-000000000000'
 ORDER BY t.created_at, t.id LIMIT $5::integer
 
 -- statement: remove_row
--- $1-$6 as in {guard}; $7 tombstone_until or NULL, as read: a purge that leaves a tombstone may change
--- nothing else that {guard} compares. Returns created_at.
+-- $1-$6 as in {expected}; $7 tombstone_until or NULL, as read: a purge that leaves a tombstone
+-- may change nothing else that {expected} compares. Returns created_at.
 DELETE FROM records t
-WHERE {guard} AND t.tombstone_until IS NOT DISTINCT FROM $7::timestamptz
+WHERE {expected} AND t.tombstone_until IS NOT DISTINCT FROM $7::timestamptz
 RETURNING t.created_at
 
 -- statement: entomb_row
--- $1-$6 as in {guard}; $7 created_at, $8 lease_until, $9 expires_at, $10 tombstone_until; $11
+-- $1-$6 as in {expected}; $7 created_at, $8 lease_until, $9 expires_at, $10 tombstone_until; $11
 -- tombstone_until or NULL, as read, as in {remove_row}. Returns id.
 UPDATE records t SET
   state = 3, watched = false, open_for_long = false, completed_at = NULL, fingerprints = '',
@@ -40,18 +40,18 @@ UPDATE records t SET
   parent_scope = NULL, parent_operation = NULL, parent_key = NULL,
   created_at = $7::timestamptz, lease_until = $8::timestamptz, expires_at = $9::timestamptz,
   tombstone_until = $10::timestamptz
-WHERE {guard} AND t.tombstone_until IS NOT DISTINCT FROM $11::timestamptz
+WHERE {expected} AND t.tombstone_until IS NOT DISTINCT FROM $11::timestamptz
 RETURNING t.id
 
 -- statement: watch_row
--- $1-$6 as in {guard}; $7 open_for_long.
-UPDATE records t SET open_for_long = $7::boolean, watched = (t.state = 4) WHERE {guard}
+-- $1-$6 as in {expected}; $7 open_for_long.
+UPDATE records t SET open_for_long = $7::boolean, watched = (t.state = 4) WHERE {expected}
 
 -- statement: drop_row_reply
--- $1-$6 as in {guard}; $7 the remaining part of the reply, $8 its digest, $9 the digest of the
+-- $1-$6 as in {expected}; $7 the remaining part of the reply, $8 its digest, $9 the digest of the
 -- reply, as read. Returns id.
 UPDATE records t SET reply = $7::bytea, status_digest = $8::bytea
-WHERE {guard} AND t.status_digest IS NULL AND t.reply_digest = $9::bytea
+WHERE {expected} AND t.status_digest IS NULL AND t.reply_digest = $9::bytea
 RETURNING t.id
 
 -- statement: remove_row_checkpoint
