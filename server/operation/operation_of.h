@@ -7,7 +7,7 @@
 
 namespace idempotency::internal {
 
-// Of the type of a request: its response, the kind of its operation, and how that is begun.
+// For the type of a request: its response, the kind of its operation, and how that is begun.
 template <typename Request>
 struct OperationOf;
 

@@ -1,18 +1,15 @@
 #include "server/operation/operations.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
-#include "absl/time/clock.h"
-
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 #include "server/operation/failed_read.h"
+#include "server/operation/operation_span.h"
 #include "server/operation/wire_request.h"
 #include "server/operation/wire_response.h"
 #include "server/queue/answer_batch_scope.h"
@@ -23,42 +20,6 @@ namespace {
 
 // A reply in a message, and its bytes as gRPC sends them.
 constexpr std::size_t kCopiesOfAReply = 2;
-
-// The codes for which the semantic conventions of RPC mark a server's span as failed.
-bool IsServersFault(absl::StatusCode code) {
-  return code == absl::StatusCode::kUnknown || code == absl::StatusCode::kDeadlineExceeded ||
-         code == absl::StatusCode::kUnimplemented || code == absl::StatusCode::kInternal ||
-         code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDataLoss;
-}
-
-std::string_view TraceparentOf(const v1::ReserveRequest& request) {
-  const auto label = request.labels().find(std::string(kTraceparentName));
-  return label == request.labels().end() ? std::string_view() : std::string_view(label->second);
-}
-
-// Nothing of the key but what metrics and logs have too.
-void DescribeRecord(const RecordKey& key, const RecordId& id, Span* span) {
-  if (span == nullptr) return;
-  span->attributes.emplace_back("idempotency.namespace", key.name_space);
-  span->attributes.emplace_back("idempotency.operation", key.operation);
-  span->attributes.emplace_back("idempotency.record_id", id.ToString());
-}
-
-void DescribeVerdict(const Verdict& verdict, Span* span) {
-  if (span == nullptr) return;
-  span->attributes.emplace_back("idempotency.verdict", std::string(VerdictName(verdict)));
-  if (const auto* const reserved = std::get_if<Reserved>(&verdict); reserved != nullptr) {
-    span->attributes.emplace_back("idempotency.attempt",
-                                  static_cast<std::int64_t>(reserved->attempt));
-  }
-  const auto* const replay = std::get_if<Replay>(&verdict);
-  if (replay == nullptr) return;
-  const auto first = replay->labels.find(std::string(kTraceparentName));
-  if (first == replay->labels.end()) return;
-  if (const std::optional<TraceContext> attempt = ParseTraceparent(first->second)) {
-    span->links.push_back({*attempt, "first_attempt"});
-  }
-}
 
 Permission PermissionFor(v1::RecordView view) {
   return view == v1::RECORD_VIEW_FULL ? Permission::kReadContent : Permission::kRead;
@@ -90,7 +51,7 @@ void Operations::Reserve(const v1::ReserveRequest& request,
     pending.place_ = *std::move(place);
   }
   if (options_.tracer != nullptr) {
-    if (!pending.has_span()) StartSpan(TraceparentOf(request), pending);
+    if (!pending.has_span()) StartSpan(TraceparentLabel(request), pending);
     DescribeRecord(op->key, op->id, pending.span_.get());
   }
   pending.request_hold_.Release();
@@ -184,6 +145,7 @@ void Operations::Release(const v1::ReleaseRequest& request,
       [this, &pending](const absl::Status& answer) {
         const AnswerBatchScope scope;
         if (answer.ok()) waiters_.Moved(pending.id_);
+        // The response of a release has no fields; this makes it.
         if (answer.ok()) pending.response();
         Finish(pending, answer);
       },
@@ -297,37 +259,19 @@ void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
 }
 
 void Operations::StartSpan(std::string_view traceparent, PendingOperation& pending) const {
-  if (options_.tracer == nullptr || traceparent.empty()) return;
-  const std::optional<TraceContext> parent = ParseTraceparent(traceparent);
-  if (!parent.has_value() || !parent->sampled) return;
-  pending.span_ = std::make_unique<Span>();
-  pending.span_->parent = *parent;
-  pending.span_->id = NewSpanId();
-}
-
-void Operations::EndSpan(const absl::Status& status, PendingOperation& pending) {
-  Span& span = *pending.span_;
-  const std::string method(OperationName(pending.kind_));
-  span.name = "idempotency.v1.IdempotencyService/" + method;
-  span.end = absl::Now();
-  span.start = span.end - absl::FromChrono(options_.clock->Monotonic() - pending.arrived_);
-  span.attributes.emplace_back("rpc.system", std::string("grpc"));
-  span.attributes.emplace_back("rpc.service", std::string("idempotency.v1.IdempotencyService"));
-  span.attributes.emplace_back("rpc.method", method);
-  span.attributes.emplace_back("rpc.grpc.status_code", static_cast<std::int64_t>(status.code()));
-  if (const std::optional<Reason> reason = ReasonOf(status); reason.has_value()) {
-    span.attributes.emplace_back("error.type", std::string(ReasonName(*reason)));
-  }
-  span.failed = IsServersFault(status.code());
-  options_.tracer->Record(std::move(span));
-  pending.span_.reset();
+  if (options_.tracer == nullptr) return;
+  pending.span_ = BeginOperationSpan(traceparent);
 }
 
 void Operations::Finish(PendingOperation& pending, const absl::Status& status) {
   pending.place_.Release();
-  if (pending.has_span()) EndSpan(status, pending);
-  observer_.RpcFinished(pending.kind_, status,
-                        absl::FromChrono(options_.clock->Monotonic() - pending.arrived_));
+  const absl::Duration duration = absl::FromChrono(options_.clock->Monotonic() - pending.arrived_);
+  if (pending.has_span()) {
+    EndOperationSpan(pending.kind_, status, duration, *pending.span_);
+    options_.tracer->Record(std::move(*pending.span_));
+    pending.span_.reset();
+  }
+  observer_.RpcFinished(pending.kind_, status, duration);
   pending.Finish(status);
 }
 

@@ -61,8 +61,8 @@ class Operations {
            Batcher::Group* group = nullptr);
 
   // Begins the span of an operation whose caller sent this `traceparent`, if its trace is sampled
-  // and spans are exported. Of a reservation without a span, the label of that name counts, which a
-  // guard sends in a session.
+  // and spans are exported. In a session a guard sends the traceparent as a label of the
+  // reservation: a reservation without a span uses that.
   void StartSpan(std::string_view traceparent, PendingOperation& pending) const;
 
   // Refuses an operation for a reason of its entry point.
@@ -75,13 +75,12 @@ class Operations {
 
  private:
   absl::Status Check(const PendingOperation& pending, const RecordKey& key, Permission permission);
-  // Of a read by record id the namespace is not known yet: Write() checks it.
+  // A read by record id does not name its namespace: Write() checks the permission.
   absl::Status CheckRead(const PendingOperation& pending, const GetOp& op, v1::RecordView view);
   // Reports a refusal, and returns it.
   absl::Status Observed(absl::Status checked, Caller& caller, const std::string& name_space);
   static bool ReadsEverywhere(const PendingOperation& pending, v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
-  void EndSpan(const absl::Status& status, PendingOperation& pending);
   // The limit of the namespace in place of the store's refusal of a new record.
   absl::Status WithLimit(const absl::Status& error,
                          const PendingResponse<v1::ReserveResponse>& pending) const;

@@ -35,8 +35,8 @@ class PendingOperation {
   PendingOperation& operator=(const PendingOperation&) = delete;
 
   OperationKind kind() const { return kind_; }
-  // Of a reservation, once Operations::Reserve() has returned; otherwise, or if
-  // it was refused, nullptr.
+  // The waiter of a reservation, once Operations::Reserve() has returned; nullptr for
+  // other operations and if it was refused.
   const InFlightWaiters::WaiterPtr& waiting() const { return waiting_; }
 
   // The request's part of the memory budget. Operations returns it when the
@@ -57,7 +57,7 @@ class PendingOperation {
  private:
   friend class Operations;
 
-  // Of its span, for the store's; nullopt without one.
+  // The place of its span in the trace, for the store's span; nullopt without a span.
   std::optional<TraceContext> trace() const {
     if (span_ == nullptr) return std::nullopt;
     return TraceContext{span_->parent.trace_id, span_->id, true};
@@ -71,13 +71,13 @@ class PendingOperation {
   const Batcher::Deadline arrived_;
   const Batcher::Deadline deadline_;
   RecordId id_;
-  // Of a completion, where namespaces have quotas: its reply.
+  // The reply of a completion, where namespaces have quotas.
   struct StoredReply {
     std::string name_space;
     std::size_t bytes = 0;
   };
   StoredReply reply_;
-  // Of a reservation: the replay size that its caller accepts.
+  // The replay size that the caller of a reservation accepts.
   std::uint64_t max_reply_bytes_ = 0;
   InFlightWaiters::WaiterPtr waiting_;
   Caller* caller_ = nullptr;

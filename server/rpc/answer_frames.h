@@ -20,7 +20,7 @@ class AnswerFrames {
   // A frame has at most `max_frame_bytes`, unless one answer alone is larger.
   explicit AnswerFrames(std::size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
 
-  // Fields beside the answers.
+  // Fields other than the answers.
   void Append(const v1::SessionResponse& fields);
   void Append(const v1::SessionAnswer& answer);
   void Append(AnswerFrames&& behind);

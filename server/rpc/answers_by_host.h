@@ -28,7 +28,7 @@ class AnswersByHost {
   // sockets.
   std::shared_ptr<HostAnswers> Of(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Those in use.
+  // The number of hosts in use.
   std::size_t hosts() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -28,7 +28,7 @@ class QueueRegistration final : public grpc::ServerCredentials {
 
  private:
   int AddPortToServer(const std::string& /*address*/, grpc_server* server) override {
-    for (const std::shared_ptr<PolledQueue>& queue : queues_) {
+    for (const std::shared_ptr<EventLoop>& queue : queues_) {
       grpc_server_register_completion_queue(server, queue->queue().cq(), nullptr);
     }
     // Not 0, which is a failure.

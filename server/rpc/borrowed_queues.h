@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/rpc/polled_queue.h"
+#include "server/rpc/event_loop.h"
 
 namespace idempotency::internal {
 
@@ -21,10 +21,10 @@ namespace idempotency::internal {
 // server is.
 class BorrowedQueues {
  public:
-  using Queues = std::vector<std::shared_ptr<PolledQueue>>;
+  using Queues = std::vector<std::shared_ptr<EventLoop>>;
 
-  // Of this gRPC, in this process: its poller watches the connections of all servers together, and
-  // the interface is the one that this was written for.
+  // Whether this gRPC can, in this process: its poller watches the connections of all servers
+  // together, and the interface is the one that this was written for.
   static bool Possible();
 
   BorrowedQueues(grpc::ServerBuilder& builder, const Queues& queues);

@@ -17,12 +17,12 @@ constexpr int kRequestedCalls = 8;
 // second thread costs a lone call 4 switches. The other cores run the batches.
 constexpr unsigned int kCoresForThread = 4;
 
-std::vector<std::shared_ptr<PolledQueue>> MakeQueues(grpc::ServerBuilder& builder) {
-  std::vector<std::shared_ptr<PolledQueue>> queues;
+std::vector<std::shared_ptr<EventLoop>> MakeQueues(grpc::ServerBuilder& builder) {
+  std::vector<std::shared_ptr<EventLoop>> queues;
   const int threads = CallQueues::Threads(std::thread::hardware_concurrency());
   for (int i = 0; i < threads; ++i) {
-    queues.push_back(std::make_shared<PolledQueue>(builder.AddCompletionQueue(),
-                                                   absl::StrCat("grpc-queue-", i)));
+    queues.push_back(
+        std::make_shared<EventLoop>(builder.AddCompletionQueue(), absl::StrCat("grpc-queue-", i)));
   }
   return queues;
 }
@@ -47,7 +47,7 @@ CallQueues::CallQueues(grpc::ServerBuilder& builder, const CallQueues& other) {
 CallQueues::~CallQueues() { Stop(); }
 
 void CallQueues::Start(const QueuedMethods& methods, CallTable& table) {
-  for (const std::shared_ptr<PolledQueue>& queue : queues_) {
+  for (const std::shared_ptr<EventLoop>& queue : queues_) {
     calls_.push_back(std::make_unique<QueuedCalls>(queue->queue(), methods, table));
     calls_.back()->Request(kRequestedCalls);
   }

@@ -9,7 +9,7 @@
 
 #include "server/rpc/borrowed_queues.h"
 #include "server/rpc/call_table.h"
-#include "server/rpc/polled_queue.h"
+#include "server/rpc/event_loop.h"
 #include "server/rpc/queued_calls.h"
 #include "server/rpc/queued_methods.h"
 
@@ -39,13 +39,13 @@ class CallQueues {
   // is destroyed.
   void Stop();
 
-  // For a process that may use so many cores.
+  // The number of threads for a process with `cores` cores.
   static int Threads(unsigned int cores);
 
  private:
-  std::vector<std::shared_ptr<PolledQueue>> queues_;
+  std::vector<std::shared_ptr<EventLoop>> queues_;
   std::optional<BorrowedQueues> borrowed_;
-  // Those of this server. They are destroyed first.
+  // The calls of this server. They are destroyed first.
   std::vector<std::unique_ptr<QueuedCalls>> calls_;
 };
 

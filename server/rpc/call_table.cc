@@ -88,7 +88,7 @@ absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
   return MakeError(
       Reason::kOverloaded,
       *refusal == CallRefusal::kLimit
-          ? "idempotencyd has as many calls as it may have (--max_calls; those of the "
+          ? "idempotencyd has reached its limit of calls (--max_calls; those of the "
             "health service count apart). Call again when others have ended."
           : "This address has as many calls as one may have (half of --max_calls; those "
             "of the health service count apart). Call again when others have ended.",

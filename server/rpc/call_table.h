@@ -28,7 +28,7 @@ class CallTable {
     // Refused calls whose status is on its way: a caller that does not read keeps it there. Half of
     // them for one address.
     int refusals = 0;
-    // Of one address: an IPv4 address, or 64 bits of an IPv6 address, the prefix that one host
+    // From one address: an IPv4 address, or 64 bits of an IPv6 address, the prefix that one host
     // gets. Unix sockets have no such limit.
     int per_peer = 0;
   };
@@ -81,7 +81,7 @@ class CallTable {
   // many. Such a call is cancelled instead, which waits for nothing.
   std::optional<Place> AdmitRefusal(absl::string_view peer) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Those that were not refused.
+  // The number of calls that were not refused.
   int size() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The calls that all tables of the process have admitted or refused so far, to compare them with

@@ -23,11 +23,11 @@ struct FrameBounds {
 // from them. Unknown fields count as known ones. They take no memory, and no more
 // time than it takes to reach a bound.
 
-// Of a v1.SessionRequest. OK if parsing it stays within the bounds; otherwise
+// Checks a v1.SessionRequest. OK if parsing it stays within the bounds; otherwise
 // REQUEST_INVALID: over a bound, or no fields at all.
 absl::Status CheckFrame(grpc::ByteBuffer& frame, const FrameBounds& bounds);
 
-// Of the request of a unary method, which is a `type`: its memory once it is
+// The memory of the request of a unary method, which is a `type`, once it is
 // parsed, as FrameBounds counts it. The fields of a request under
 // kCountedRequestBytes are counted only where they could reach the bound:
 // otherwise the size is that of its bytes. REQUEST_INVALID as above, over

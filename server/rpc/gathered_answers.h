@@ -24,7 +24,7 @@ class GatheredAnswers final : public AnswerBatchScope::Flushable {
   // The stream that sends them. Its methods are called on any thread.
   class Stream {
    public:
-    // A frame has at most so many bytes, unless one answer alone is larger.
+    // The maximum of the bytes of a frame, unless one answer alone is larger.
     virtual std::size_t max_answer_frame_bytes() const = 0;
     // Whether the caller broke a rule: then the operations that this cancels are not answered here.
     virtual bool failed() const = 0;
@@ -39,7 +39,7 @@ class GatheredAnswers final : public AnswerBatchScope::Flushable {
     ~Stream() = default;
   };
 
-  // Those to `stream` in the current scope, which must exist.
+  // Returns the answers to `stream` in the current scope, which must exist.
   static GatheredAnswers& In(Stream& stream);
 
   explicit GatheredAnswers(Stream& stream)

@@ -23,9 +23,10 @@ class HeldAnswers {
 
   // `bytes` of answers come behind the others.
   void Add(std::size_t bytes, GatheredAnswers::Holds holds);
-  // Releases those that are written: of all frames, so many bytes are not.
+  // Releases the answers that are written; `unwritten` bytes of the frames are not.
   void ReleaseWritten(std::size_t unwritten);
-  // Releases all but the frame of so many bytes that is being written, since nothing else is sent.
+  // Releases all but the frame of `writing` bytes that is being written, since nothing else is
+  // sent.
   void Keep(std::size_t writing);
 
   // The bytes of those without a reply.

@@ -21,13 +21,13 @@ template <typename Request, typename Response>
 grpc::ServerUnaryReactor* IdempotencyService::Begin(
     OperationKind kind, grpc::ServerContextBase* context, grpc::ByteBuffer* request,
     grpc::ByteBuffer* response,
-    void (Operations::*ask)(const Request&, PendingResponse<Response>&, Batcher::Group*)) {
+    void (Operations::*begin)(const Request&, PendingResponse<Response>&, Batcher::Group*)) {
   // It deletes itself in OnDone.
   auto* const call = std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_,
                                                                     sessions_, access_, response)
                          .release();
   // Any rest in the request stays until the call has ended.
-  call->Begin(*request, max_request_parsed_bytes_, ask);
+  call->Begin(*request, max_request_parsed_bytes_, begin);
   return call;
 }
 

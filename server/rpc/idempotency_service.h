@@ -91,9 +91,9 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* Begin(OperationKind kind, grpc::ServerContextBase* context,
                                   grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                  void (Operations::*ask)(const Request&,
-                                                          PendingResponse<Response>&,
-                                                          Batcher::Group*));
+                                  void (Operations::*begin)(const Request&,
+                                                            PendingResponse<Response>&,
+                                                            Batcher::Group*));
 
   Operations operations_;
   SessionRegistry sessions_;

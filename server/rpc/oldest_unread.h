@@ -25,9 +25,9 @@ struct UnreadAnswers {
   Of of = Of::kSession;
 };
 
-// Those to end: the ones that have not read for longest, until `excess` bytes are released of all,
-// and until no host has more than a quarter of `pool`, if it has more than half. Of equal ones the
-// first.
+// Returns the calls to end: those that have not read for the longest time, until `excess` bytes are
+// released of all, and until no host has more than a quarter of `pool`, if it has more than half.
+// Ties: the first.
 std::vector<UnreadAnswers> OldestUnread(std::vector<UnreadAnswers> all, std::size_t excess,
                                         std::size_t pool);
 

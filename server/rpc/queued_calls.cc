@@ -11,7 +11,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
-#include "server/rpc/ended_writes.h"
+#include "server/rpc/inline_write_scope.h"
 #include "server/rpc/serial_events.h"
 
 namespace idempotency::internal {
@@ -236,7 +236,7 @@ class QueuedCalls::BidiStreamOnQueue final
   }
   void Write(const grpc::ByteBuffer* message, grpc::WriteOptions options) override {
     Ref();
-    EndedWrites::Begin(calls().queue_, [&] { stream().Write(*message, options, &written_); });
+    InlineWriteScope::Begin(calls().queue_, [&] { stream().Write(*message, options, &written_); });
   }
   void WriteAndFinish(const grpc::ByteBuffer* message, grpc::WriteOptions options,
                       grpc::Status status) override {

@@ -12,12 +12,12 @@ namespace idempotency::internal {
 // The calls of one server on a completion queue: those that have arrived and those that are
 // requested. Their reactors are used as those of the callback API, except that the reactions of one
 // call run one after the other: on the thread that takes events from the queue, or on one that
-// wrote within EndedWrites (server/rpc/ended_writes.h).
+// wrote within InlineWriteScope (server/rpc/inline_write_scope.h).
 //
 // Thread-safe.
 class QueuedCalls {
  public:
-  // `queue`, whose events are QueueEvents (server/rpc/polled_queue.h), `methods` and `table`
+  // `queue`, whose events are QueueEvents (server/rpc/event_loop.h), `methods` and `table`
   // outlive it.
   QueuedCalls(grpc::ServerCompletionQueue& queue, const QueuedMethods& methods, CallTable& table)
       : queue_(queue), methods_(methods), table_(table) {}
@@ -26,8 +26,8 @@ class QueuedCalls {
   QueuedCalls(const QueuedCalls&) = delete;
   QueuedCalls& operator=(const QueuedCalls&) = delete;
 
-  // Requests so many calls of each method; one that arrives is replaced by another. Once the
-  // server is started.
+  // Requests `of_each_method` calls of each method; one that arrives is replaced by another. Once
+  // the server is started.
   void Request(int of_each_method);
 
   // Returns when every call has ended. The server is being shut down: no further call arrives.

@@ -39,7 +39,7 @@ class QueuedMethods {
                                             grpc::ByteBuffer* response)>
         begin;
   };
-  // Of a method that answers with a stream.
+  // A method that answers with a stream.
   struct ServerStream {
     Request request;
     std::function<grpc::ServerWriteReactor<grpc::ByteBuffer>*(grpc::ServerContextBase*,

@@ -25,7 +25,7 @@ namespace idempotency::internal {
 // MakeOperations(), UnansweredOperations::Add(), Begin(). Not thread-safe.
 class RequestFrame {
  public:
-  // For a frame of so many bytes.
+  // For a frame of `bytes` bytes.
   explicit RequestFrame(std::size_t bytes);
 
   // Takes the bytes out of the buffer in any case. REQUEST_INVALID: they are over a bound, are no

@@ -6,12 +6,13 @@
 #include "absl/container/inlined_vector.h"
 
 #include "core/mutex.h"
-#include "server/rpc/polled_queue.h"
+#include "server/rpc/event_loop.h"
 
 namespace idempotency::internal {
 
-// The events of one call, which several threads take from its queue (server/rpc/ended_writes.h):
-// one after the other, each on a thread that brings one of them. No thread waits for another.
+// The events of one call, which several threads take from its queue
+// (server/rpc/inline_write_scope.h): one after the other, each on a thread that brings one of them.
+// No thread waits for another.
 //
 // Thread-safe.
 class SerialEvents {
@@ -39,7 +40,7 @@ class SerialEvents {
   Mutex mutex_;
   bool reacting_ ABSL_GUARDED_BY(mutex_) = false;
   absl::InlinedVector<Brought, 4> brought_ ABSL_GUARDED_BY(mutex_);
-  // Of the thread that reacts.
+  // On the stack of the thread that reacts.
   bool* destroyed_ = nullptr;
 };
 

@@ -13,7 +13,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/limits.h"
 #include "server/queue/answer_batch_scope.h"
-#include "server/rpc/ended_writes.h"
+#include "server/rpc/inline_write_scope.h"
 #include "server/rpc/session_errors.h"
 
 namespace idempotency::internal {
@@ -251,7 +251,7 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
   // The next action keeps the stream. Without one another thread may have ended it
   // since.
   if (!next.any()) return;
-  const EndedWrites scope;
+  const InlineWriteScope scope;
   Do(next);
 }
 

@@ -144,7 +144,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   grpc::ByteBuffer write_;
   // The size of unsent answers, for code that needs only that.
   std::atomic<std::size_t> unwritten_bytes_{0};
-  // As failure_, for code that only checks whether there is one.
+  // Whether failure_ is set, for code that only checks this.
   std::atomic<bool> failed_{false};
   // Received frames, for the reading thread.
   std::uint64_t frames_read_ = 0;

@@ -23,7 +23,8 @@ struct SessionOptions {
   // Above this, replays and records are answered OVERLOADED: each operation that
   // was read before reading stopped could need a reply.
   std::size_t max_held_bytes = limits::kMaxSessionHeldBytes;
-  // Within it a caller reads a frame of answers, or so much of a larger one, or its stream ends.
+  // A caller has this long to read a frame of answers, or as many bytes of a larger one; then its
+  // stream ends.
   absl::Duration write_timeout = limits::kPeerTimeout;
   // The first frame after that is answered with `draining`: the caller continues
   // with another stream, which gets another connection if this one is to end.

@@ -26,8 +26,8 @@ namespace idempotency::internal {
 
 class SessionCall;
 
-// The open sessions, to notify all of them, and to end those whose callers do not read; so are
-// unary calls. Thread-safe.
+// The open sessions: notifies all of them, and ends sessions and unary calls whose callers do not
+// read. Thread-safe.
 class SessionRegistry {
  public:
   // `observer` must outlive this. `first_call`, if any, is called once, when the first session
@@ -44,7 +44,7 @@ class SessionRegistry {
   void Remove(SessionCall* stream);
   // Lets every session announce that the server is about to end.
   void Drain();
-  // A unary call is about to be answered with so many bytes. `reply` is their hold if the answer
+  // A unary call is about to be answered with `bytes` bytes. `reply` is their hold if the answer
   // contains a reply; otherwise it is empty, or of less.
   struct UnarySent {
     grpc::ServerContextBase& call;
@@ -61,25 +61,26 @@ class SessionRegistry {
   // Ends sessions and unary calls whose callers have not read for too long: where all have many
   // unread answers by `budget`, those that have not read for longest, too.
   void EndStalled(const MemoryBudget& budget, SteadyTime now);
-  // Ends those that have not read for longest, where the unread answers of all are more than
-  // `budget` has for them, or those of one host more than half of that. `added` bytes of answers
-  // are coming.
+  // Ends those that have not read for the longest time, where the unread answers of all are more
+  // than `budget` has for them, or those of one host more than half of that. `added` bytes of
+  // answers are coming.
   void MakeRoom(const MemoryBudget& budget, std::size_t added);
 
   AnswersByHost& answers() { return answers_; }
 
-  // So many sessions are examined while others wait to begin or to end.
+  // The number of sessions that are examined while others wait to begin or to end.
   static constexpr int kPerHold = 256;
 
  private:
-  // All calls are examined, which takes milliseconds, once for so much of the pool.
+  // All calls are examined, which takes milliseconds, once for each 1 / kRoomShare of the pool.
   static constexpr std::size_t kRoomShare = 32;
 
   void CallBegins();
   // Ends those for which `abandon` is true: without the lock, since that takes long.
   void EndEach(absl::FunctionRef<bool(std::uint64_t place, SessionCall&)> abandon)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of the sessions that `describe` describes, and the unary answers of until then.
+  // Ends the oldest of the sessions for which `describe` returns a value, and of the unary answers
+  // that were sent by `until`.
   using DescribeUnread = std::optional<UnreadAnswers> (SessionCall::*)();
   void EndOldest(DescribeUnread describe, SteadyTime until, std::size_t excess, std::size_t pool)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -23,7 +23,7 @@ namespace idempotency::internal {
 // in use until its answer is on its way, and the stream stays.
 class UnansweredOperation {
  public:
-  // What its stream gives to each operation of a frame.
+  // The values that a stream gives to each operation of a frame.
   struct Origin {
     GatheredAnswers::Stream& stream;
     // Without one everything is permitted.
@@ -33,7 +33,7 @@ class UnansweredOperation {
     SteadyTime arrived;
   };
 
-  // Of any kind but a cancel.
+  // Makes one of any kind but a cancel.
   static std::unique_ptr<UnansweredOperation> Make(const v1::SessionOperation& operation,
                                                    const Origin& origin, SteadyTime deadline);
 
@@ -47,7 +47,7 @@ class UnansweredOperation {
   std::size_t bytes() const { return bytes_; }
   // Whether it counts for SessionOptions::max_in_flight.
   bool is_limited() const { return is_limited_; }
-  // Of a reservation that waits, or is on its way to the store; otherwise nullptr.
+  // The waiter of a reservation that waits, or is on its way to the store; otherwise nullptr.
   virtual InFlightWaiters::WaiterPtr waiting() const = 0;
   // Puts it into the group; it may be over, and this destroyed, afterwards.
   virtual void Begin(Operations& operations, const v1::SessionOperation& operation,

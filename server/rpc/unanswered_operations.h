@@ -27,7 +27,7 @@ class UnansweredOperations {
   // Ends one, which must be here. The caller destroys it.
   std::unique_ptr<UnansweredOperation> Remove(std::uint64_t id);
 
-  // Of a reservation that waits; nullptr if there is none of this id.
+  // The waiter of the reservation with this id; nullptr if none waits.
   InFlightWaiters::WaiterPtr WaiterOf(std::uint64_t id) const;
   // In their order of arrival.
   std::vector<InFlightWaiters::WaiterPtr> Waiters() const;

@@ -36,7 +36,7 @@ class UnaryAnswer {
 
  private:
   friend class UnaryAnswers;
-  // Of the call.
+  // The state of the call.
   enum class State { kUnread, kEnding, kEnded };
 
   UnaryAnswers* owner_ = nullptr;
@@ -73,17 +73,17 @@ class UnaryAnswers {
   };
   void Add(UnaryAnswer& answer, Sent sent) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Describes those without a reply that began to be sent until then.
+  // Appends the unread answers without a reply that began to be sent by `until`.
   void AppendUnread(SteadyTime until, std::vector<UnreadAnswers>& all) ABSL_LOCKS_EXCLUDED(mutex_);
   // Cancels those whose place `ends` accepts.
   void End(absl::FunctionRef<bool(std::uint64_t place)> ends) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Cancels those that were not read within limits::kPeerTimeout, or so much for each
+  // Cancels those that were not read within limits::kPeerTimeout, or within that time for each
   // limits::kMaxAnswerFrameBytes, as a session's.
   void EndStalled(SteadyTime now) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   friend class UnaryAnswer;
-  // So many are examined while others wait to begin or to end.
+  // The number of answers that are examined while others wait to begin or to end.
   static constexpr int kPerHold = 256;
 
   void Remove(UnaryAnswer& answer) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -32,7 +32,8 @@ namespace idempotency::internal {
 template <typename Request, typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<Response> {
  public:
-  using Ask = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
+  using Operation = void (Operations::*)(const Request&, PendingResponse<Response>&,
+                                         Batcher::Group*);
 
   // `operations`, `sessions`, `access` and, until OnDone(), the rest outlive it. `response` is
   // empty. Without `access` everything is permitted.
@@ -49,7 +50,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   }
 
   // Takes the request's bytes, and answers now or when it is over.
-  void Begin(grpc::ByteBuffer& request, std::size_t max_parsed_bytes, Ask ask) {
+  void Begin(grpc::ByteBuffer& request, std::size_t max_parsed_bytes, Operation begin) {
     absl::StatusOr<MemoryBudget::Hold> hold =
         AdmitRequest(request, *Request::descriptor(), max_parsed_bytes, this->kind(),
                      operations_.batcher().budget());
@@ -60,7 +61,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
     this->HoldRequest(*std::move(hold));
     UnaryRequest<Request> parsed;
     if (absl::Status readable = parsed.Parse(request); !readable.ok()) return Turn(readable);
-    (operations_.*ask)(parsed.message(), *this, nullptr);
+    (operations_.*begin)(parsed.message(), *this, nullptr);
   }
 
   // gRPC calls none of the reactions before the method's handler has returned,

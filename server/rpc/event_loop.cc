@@ -1,4 +1,4 @@
-#include "server/rpc/polled_queue.h"
+#include "server/rpc/event_loop.h"
 
 #include <pthread.h>
 
@@ -6,18 +6,18 @@
 
 namespace idempotency::internal {
 
-PolledQueue::PolledQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue, std::string name)
+EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, std::string name)
     : queue_(std::move(queue)), thread_([this, name = std::move(name)] {
         pthread_setname_np(pthread_self(), name.c_str());
         Serve();
       }) {}
 
-PolledQueue::~PolledQueue() {
+EventLoop::~EventLoop() {
   queue_->Shutdown();
   thread_.join();
 }
 
-void PolledQueue::Serve() {
+void EventLoop::Serve() {
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) static_cast<QueueEvent*>(tag)->Happened(ok);

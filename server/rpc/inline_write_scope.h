@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_RPC_ENDED_WRITES_H_
-#define IDEMPOTENCY_SERVER_RPC_ENDED_WRITES_H_
+#ifndef IDEMPOTENCY_SERVER_RPC_INLINE_WRITE_SCOPE_H_
+#define IDEMPOTENCY_SERVER_RPC_INLINE_WRITE_SCOPE_H_
 
 #include <grpcpp/completion_queue.h>
 
@@ -15,16 +15,16 @@ namespace idempotency::internal {
 // scope, and does not wake the queue's thread for it.
 //
 // A scope within another one does nothing: the outer one applies. Holds no lock. Not thread-safe.
-class EndedWrites {
+class InlineWriteScope {
  public:
-  EndedWrites();
+  InlineWriteScope();
   // Runs the reactions, and those of the writes that they begin.
-  ~EndedWrites();
-  EndedWrites(const EndedWrites&) = delete;
-  EndedWrites& operator=(const EndedWrites&) = delete;
+  ~InlineWriteScope();
+  InlineWriteScope(const InlineWriteScope&) = delete;
+  InlineWriteScope& operator=(const InlineWriteScope&) = delete;
 
   // Calls `write`, which begins one write of a call on `queue`, whose tags are QueueEvents
-  // (server/rpc/polled_queue.h).
+  // (server/rpc/event_loop.h).
   static void Begin(grpc::CompletionQueue& queue, absl::FunctionRef<void()> write);
 
  private:
@@ -35,4 +35,4 @@ class EndedWrites {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_RPC_ENDED_WRITES_H_
+#endif  // IDEMPOTENCY_SERVER_RPC_INLINE_WRITE_SCOPE_H_

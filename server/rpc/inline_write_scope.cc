@@ -1,22 +1,22 @@
-#include "server/rpc/ended_writes.h"
+#include "server/rpc/inline_write_scope.h"
 
 #include <grpc/grpc.h>
 
 #include "core/grpc_headers.h"
-#include "server/rpc/polled_queue.h"
+#include "server/rpc/event_loop.h"
 
 namespace idempotency::internal {
 namespace {
 
-thread_local EndedWrites* current = nullptr;
+thread_local InlineWriteScope* current = nullptr;
 
 }  // namespace
 
-EndedWrites::EndedWrites() : outermost_(current == nullptr) {
+InlineWriteScope::InlineWriteScope() : outermost_(current == nullptr) {
   if (outermost_) current = this;
 }
 
-EndedWrites::~EndedWrites() {
+InlineWriteScope::~InlineWriteScope() {
   if (!outermost_) return;
   while (!ended_.empty()) {
     const auto [tag, ok] = ended_.front();
@@ -26,7 +26,7 @@ EndedWrites::~EndedWrites() {
   current = nullptr;
 }
 
-void EndedWrites::Begin(grpc::CompletionQueue& queue, absl::FunctionRef<void()> write) {
+void InlineWriteScope::Begin(grpc::CompletionQueue& queue, absl::FunctionRef<void()> write) {
   if (current == nullptr) return write();
   // If the write does not end here, another thread may have ended the call since, and with the last
   // call the queue, which flushing does not access then.

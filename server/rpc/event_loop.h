@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_RPC_POLLED_QUEUE_H_
-#define IDEMPOTENCY_SERVER_RPC_POLLED_QUEUE_H_
+#ifndef IDEMPOTENCY_SERVER_RPC_EVENT_LOOP_H_
+#define IDEMPOTENCY_SERVER_RPC_EVENT_LOOP_H_
 
 #include <grpcpp/completion_queue.h>
 
@@ -20,14 +20,14 @@ class QueueEvent {
 
 // A completion queue of events, and the thread that waits for the network and runs them.
 // Thread-safe.
-class PolledQueue {
+class EventLoop {
  public:
   // `name` is the thread's: 15 characters at most.
-  PolledQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue, std::string name);
+  EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, std::string name);
   // The servers of its calls are shut down, and their calls have ended. Joins the thread.
-  ~PolledQueue();
-  PolledQueue(const PolledQueue&) = delete;
-  PolledQueue& operator=(const PolledQueue&) = delete;
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
@@ -40,4 +40,4 @@ class PolledQueue {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_RPC_POLLED_QUEUE_H_
+#endif  // IDEMPOTENCY_SERVER_RPC_EVENT_LOOP_H_
