@@ -16,7 +16,7 @@
 
 namespace idempotency::internal {
 
-// What a call counts as.
+// The kind and the namespace that a call counts for.
 struct AdminPlace {
   // Calls that need ADMIN, and those that only read, take turns.
   enum class Kind { kRead, kAct };
@@ -58,7 +58,7 @@ class AdminWorker {
   // The calls of one kind.
   struct Lane {
     std::deque<Waiting> waiting;
-    // Of those that wait or run.
+    // The shares of the calls that wait or run.
     NamespaceShares shares;
   };
 

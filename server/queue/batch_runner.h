@@ -61,8 +61,8 @@ class BatchRunner {
   void AnswerUnwanted(std::vector<QueuedPtr> unwanted);
 
  private:
-  // Those that may go to the store when their turn comes, since calls for other kinds of the same
-  // batch may take long. The others are answered.
+  // The operations that may go to the store when their turn comes, since calls for other kinds of
+  // the same batch may take long. The others are answered.
   std::vector<QueuedPtr> StillWanted(std::vector<QueuedPtr> taken);
   template <typename Op>
   StoreCall<Op> CallFor(OperationBatch& batch, QueueKind queue);

@@ -278,33 +278,44 @@ void Batcher::FinishCall(Worker& worker, HeldCall call) {
 
 // The workers.
 
+Batcher::Wait Batcher::WaitForWork(Worker& worker, bool may_hold, MutexLock& lock) {
+  while (queues_.size() == 0 || MayTakeAt() > std::chrono::steady_clock::now()) {
+    if (queues_.size() == 0 && closed_) return Wait::kClosed;
+    if (queues_.size() > 0 && !one_lingers_) {
+      one_lingers_ = true;
+      work_.WaitUntil(lock, MayTakeAt());
+      one_lingers_ = false;
+    } else if (worker.wait.holds()) {
+      return Wait::kIdle;
+    } else if (may_hold) {
+      return Wait::kHoldFirst;
+    } else {
+      work_.Wait(lock);
+    }
+  }
+  return Wait::kReady;
+}
+
 Batcher::Next Batcher::TakeOrIdle(Worker& worker, OperationBatch& batch,
                                   std::vector<QueuedPtr>& unwanted) {
-  for (bool tried = false;; tried = true) {
+  for (bool may_hold = true;; may_hold = false) {
     {
       MutexLock lock(mutex_);
       Began& began = states_[worker.number].began;
       began = Began();
-      while (queues_.size() == 0 || MayTakeAt() > std::chrono::steady_clock::now()) {
-        if (queues_.size() == 0 && closed_) return Next::kClosed;
-        if (queues_.size() > 0 && !one_lingers_) {
-          one_lingers_ = true;
-          work_.WaitUntil(lock, MayTakeAt());
-          one_lingers_ = false;
-        } else if (worker.wait.holds()) {
+      switch (WaitForWork(worker, may_hold, lock)) {
+        case Wait::kReady:
+          batch = Take(began, unwanted);
+          WakeForLarge();
+          observer_.QueueDepthChanged(queues_.size());
+          return Next::kTaken;
+        case Wait::kIdle:
           idle_.push_back(&worker);
           return Next::kIdle;
-        } else if (!tried) {
+        case Wait::kClosed:
+          return Next::kClosed;
+        case Wait::kHoldFirst:
           break;
-        } else {
-          work_.Wait(lock);
-        }
-      }
-      if (queues_.size() > 0 && MayTakeAt() <= std::chrono::steady_clock::now()) {
-        batch = Take(began, unwanted);
-        WakeForLarge();
-        observer_.QueueDepthChanged(queues_.size());
-        return Next::kTaken;
       }
     }
     worker.wait.Hold(store_);

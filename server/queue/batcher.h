@@ -40,9 +40,9 @@ struct BatcherOptions {
   // Operations that wait for a worker. The latter get an eighth more, and a
   // namespace that has less than its share of them a quarter more.
   std::size_t max_queued = limits::kMaxQueuedOperations;
-  // Of budget(): the size of operations from here until they are answered, with the
-  // store's replies, and what other parts hold of it. Reservations and reads leave
-  // a fifth of it to the others.
+  // The bytes that budget() may hold: the size of operations from here until they are answered,
+  // with the store's replies, and the holds of other parts. Reservations and reads leave a fifth of
+  // it to the others.
   std::size_t max_bytes = limits::kDefaultQueuedBytes;
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;
@@ -79,8 +79,8 @@ struct BatcherOptions {
 //
 // Answers. Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
-// and must not call Close(); one may leave work that blocks to AfterAnswers. Beside the store's
-// answers:
+// and must not call Close(); one may leave work that blocks to AfterAnswers. In addition to the
+// store's answers:
 //   RESOURCE_EXHAUSTED / OVERLOADED      Too much is queued. Nothing happened;
 //                                        carries a retry delay.
 //   UNAVAILABLE / STORE_UNAVAILABLE      Closed. Nothing happened.
@@ -98,7 +98,7 @@ class Batcher {
   using Done = std::function<void(Answer)>;
   using ReserveDone = StoreMethod<ReserveOp>::Done;
   using ReserveCaller = internal::ReserveCaller;
-  // Of a sampled operation, its span.
+  // The span of a sampled operation.
   using Trace = std::optional<TraceContext>;
 
   static constexpr Deadline kNoDeadline = Deadline::max();
@@ -152,7 +152,7 @@ class Batcher {
   // others to take from the network.
   static constexpr std::size_t kMaxBegun = 4;
 
-  // Of one thread. The wait is used by that thread, and by another one as the hand-over permits.
+  // A thread and its connection. Another thread uses `wait` as the hand-over permits.
   struct Worker {
     explicit Worker(std::size_t its_number) : number(its_number) {}
 
@@ -166,7 +166,7 @@ class Batcher {
     SteadyTime relaxed = SteadyTime::min();
   };
 
-  // Of one worker: what other threads read and write.
+  // The state of one worker that other threads read and write.
   //
   // The hand-over of a call. A worker in idle_ waits for the connection that it holds. The thread
   // that takes it out of idle_ and sets `is_being_handed_a_call` owns the connection until it
@@ -191,7 +191,7 @@ class Batcher {
   template <typename Op>
   void Enqueue(QueueKind queue, Op op, Deadline deadline, typename StoreMethod<Op>::Done done,
                Group* group, const Trace& trace, const ReserveCaller* caller = nullptr);
-  // Those that are refused stay in `operations`.
+  // Refused ones stay in `operations`.
   void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   // For the runner.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -208,8 +208,7 @@ class Batcher {
 
   // How many workers to wake for operations that have just been queued.
   std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes so many workers from idle_, as far as there are; the others are those that wait for
-  // work_.
+  // Takes `workers` workers from idle_, or all if it has fewer; the others wait for work_.
   std::vector<const Worker*> TakeIdle(std::size_t workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake(std::size_t workers, const std::vector<const Worker*>& idle);
   // Wakes a worker for operations that were too large for the batch that has just been taken.
@@ -225,6 +224,19 @@ class Batcher {
   void FinishCall(Worker& worker, HeldCall call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Work(Worker& worker);
+  enum class Wait {
+    // Operations may be taken.
+    kReady,
+    // None may. The worker holds a connection, which it is to wait for.
+    kIdle,
+    // None may. The worker is to hold a connection, which takes time, and to look again.
+    kHoldFirst,
+    kClosed,
+  };
+  // Returns kHoldFirst only with `may_hold`. Without it a worker that holds no connection waits for
+  // work_.
+  Wait WaitForWork(Worker& worker, bool may_hold, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   enum class Next { kTaken, kIdle, kClosed };
   // Returns with operations for the store, or with a connection to wait for, in idle_.
   Next TakeOrIdle(Worker& worker, OperationBatch& batch, std::vector<QueuedPtr>& unwanted)

@@ -186,10 +186,10 @@ TEST_F(BatcherTest, ARelaxedReservationWaitsForNoCommit) {
 TEST_F(BatcherTest, RelaxedReservationsAreACallOfTheirOwnAndTheFirst) {
   Batcher& batcher = Make();
   OccupyWorker();
-  int asked = 0;
+  int sent = 0;
   std::vector<RecordId> relaxed_ids;
   for (const bool relaxed : {false, true, false, true}) {
-    ReserveOp op = ReserveNamed(std::to_string(asked++));
+    ReserveOp op = ReserveNamed(std::to_string(sent++));
     op.relaxed = relaxed;
     if (relaxed) relaxed_ids.push_back(op.id);
     batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
@@ -371,7 +371,7 @@ TEST_F(BatcherTest, AFailureIsSharedByNone) {
   for (const auto& answer : verdicts_.Await(2)) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   }
-  EXPECT_THAT(store_.calls(), SizeIs(3)) << "each was asked by itself";
+  EXPECT_THAT(store_.calls(), SizeIs(3)) << "each was sent by itself";
 }
 
 // Otherwise one that arrives during each failed call would keep it from ever being answered.
@@ -1124,11 +1124,11 @@ TEST_F(BatcherTest, TheObserverGetsUnusualGrants) {
   Batcher& batcher = Make();
   ReserveOp op = ReserveNamed("one");
   op.request_token = Uuid::Random();
-  std::size_t asked = 0;
+  std::size_t sent = 0;
   const auto reserve = [&] {
     batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
-    ++asked;
-    return As<Reserved>(verdicts_.Await(asked)[asked - 1])->token;
+    ++sent;
+    return As<Reserved>(verdicts_.Await(sent)[sent - 1])->token;
   };
   const Uuid first = reserve();
   EXPECT_EQ(observer_.counts().repeated_grants, 0u);
@@ -1156,7 +1156,7 @@ TEST_F(BatcherTest, TheObserverGetsUnusualGrants) {
 
 TEST_F(BatcherTest, FailuresOfTheStoreAreThoseThatAreItsOwn) {
   Batcher& batcher = Make();
-  std::size_t asked = 0;
+  std::size_t sent = 0;
   std::size_t failures = 0;
   for (const auto& [reason, is_failure] :
        {std::pair(Reason::kStoreUnavailable, true), std::pair(Reason::kRecordDamaged, true),
@@ -1164,8 +1164,8 @@ TEST_F(BatcherTest, FailuresOfTheStoreAreThoseThatAreItsOwn) {
         std::pair(Reason::kKeyInvalid, false)}) {
     store_.Fail(OperationKind::kGet, reason);
     batcher.Get(GetNamed("one"), kNoDeadline, records_.Sink());
-    ++asked;
-    EXPECT_EQ(ReasonOf(records_.Await(asked)[asked - 1].status()), reason);
+    ++sent;
+    EXPECT_EQ(ReasonOf(records_.Await(sent)[sent - 1].status()), reason);
     failures += is_failure ? 1 : 0;
     EXPECT_EQ(observer_.counts().store_failures, failures) << ReasonName(reason);
   }

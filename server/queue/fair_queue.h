@@ -45,7 +45,8 @@ class FairQueue {
     std::size_t bytes;
   };
 
-  // As many live items of different records as there is room for; `bytes_of` has the bytes of one.
+  // Takes as many live items of different records as there is room for; `bytes_of` has the bytes of
+  // one.
   // The namespace after the last one served has the first turn of the next call. In front of it are
   // those whose next item is too large for the rest of this one: they have no further turn of this
   // call, so that large items delay none of other namespaces.
@@ -153,7 +154,7 @@ class FairQueue {
   }
 
   absl::node_hash_map<std::string, NamespaceQueue> namespaces_;
-  // Those with items, the next one first.
+  // The namespaces with items, the next one first.
   std::deque<NamespaceQueue*> turns_;
   std::size_t size_ = 0;
   bool left_large_ = false;

@@ -125,7 +125,7 @@ class InFlightWaiters {
   struct RecordWaiters {
     // In their order of arrival.
     absl::btree_map<WaiterId, WaiterPtr> waiters;
-    // Those with a request token, by it.
+    // The waiters with a request token, by that token.
     absl::btree_set<std::pair<Uuid, WaiterId>> by_token;
     // A read is under way. It answers the waiters that arrived before it was sent,
     // if it is confirmed.
@@ -250,7 +250,7 @@ class InFlightWaiters {
   std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   // Operations that the batcher has not answered. Falls to 0 under the lock only.
   std::atomic<std::size_t> callbacks_{0};
-  // As records_, for callers that only check whether there is any.
+  // The size of records_, for callers that only check whether there is any.
   std::atomic<std::size_t> open_records_{0};
   std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_);
 

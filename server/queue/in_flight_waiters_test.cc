@@ -85,10 +85,10 @@ class InFlightWaitersTest : public ::testing::Test {
   Record Stored(std::string_view name) { return *memory_.Get({GetNamed(name)})[0]; }
 
   // The number of operations of a kind that the store received.
-  std::size_t Asked(OperationKind kind) {
-    std::size_t asked = 0;
-    for (const auto& call : store_.calls()) asked += call.kind == kind ? call.ids.size() : 0;
-    return asked;
+  std::size_t SentToStore(OperationKind kind) {
+    std::size_t sent = 0;
+    for (const auto& call : store_.calls()) sent += call.kind == kind ? call.ids.size() : 0;
+    return sent;
   }
   // That the store is not called again within a short time.
   void ExpectNoFurtherCall(std::size_t calls) {
@@ -240,7 +240,7 @@ TEST_F(InFlightWaitersTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
   for (const auto& call : store_.calls()) {
     if (call.kind == OperationKind::kReserve) reserved += call.ids.size();
   }
-  EXPECT_EQ(reserved, 64u) << "nobody asks twice";
+  EXPECT_EQ(reserved, 64u) << "nobody sends twice";
 }
 
 TEST_F(InFlightWaitersTest, ACompletionByAnotherReplicaIsFoundByReading) {
@@ -775,11 +775,11 @@ TEST_F(InFlightWaitersTest, WhatWaitersWeighIsBounded) {
   }
   const Uuid token = Hold(heavy);
   // One after the other, so that the batcher never holds many.
-  std::size_t asked = 0;
-  while (answers_.size() == 0 && asked < 100) {
+  std::size_t sent = 0;
+  while (answers_.size() == 0 && sent < 100) {
     Start(heavy);
-    ++asked;
-    while (observer_.counts().waiters + answers_.size() < asked) std::this_thread::yield();
+    ++sent;
+    while (observer_.counts().waiters + answers_.size() < sent) std::this_thread::yield();
   }
   EXPECT_EQ(Count<InFlight>(1), 1u);
   const std::size_t waiters = observer_.counts().waiters;
@@ -787,7 +787,7 @@ TEST_F(InFlightWaitersTest, WhatWaitersWeighIsBounded) {
   EXPECT_LE(waiters, max_bytes_ / 4 / (limits::kMaxLabels * limits::kMaxLabelValueBytes));
 
   CompleteHere("held", token);
-  EXPECT_EQ(Count<Replay>(asked), waiters);
+  EXPECT_EQ(Count<Replay>(sent), waiters);
   batcher_->Close();
   EXPECT_EQ(batcher_->budget().held(), 0u);
 }
@@ -986,7 +986,7 @@ TEST_F(InFlightWaitersTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
   CompleteHere("held", token);
   store_.Open();
   EXPECT_EQ(Count<Replay>(3), 3u);
-  EXPECT_EQ(Asked(OperationKind::kReserve), 4u) << "of the three one asked again";
+  EXPECT_EQ(SentToStore(OperationKind::kReserve), 4u) << "of the three one sent again";
 }
 
 TEST_F(InFlightWaitersTest, WhatATryFindsSettledReachesTheOthersByOneRead) {
@@ -999,7 +999,7 @@ TEST_F(InFlightWaitersTest, WhatATryFindsSettledReachesTheOthersByOneRead) {
   CompleteElsewhere("held", token);
   clock_.Advance(op.lease);
   EXPECT_EQ(Count<Replay>(8), 8u);
-  EXPECT_EQ(Asked(OperationKind::kReserve), 9u) << "of the eight one asked again";
+  EXPECT_EQ(SentToStore(OperationKind::kReserve), 9u) << "of the eight one sent again";
 }
 
 TEST_F(InFlightWaitersTest, WhileTheStoreCannotAnswerOneTriesInAPause) {
@@ -1099,7 +1099,7 @@ TEST_F(InFlightWaitersTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
     ASSERT_TRUE(observer_.Await(&Counts::waiters, 0));
   }
   EXPECT_EQ(Count<Replay>(2), 2u);
-  EXPECT_EQ(Asked(OperationKind::kReserve), 4u);
+  EXPECT_EQ(SentToStore(OperationKind::kReserve), 4u);
 }
 
 // It never reached the store, so the record is unchanged: the next one's turn.

@@ -21,8 +21,7 @@ namespace idempotency::internal {
 //
 // Answers that contain a reply, and waiters, have at most half of it: both can be
 // requested again. So completions have the other half, even if callers do not read.
-// Of the half of answers and waiters, each namespace takes no more than it leaves to
-// the others (NamespaceShares).
+// Of that half a namespace takes at most as much as it leaves to the others (NamespaceShares).
 //
 // Operations that end work have the same shares, since nobody checks before the store whether they
 // have a reservation: large replies of one namespace keep no other one's completions out. Replies,
@@ -106,27 +105,27 @@ class MemoryBudget {
   std::size_t unread_answers_pool() const { return max_bytes_ / kPoolShare; }
   // Whether they have more than half of it.
   bool UnreadAnswersAreMany() const { return unread_answers() > unread_answers_pool() / 2; }
-  // What one session may have of them then: the more there are, the less.
+  // The limit of one session then; it shrinks as the total grows.
   std::size_t UnreadAnswersAllowance() const;
 
   // Everything.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
-  // Of the budget, as 1 / kPoolShare.
+  // The pool is 1 / kPoolShare of the budget.
   static constexpr std::size_t kPoolShare = 4;
-  // What is left of the half of the budget for one session's answers, as 1 / kAllowanceShare.
+  // A session gets 1 / kAllowanceShare of what is left of half of the budget.
   static constexpr std::size_t kAllowanceShare = 64;
 
-  // Of the budget, as 1 / kAdminShare.
+  // Administrators get 1 / kAdminShare of the budget.
   static constexpr std::size_t kAdminShare = 4;
 
-  // Of the budget, as 1 / kSmallOperationsShare: only small operations that end work.
+  // 1 / kSmallOperationsShare of the budget is only for small operations that end work.
   static constexpr std::size_t kSmallOperationsShare = 8;
 
   // The bytes among them that count against operations that end work.
   std::size_t WithoutAnswers(std::size_t held) const;
-  // The rest of the budget for an operation of so many bytes that ends work.
+  // The rest of the budget for an operation of `bytes` bytes that ends work.
   std::size_t LeftToEndOfWork(std::size_t held, std::size_t bytes) const;
   bool Fits(std::size_t held, std::size_t bytes, bool brings_work) const;
   bool TryAdd(std::size_t bytes, bool brings_work);

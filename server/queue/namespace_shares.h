@@ -45,7 +45,7 @@ class NamespaceShares {
     return share == shares_.end() ? 0 : share->second;
   }
   std::size_t total() const { return total_; }
-  // Those that have a share.
+  // The number of namespaces that have a share.
   std::size_t namespaces() const { return shares_.size(); }
 
  private:

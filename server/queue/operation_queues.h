@@ -46,7 +46,7 @@ class OperationQueues {
   static constexpr std::size_t kShare = 8;
   // The same for releases, extensions and reservations: together three sixteenths.
   static constexpr std::size_t kSmallShare = 16;
-  // Of one kind in a batch: as many as the stores send at once.
+  // The bytes of one kind in a batch: as many as the stores send at once.
   static constexpr std::size_t kMaxBatchBytes = 4 * 1024 * 1024;
 
   // `max_queued` as BatcherOptions has it; `max_batch` operations leave at once. `budget` must

@@ -5,10 +5,10 @@
 namespace idempotency::internal {
 namespace {
 
-// An operation beside its texts: its structures here, in the service and in the store's call,
+// An operation without its texts: its structures here, in the service and in the store's call,
 // rounded up.
 constexpr std::size_t kOperationBytes = 1024;
-// A label beside its texts: its node in a map.
+// A label without its texts: its node in a map.
 constexpr std::size_t kLabelBytes = 96;
 
 std::size_t WeightOf(const RecordKey& key) {

@@ -30,7 +30,8 @@ enum class QueueKind {
   kRelease,
   kExtend,
   kReserve,
-  // Those that wait for no commit (ReserveOp::relaxed): apart, so that no commit delays them.
+  // Reservations that wait for no commit (ReserveOp::relaxed): apart, so that no commit delays
+  // them.
   kReserveRelaxed,
   kReserveForWaiter,
   kGetForWaiter,
@@ -94,12 +95,12 @@ struct QueuedOperation {
   const std::size_t bytes;
   MemoryBudget::Hold hold;
   const SteadyTime deadline;
-  // Of a reservation whose caller may leave; otherwise nullptr.
+  // The caller of a reservation, if it may leave; otherwise nullptr.
   const ReserveCaller* caller = nullptr;
-  // Of a sampled operation, its span.
+  // The span of a sampled operation.
   std::optional<TraceContext> trace;
-  // Of a reservation: those of the same record for the same request, which arrived later and go to
-  // the store with it.
+  // Reservations of the same record for the same request, which arrived later and go to the store
+  // with this one.
   std::vector<QueuedPtr> followers;
 };
 

@@ -89,7 +89,7 @@ class RecordQueue {
   }
 
   std::size_t size() const { return size_; }
-  // Those that have items.
+  // The number of records that have items.
   std::size_t records() const { return turns_.size(); }
 
  private:

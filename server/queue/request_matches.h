@@ -27,7 +27,7 @@ class RequestMatches {
  private:
   using Fingerprints = std::vector<Fingerprint>;
 
-  // Of the versions that the record has: the others have no part in the result.
+  // Compares the versions that the record has: the others have no part in the result.
   bool IsSame(const Fingerprints& a, const Fingerprints& b) const;
 
   // Results are searched one after the other, so few of them are kept.

@@ -26,7 +26,7 @@ namespace idempotency::internal {
 template <typename Op>
 struct StoreMethod;
 
-// What most of them share.
+// The common part of most of them.
 template <typename Op, typename Result>
 struct PlainStoreMethod {
   using Answer = Result;

@@ -14,8 +14,8 @@
 namespace idempotency::internal {
 
 // The span of one store call, which serves operations of several traces: a child of the first
-// sampled operation's span, with links to those of the others, as OpenTelemetry's conventions for
-// batches say. Without a sampled operation it is empty, and costs no memory. Thread-compatible.
+// sampled operation's span, with links to those of the others, as in OpenTelemetry's conventions
+// for batches. Without a sampled operation it is empty, and costs no memory. Thread-compatible.
 class StoreSpan {
  public:
   // One more operation of the call. Null: its trace is not sampled.
