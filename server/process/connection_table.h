@@ -24,7 +24,7 @@ class ConnectionTable {
  public:
   struct Limits {
     int connections = 0;
-    // Of one address: an IPv4 address, or 64 bits of an IPv6 address, the prefix
+    // From one address: an IPv4 address, or 64 bits of an IPv6 address, the prefix
     // that one host gets. Unix sockets have no such limit.
     int per_peer = 0;
   };
@@ -40,7 +40,7 @@ class ConnectionTable {
   Verdict Admit(int socket, const sockaddr_storage& peer);
 
   // Ends the connection from this remote end: gRPC, which uses it too, finds it closed. Its host
-  // gets no further one for kPenalty, so that it cannot take up with the next what the last began.
+  // gets no further one for kPenalty, so that it cannot continue on a new connection.
   // False if no such connection is open, or if this has ended it before.
   bool ShutDown(const RemoteAddress& remote);
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -90,6 +91,24 @@ ListenerOptions BoundListener(const ServeOptions& options) {
   return listener;
 }
 
+// `local`: the collector is on this machine.
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> OtlpCredentials(
+    const ServeOptions& options, bool local) {
+  if (options.otlp_ca.empty() && (local || options.otlp_plaintext)) {
+    return grpc::InsecureChannelCredentials();
+  }
+  grpc::SslCredentialsOptions tls;
+  if (!options.otlp_ca.empty()) {
+    absl::StatusOr<std::string> authorities = FileContent(options.otlp_ca);
+    if (!authorities.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--otlp_ca=", options.otlp_ca, ": ", authorities.status().message()));
+    }
+    tls.pem_root_certs = *std::move(authorities);
+  }
+  return grpc::SslCredentials(tls);
+}
+
 void LogServing(const ServeOptions& options, const NetworkAddress& address) {
   const ListenerTlsFiles& tls = options.tls;
   Log(LogLevel::kInfo, "serving",
@@ -123,7 +142,7 @@ absl::Status Daemon::StartParts() {
   auto credentials = ListenerCredentials::Make(options_.tls, metrics_);
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
-  if (absl::Status started = StartAccess(); !started.ok()) return started;
+  if (absl::Status started = LoadConfiguration(); !started.ok()) return started;
   if (absl::Status started = StartTracing(); !started.ok()) return started;
   if (absl::Status started = StartService(); !started.ok()) return started;
   metrics_.PlaintextServed(WarnIfExposed(options_));
@@ -167,21 +186,10 @@ absl::Status Daemon::StartMetrics() {
 
 absl::Status Daemon::StartTracing() {
   if (options_.otlp_endpoint.empty()) return absl::OkStatus();
-  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   const absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(options_.otlp_endpoint);
   const bool local = address.ok() && address->IsLocal();
-  if (!options_.otlp_ca.empty() || (!local && !options_.otlp_plaintext)) {
-    grpc::SslCredentialsOptions tls;
-    if (!options_.otlp_ca.empty()) {
-      absl::StatusOr<std::string> authorities = FileContent(options_.otlp_ca);
-      if (!authorities.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--otlp_ca=", options_.otlp_ca, ": ", authorities.status().message()));
-      }
-      tls.pem_root_certs = *std::move(authorities);
-    }
-    credentials = grpc::SslCredentials(tls);
-  }
+  const auto credentials = OtlpCredentials(options_, local);
+  if (!credentials.ok()) return credentials.status();
   OtlpExporter::Options exporting;
   exporting.service = "idempotencyd";
   exporting.version = std::string(Version());
@@ -199,7 +207,7 @@ absl::Status Daemon::StartTracing() {
   // The environment may name a proxy, which is another machine.
   if (local) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   tracer_ = std::make_unique<OtlpExporter>(
-      grpc::CreateCustomChannel(options_.otlp_endpoint, credentials, arguments), exporting,
+      grpc::CreateCustomChannel(options_.otlp_endpoint, *credentials, arguments), exporting,
       std::move(events));
   return absl::OkStatus();
 }
@@ -224,25 +232,25 @@ absl::Status Daemon::StartConsole() {
   return absl::OkStatus();
 }
 
-absl::Status Daemon::StartAccess() {
+absl::Status Daemon::LoadConfiguration() {
   if (options_.config.empty()) return absl::OkStatus();
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(options_.config);
   if (!loaded.ok()) return loaded.status();
   access_.Restrict(std::make_shared<AccessPolicy>(loaded->access), Clock::System());
   tenants_.Configure(loaded->namespaces, loaded->not_before);
   LogNotBefore(*loaded);
-  loaded_ = *std::move(loaded);
+  config_ = *std::move(loaded);
   return absl::OkStatus();
 }
 
 absl::Status Daemon::MakeExtProc() {
   if (!options_.ext_proc) {
-    return loaded_.has_value() ? ConfigureExtProc(*loaded_) : absl::OkStatus();
+    return config_.has_value() ? ConfigureExtProc(*config_) : absl::OkStatus();
   }
   if (!ext_proc_kind_.make) {
     return absl::UnimplementedError("--ext_proc: this build has no external processor");
   }
-  auto made = ext_proc_kind_.make({*loaded_, !options_.ext_proc->IsLocal(),
+  auto made = ext_proc_kind_.make({*config_, !options_.ext_proc->IsLocal(),
                                    options_.listener.calls.per_peer, stack_->operations(), access_,
                                    *metrics_.registry()});
   if (!made.ok()) return made.status();
@@ -287,9 +295,9 @@ absl::Status Daemon::ConfigureExtProc(const LoadedConfig& config) {
 }
 
 void Daemon::WatchConfig() {
-  if (!loaded_.has_value()) return;
-  config_ = std::make_unique<ConfigWatcher>(
-      options_.config, *loaded_, access_, tenants_, metrics_,
+  if (!config_.has_value()) return;
+  config_watcher_ = std::make_unique<ConfigWatcher>(
+      options_.config, *config_, access_, tenants_, metrics_,
       [this](const LoadedConfig& config) { return ConfigureExtProc(config); });
 }
 

@@ -60,8 +60,8 @@ class Daemon {
   Daemon(const ServeOptions& options, StopRequest* stop, FurtherServiceKind ext_proc);
 
   absl::Status StartParts();
-  // Before a call can arrive.
-  absl::Status StartAccess();
+  // Applies the configuration file, before a call can arrive.
+  absl::Status LoadConfiguration();
   absl::Status StartTracing();
   absl::Status StartService();
   absl::Status StartMetrics();
@@ -82,8 +82,8 @@ class Daemon {
   LoggingMetrics metrics_;
   AccessControl access_;
   Tenants tenants_{metrics_};
-  // As it was read at the start, if there is one.
-  std::optional<LoadedConfig> loaded_;
+  // The configuration file as it was read at the start, if there is one.
+  std::optional<LoadedConfig> config_;
   std::unique_ptr<ListenerCredentials> credentials_;
   // Null: no spans are exported.
   std::unique_ptr<OtlpExporter> tracer_;
@@ -98,7 +98,7 @@ class Daemon {
   std::unique_ptr<GrpcListener> ext_proc_listener_;
   std::unique_ptr<GrpcListener> listener_;
   // If there is a configuration. It stops before what it configures.
-  std::unique_ptr<ConfigWatcher> config_;
+  std::unique_ptr<ConfigWatcher> config_watcher_;
   std::optional<Health> health_;
   std::unique_ptr<StoreMonitor> monitor_;
 };

@@ -17,7 +17,7 @@ class DescriptorLimit {
   explicit DescriptorLimit(std::int64_t descriptors) : descriptors_(descriptors) {}
 
   std::int64_t descriptors() const { return descriptors_; }
-  // The number that the connections of each of so many listeners may take.
+  // The number that the connections of each of `listeners` listeners may take.
   // limits::kReservedDescriptors stay free for the store's sessions, files and the metrics'
   // connections, or half of the limit if that is less.
   int ForConnections(int listeners = 1) const;

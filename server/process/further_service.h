@@ -45,7 +45,7 @@ struct FurtherServiceParts {
   prometheus::Registry& registry;
 };
 
-// What the program has of a further service. A value type.
+// How the program makes and checks a further service. A value type.
 struct FurtherServiceKind {
   // Makes it; an error names what to do. Empty: this program has none.
   std::function<absl::StatusOr<std::unique_ptr<FurtherService>>(const FurtherServiceParts&)> make;

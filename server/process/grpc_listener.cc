@@ -17,7 +17,6 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/error_reflection.h"
 #include "server/limits.h"
-#include "server/process/listening_sockets.h"
 
 namespace idempotency::internal {
 namespace {
@@ -89,7 +88,7 @@ void SetBounds(const ListenerOptions& options, grpc::ServerBuilder& builder) {
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
     const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
     const ListenerOptions& options, const AddServices& add_services, Observer& observer,
-    OnDeaf on_deaf, const GrpcListener* beside) {
+    OnDeaf on_deaf, const GrpcListener* shares_queues_with) {
   absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Bind(address);
   if (!sockets.ok()) return sockets.status();
   ReflectErrorDetailsOnce();
@@ -105,19 +104,25 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   add_services(builder, listener->methods_);
   listener->unserved_.Register(builder, listener->methods_);
   listener->reflection_.Register(builder, listener->Services(options.channelz), listener->methods_);
-  listener->queues_ = beside == nullptr ? std::make_unique<CallQueues>(builder)
-                                        : std::make_unique<CallQueues>(builder, *beside->queues_);
+  listener->queues_ = shares_queues_with == nullptr
+                          ? std::make_unique<CallQueues>(builder)
+                          : std::make_unique<CallQueues>(builder, *shares_queues_with->queues_);
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) {
     return absl::InternalError("gRPC cannot start a server in this process");
   }
   listener->queues_->Start(listener->methods_, listener->calls_);
   listener->queues_->Start(listener->health_methods_, listener->health_calls_);
+  listener->StartAccepting(*std::move(sockets), options, observer, std::move(on_deaf));
+  return listener;
+}
 
-  Handover& to_grpc = *listener->handover_;
-  const SocketAddress bound = sockets->Bound();
-  listener->acceptor_ = std::make_unique<ConnectionAcceptor>(
-      *std::move(sockets), options.connections,
+void GrpcListener::StartAccepting(ListeningSockets sockets, const ListenerOptions& options,
+                                  Observer& observer, OnDeaf on_deaf) {
+  Handover& to_grpc = *handover_;
+  const SocketAddress bound = sockets.Bound();
+  acceptor_ = std::make_unique<ConnectionAcceptor>(
+      std::move(sockets), options.connections,
       ConnectionAcceptor::Callbacks{[&to_grpc](int socket, int listening_socket) {
                                       Handover::NewConnectionParameters connection;
                                       connection.listener_fd = listening_socket;
@@ -126,16 +131,15 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
                                     },
                                     on_deaf},
       observer);
-  ConnectionAcceptor& acceptor = *listener->acceptor_;
-  listener->streams_ = std::make_unique<StreamWatch>(
+  ConnectionAcceptor& acceptor = *acceptor_;
+  streams_ = std::make_unique<StreamWatch>(
       StreamRules::Limits{options.max_streams, options.calls.calls},
       StreamWatch::Callbacks{
           [&acceptor](const RemoteAddress& remote) { acceptor.CloseForStreams(remote); },
           CallTable::AllArrived, CallTable::AllOfHost});
-  listener->probe_ = std::make_unique<PortProbe>(
-      listener->address_, bound, options.probe, [&acceptor] { return acceptor.accepted(); },
+  probe_ = std::make_unique<PortProbe>(
+      address_, bound, options.probe, [&acceptor] { return acceptor.accepted(); },
       std::move(on_deaf));
-  return listener;
 }
 
 GrpcListener::GrpcListener(NetworkAddress address, const CallTable::Limits& calls,

@@ -17,6 +17,7 @@
 #include "server/process/connection_acceptor.h"
 #include "server/process/health_service.h"
 #include "server/process/listener_options.h"
+#include "server/process/listening_sockets.h"
 #include "server/process/network_address.h"
 #include "server/process/port_probe.h"
 #include "server/process/reflection_service.h"
@@ -42,12 +43,12 @@ class GrpcListener {
   // served on its queues.
   using AddServices = std::function<void(grpc::ServerBuilder&, QueuedMethods&)>;
 
-  // FAILED_PRECONDITION if it cannot listen there. `observer` must outlive it. With `beside`, which
-  // need not outlive it, the two have the same polling threads.
+  // FAILED_PRECONDITION if it cannot listen there. `observer` must outlive it. With
+  // `shares_queues_with`, which need not outlive it, the two have the same polling threads.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
       const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
       const ListenerOptions& options, const AddServices& add_services, Observer& observer,
-      OnDeaf on_deaf, const GrpcListener* beside = nullptr);
+      OnDeaf on_deaf, const GrpcListener* shares_queues_with = nullptr);
   ~GrpcListener();
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;
@@ -68,7 +69,9 @@ class GrpcListener {
 
   GrpcListener(NetworkAddress address, const CallTable::Limits& calls, Observer& observer);
 
-  // By their full names, but for that of reflection.
+  void StartAccepting(ListeningSockets sockets, const ListenerOptions& options, Observer& observer,
+                      OnDeaf on_deaf);
+  // By their full names, without the reflection service.
   std::vector<std::string> Services(bool channelz) const;
 
   const NetworkAddress address_;

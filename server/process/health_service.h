@@ -36,7 +36,7 @@ class HealthService final : public grpc::HealthCheckServiceInterface {
   void Register(grpc::ServerBuilder& builder, QueuedMethods& methods);
 
   void SetServingStatus(const std::string& name, bool serving) override ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of every name that has a status.
+  // Sets the status of every name that has one.
   void SetServingStatus(bool serving) override ABSL_LOCKS_EXCLUDED(mutex_);
   // None serves, whatever is set later.
   void Shutdown() override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -50,7 +50,8 @@ class ListenerCredentials {
   ListenerCredentials& operator=(const ListenerCredentials&) = delete;
 
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
-  // That of new connections, for another listener of this process; null without TLS. Thread-safe.
+  // The content for new connections, for another listener of this process; null without TLS.
+  // Thread-safe.
   std::shared_ptr<const TlsContent> content() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -28,7 +28,7 @@ struct ListenerOptions {
   // Below twice limits::kMaxWait a call that waits for a running attempt may be cut.
   absl::Duration connection_grace = limits::kConnectionGrace;
   int max_streams = limits::kMaxStreams;
-  // Of all connections.
+  // The calls of all connections.
   CallTable::Limits calls = CallTable::Within(limits::kMaxCalls);
   std::size_t max_bytes = limits::kListenerBytes;
   // gRPC's own service about connections and calls, which `calls` does not count. For the whole

@@ -30,7 +30,7 @@ namespace idempotency::internal {
 class MetricsExposer {
  public:
   struct Limits {
-    // Above it the oldest connection is closed. So many more may wait while a page is made.
+    // Above it the oldest connection is closed. As many more may wait while a page is made.
     std::size_t scrapes = limits::kMaxScrapes;
     // The maximum duration of one.
     absl::Duration timeout = limits::kScrapeTimeout;

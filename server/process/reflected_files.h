@@ -38,7 +38,7 @@ class ReflectedFiles {
   const google::protobuf::DescriptorPool& pool_;
   const std::vector<std::string> services_;
   Mutex mutex_;
-  // Of the files that were requested; no more than are linked.
+  // The files that were requested; no more than are linked.
   std::map<const File*, std::string> serialized_ ABSL_GUARDED_BY(mutex_);
 };
 

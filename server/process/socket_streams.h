@@ -27,7 +27,7 @@ struct SocketStreams {
 
   std::int64_t open() const { return begun - answered - failed; }
 };
-// Those of all connections that had a stream.
+// The streams of all connections that had one.
 std::vector<SocketStreams> AllSocketStreams();
 
 // nullopt if the connection is closed, or is no TCP connection.

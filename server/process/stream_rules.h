@@ -30,7 +30,7 @@ namespace idempotency::internal {
 class StreamRules {
  public:
   struct Limits {
-    // Of a connection.
+    // The streams of one connection.
     int streams = 0;
     // Calls of all connections that no code has seen.
     int unseen = 0;
@@ -60,7 +60,7 @@ class StreamRules {
 
   const Limits limits_;
   const Sources sources_;
-  // Those that had failed at the last call, by connection.
+  // The streams that had failed at the last call, by connection.
   absl::flat_hash_map<std::int64_t, std::int64_t> failed_;
 };
 

@@ -22,7 +22,7 @@ struct HealthOptions {
   bool tls = false;
   // Empty: the server's certificate is not verified, for a server of this machine.
   std::string tls_ca;
-  // The name that the certificate must have; empty: the address' host.
+  // The name that the certificate must have; empty: the host of the address.
   std::string tls_name;
   // The client's own, for mutual TLS.
   std::string tls_certificate;

@@ -29,7 +29,7 @@ struct MigrateOptions {
   bool create_roles = false;
   // Distributes the records over the nodes of Citus.
   bool distribute = false;
-  // Of their names; empty: the schema's name.
+  // The prefix of the roles' names; empty: the schema's name.
   std::string role_prefix;
 };
 

@@ -12,11 +12,11 @@ namespace idempotency::internal {
 
 absl::Status CheckServe(const ServeOptions& options);
 
-// Of the statements that --statements chooses.
+// Checks the statements that --statements chooses.
 absl::Status CheckStatements(const ServeOptions& options);
-// Of --clock_margin, if it is given.
+// Checks --clock_margin, if it is given.
 absl::Status CheckClockMargin(const ServeOptions& options);
-// Of the address in --maintenance_store.
+// Checks the address in --maintenance_store.
 absl::Status CheckMaintenance(const StoreAddress& maintenance, const ServeOptions& options);
 
 }  // namespace idempotency::internal

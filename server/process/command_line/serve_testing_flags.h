@@ -16,7 +16,7 @@ namespace idempotency::internal {
 struct ServeTestingOptions {
   // 0: a free one.
   std::uint16_t port = 0;
-  // When to end, beside SIGTERM.
+  // When to end, apart from SIGTERM.
   bool exit_with_parent = true;
   bool exit_with_stdin = false;
   LogLevel log_level = LogLevel::kWarn;
