@@ -21,6 +21,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/config/config_faults.h"
+#include "server/config/config_place.h"
 #include "server/config/namespace_config.h"
 #include "server/files/file_content.h"
 #include "server/limits.h"

@@ -19,7 +19,7 @@ struct LoadedConfig {
   config::v1::Config config;
   AccessRules access;
   NamespaceSettingsMap namespaces;
-  // Of every namespace, those that are not listed included; nullopt: none.
+  // For every namespace, also those that are not listed; nullopt: none.
   std::optional<absl::Time> not_before;
   // The content of external_processor.descriptor_sets, in their order.
   std::vector<std::string> descriptor_sets;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
@@ -17,6 +18,7 @@
 
 #include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
+#include "server/config/config_faults.h"
 #include "server/config/config_notes.h"
 #include "server/limits.h"
 #include "tests/support/temp_folder.h"
@@ -84,6 +86,12 @@ class ConfigFileTest : public ::testing::Test {
   testing::TempFolder folder_;
   testing::TokenSigner signer_{testing::TokenSigner::Kind::kEd25519};
 };
+
+TEST_F(ConfigFileTest, ReportsABoundedNumberOfFaultsOfAFileThatIsNoText) {
+  std::string noise;
+  for (std::size_t i = 0; i < 2 * kMaxFaults; ++i) noise += "\x01 ";
+  EXPECT_EQ(FaultsOf(noise).size(), kMaxFaults);
+}
 
 TEST_F(ConfigFileTest, IsTranslated) {
   const auto loaded = Load(kValid);

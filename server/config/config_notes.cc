@@ -12,7 +12,8 @@ namespace idempotency::internal {
 namespace {
 
 // With as many times the largest request, each request of a described method has room: a quarter is
-// for one, which takes up to 12 times its bytes as parsed fields, beside the bytes themselves.
+// for one, which takes up to 12 times its bytes as parsed fields, in addition to the bytes
+// themselves.
 constexpr std::uint64_t kRoomForARequest = 52;
 
 void NoteNamespaces(const config::v1::Config& config, std::vector<std::string>& notes) {

@@ -36,9 +36,9 @@ class ConfigSafeguards {
 
   std::set<std::string> identities_;
   absl::Time not_before_ = absl::InfinitePast();
-  // Of namespaces with one of their own.
+  // The not_before of each namespace that has its own.
   std::map<std::string, absl::Time> own_;
-  // Of listed namespaces; others have the default.
+  // The windows of listed namespaces; others have the default.
   std::map<std::string, absl::Duration> windows_;
   std::set<std::string> peer_scoped_;
 };

@@ -62,7 +62,7 @@ class ConfigWatcher {
   Mutex mutex_;
   Sha256Digest current_ ABSL_GUARDED_BY(mutex_);
   ConfigSafeguards safeguards_ ABSL_GUARDED_BY(mutex_);
-  // Of the last reading, if it does not apply.
+  // The digest of the last content that was read, if it does not apply.
   std::optional<Sha256Digest> seen_ ABSL_GUARDED_BY(mutex_);
   // Why the file is not used now, or "".
   std::string complaint_ ABSL_GUARDED_BY(mutex_);

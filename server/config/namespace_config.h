@@ -8,6 +8,7 @@
 
 #include "idempotency/config/v1/config.pb.h"
 #include "server/config/config_faults.h"
+#include "server/config/config_place.h"
 #include "server/tenants/namespace_settings.h"
 
 namespace idempotency::internal {
