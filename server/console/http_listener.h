@@ -22,9 +22,9 @@ class HttpListener {
   struct Limits {
     // Above it the oldest connection is closed, of those first where no call was permitted.
     std::size_t connections = limits::kMaxConsoleConnections;
-    // Of a handshake, of a request from the first wait for it, and of writing a response.
+    // For a handshake, for a request from the first wait for it, and for writing a response.
     absl::Duration timeout = limits::kConsoleTimeout;
-    // Of the handler; a connection whose request is not answered by then is closed.
+    // For the handler; a connection whose request is not answered by then is closed.
     absl::Duration answer_time = limits::kConsoleAnswerTime;
   };
 

@@ -79,7 +79,7 @@ class TlsClient {
 
   bool connected() const { return connected_; }
   // Up to the end of the connection; "" if there is no answer.
-  std::string Ask(const std::string& request) {
+  std::string Exchange(const std::string& request) {
     if (!connected_) return "";
     BIO_write(bio_.get(), request.data(), static_cast<int>(request.size()));
     std::string answer;
@@ -139,7 +139,7 @@ class HttpListenerTest : public ::testing::Test {
     requests_.Add(std::move(request));
     reply(std::move(response));
   }
-  std::string Ask(const std::string& request) {
+  std::string Exchange(const std::string& request) {
     RawConnection connection(address_);
     return connection.Send(request) ? connection.Receive(kAll) : "";
   }
@@ -162,7 +162,7 @@ class HttpListenerTest : public ::testing::Test {
 
 TEST_F(HttpListenerTest, AnswersRequestsOneAfterTheOther) {
   Start();
-  const std::string answers = Ask("GET /first HTTP/1.1\r\nHost: here\r\n\r\n" + Call() +
+  const std::string answers = Exchange("GET /first HTTP/1.1\r\nHost: here\r\n\r\n" + Call() +
                                   "HEAD /third HTTP/1.1\r\nHost: here\r\n\r\n" + kGet);
   const std::size_t first = answers.find("GET /first ");
   const std::size_t second = answers.find("POST /api/X {}");
@@ -173,11 +173,11 @@ TEST_F(HttpListenerTest, AnswersRequestsOneAfterTheOther) {
   // With a length and without a body.
   EXPECT_THAT(answers, HasSubstr("Content-Length: 12\r\n"));
   EXPECT_THAT(answers, Not(HasSubstr("HEAD /third")));
-  EXPECT_THAT(Ask("GET /old HTTP/1.0\r\n\r\n"), EndsWith("GET /old "));
-  EXPECT_THAT(Ask("POST /chunks HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n"
+  EXPECT_THAT(Exchange("GET /old HTTP/1.0\r\n\r\n"), EndsWith("GET /old "));
+  EXPECT_THAT(Exchange("POST /chunks HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n"
                   "Connection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
               EndsWith("POST /chunks abc"));
-  EXPECT_THAT(Ask("GET /ws HTTP/1.1\r\nHost: here\r\nConnection: Upgrade, close\r\n"
+  EXPECT_THAT(Exchange("GET /ws HTTP/1.1\r\nHost: here\r\nConnection: Upgrade, close\r\n"
                   "Upgrade: websocket\r\n\r\n"),
               StartsWith("HTTP/1.1 200 "));
 }
@@ -191,7 +191,7 @@ TEST_F(HttpListenerTest, EveryResponseHasTheSafeguards) {
         Call("Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
         Call("X-Large: " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + "\r\n"),
         Call("", std::string(limits::kMaxConsoleBodyBytes + 1, 'x'))}) {
-    const std::string answer = Ask(request);
+    const std::string answer = Exchange(request);
     EXPECT_THAT(answer, AllOf(HasSubstr("Content-Security-Policy: default-src 'none';"),
                               HasSubstr("X-Content-Type-Options: nosniff"),
                               HasSubstr("X-Frame-Options: DENY"),
@@ -203,26 +203,26 @@ TEST_F(HttpListenerTest, EveryResponseHasTheSafeguards) {
 
 TEST_F(HttpListenerTest, TooLargeRequestsAreRefusedAndReachNoHandler) {
   Start();
-  EXPECT_THAT(Ask(Call("X-Large: " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + "\r\n")),
+  EXPECT_THAT(Exchange(Call("X-Large: " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + "\r\n")),
               StartsWith("HTTP/1.1 431 "));
-  EXPECT_THAT(Ask(Call("", std::string(limits::kMaxConsoleBodyBytes + 1, 'x'))),
+  EXPECT_THAT(Exchange(Call("", std::string(limits::kMaxConsoleBodyBytes + 1, 'x'))),
               StartsWith("HTTP/1.1 413 "));
   std::string chunks = "POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 80; ++i) absl::StrAppend(&chunks, "400\r\n", std::string(1024, 'x'), "\r\n");
-  EXPECT_THAT(Ask(chunks), StartsWith("HTTP/1.1 413 "));
-  EXPECT_THAT(Ask("GET " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + " HTTP/1.1\r\n\r\n"),
+  EXPECT_THAT(Exchange(chunks), StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(Exchange("GET " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + " HTTP/1.1\r\n\r\n"),
               StartsWith("HTTP/1.1 431 "));
   EXPECT_EQ(requests_.size(), 0u);
-  EXPECT_THAT(Ask(Call("Connection: close\r\n", std::string(limits::kMaxConsoleBodyBytes, 'x'))),
+  EXPECT_THAT(Exchange(Call("Connection: close\r\n", std::string(limits::kMaxConsoleBodyBytes, 'x'))),
               StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(HttpListenerTest, ReadsWhatDecides) {
   Start();
-  Ask(
+  Exchange(
       Call("Origin: http://here\r\nSec-Fetch-Site: same-origin\r\nContent-Type: text/x\r\n"
            "X-Idempotency-Console: 1\r\nAuthorization: Bearer secret\r\nConnection: close\r\n"));
-  Ask(Call("Authorization: Basic dTpw\r\nX-Forwarded-For: 10.1.2.3\r\nConnection: close\r\n"));
+  Exchange(Call("Authorization: Basic dTpw\r\nX-Forwarded-For: 10.1.2.3\r\nConnection: close\r\n"));
   const std::vector<HttpRequest> requests = requests_.Await(2);
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_EQ(requests[0].host, "here");
@@ -267,7 +267,7 @@ TEST_F(HttpListenerTest, AClientThatDoesNotReadIsClosedAndDelaysNoOther) {
   RawConnection deaf(address_);
   deaf.KeepFewBytes();
   EXPECT_TRUE(deaf.Send("GET /large HTTP/1.1\r\nHost: here\r\n\r\n"));
-  EXPECT_THAT(Ask(kGet), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Exchange(kGet), StartsWith("HTTP/1.1 200 "));
   EXPECT_TRUE(deaf.AwaitReset());
 }
 
@@ -280,7 +280,7 @@ TEST_F(HttpListenerTest, ARequestThatIsNotAnsweredEndsItsConnection) {
   std::vector<HttpReply> held = held_.Await(1);
   ASSERT_EQ(held.size(), 1u);
   held[0](HttpResponse());
-  EXPECT_THAT(Ask(kGet), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Exchange(kGet), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(HttpListenerTest, AtTheLimitTheConnectionsOfStrangersEndFirst) {
@@ -293,7 +293,7 @@ TEST_F(HttpListenerTest, AtTheLimitTheConnectionsOfStrangersEndFirst) {
   RawConnection stranger(address_);
   EXPECT_TRUE(stranger.Send("GET / HTTP/1.1\r\nHost: here\r\n\r\n"));
   EXPECT_THAT(stranger.Receive(12), "HTTP/1.1 200");
-  EXPECT_THAT(Ask(kGet), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Exchange(kGet), StartsWith("HTTP/1.1 200 "));
   EXPECT_TRUE(stranger.AwaitClose());
   EXPECT_TRUE(known.Send(Call("Connection: close\r\n")));
   EXPECT_THAT(known.Receive(kAll), HasSubstr("HTTP/1.1 200"));
@@ -334,8 +334,8 @@ class HttpsListenerTest : public HttpListenerTest {
     MutexLock lock(mutex_);
     content_ = std::move(content);
   }
-  std::string AskAs(const CertificateAuthority::Identity& identity, int version = TLS1_3_VERSION) {
-    return TlsClient(address_, authority_.root(), identity, version).Ask(kGet);
+  std::string ExchangeAs(const CertificateAuthority::Identity& identity, int version = TLS1_3_VERSION) {
+    return TlsClient(address_, authority_.root(), identity, version).Exchange(kGet);
   }
 
   CertificateAuthority authority_;
@@ -346,8 +346,8 @@ class HttpsListenerTest : public HttpListenerTest {
 TEST_F(HttpsListenerTest, TheNamesOfAClientsCertificateAreItsCredentials) {
   Serve(/*with_clients=*/true);
   const auto alice = authority_.Issue("alice", "URI:spiffe://example.org/alice,DNS:alice.example");
-  EXPECT_THAT(AskAs(alice), StartsWith("HTTP/1.1 200 "));
-  EXPECT_THAT(AskAs(alice, TLS1_2_VERSION), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ExchangeAs(alice), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ExchangeAs(alice, TLS1_2_VERSION), StartsWith("HTTP/1.1 200 "));
   const std::vector<HttpRequest> requests = requests_.Await(2);
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_TRUE(requests[0].secure);
@@ -359,18 +359,18 @@ TEST_F(HttpsListenerTest, TheNamesOfAClientsCertificateAreItsCredentials) {
 
 TEST_F(HttpsListenerTest, AClientOfNoAuthorityIsRefused) {
   Serve(/*with_clients=*/true);
-  EXPECT_EQ(AskAs({}), "");
-  EXPECT_EQ(AskAs({}, TLS1_2_VERSION), "");
-  EXPECT_EQ(AskAs(CertificateAuthority().Issue("mallory")), "");
+  EXPECT_EQ(ExchangeAs({}), "");
+  EXPECT_EQ(ExchangeAs({}, TLS1_2_VERSION), "");
+  EXPECT_EQ(ExchangeAs(CertificateAuthority().Issue("mallory")), "");
   EXPECT_EQ(requests_.size(), 0u);
   // Nor one without TLS, or with an old one.
-  EXPECT_THAT(Ask(kGet), Not(HasSubstr("200")));
-  EXPECT_EQ(AskAs(authority_.Issue("alice"), TLS1_1_VERSION), "");
+  EXPECT_THAT(Exchange(kGet), Not(HasSubstr("200")));
+  EXPECT_EQ(ExchangeAs(authority_.Issue("alice"), TLS1_1_VERSION), "");
 }
 
 TEST_F(HttpsListenerTest, WithoutAnAuthorityAClientHasNoCertificate) {
   Serve(/*with_clients=*/false);
-  EXPECT_THAT(AskAs(authority_.Issue("alice")), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ExchangeAs(authority_.Issue("alice")), StartsWith("HTTP/1.1 200 "));
   EXPECT_FALSE(requests_.Await(1).at(0).credentials.certificate);
 }
 
@@ -381,20 +381,20 @@ TEST_F(HttpsListenerTest, NewCertificatesAreUsedByNewConnections) {
   CertificateAuthority second;
   Publish(second, /*with_clients=*/true);
   const auto bob = second.Issue("bob");
-  EXPECT_THAT(TlsClient(address_, second.root(), bob).Ask(kGet), StartsWith("HTTP/1.1 200 "));
-  EXPECT_EQ(AskAs(alice), "");
+  EXPECT_THAT(TlsClient(address_, second.root(), bob).Exchange(kGet), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(ExchangeAs(alice), "");
   // One that was open stays.
-  EXPECT_THAT(before.Ask(kGet), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(before.Exchange(kGet), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(HttpsListenerTest, AContentThatOpenSslRefusesLeavesThePreviousOne) {
   Serve(/*with_clients=*/false);
-  EXPECT_THAT(AskAs({}), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ExchangeAs({}), StartsWith("HTTP/1.1 200 "));
   {
     MutexLock lock(mutex_);
     content_ = std::make_shared<const TlsContent>(TlsContent{"nonsense", ""});
   }
-  EXPECT_THAT(AskAs({}), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ExchangeAs({}), StartsWith("HTTP/1.1 200 "));
 }
 
 // Otherwise a certificate that is revoked, or an authority that is replaced, would still count.
@@ -403,7 +403,7 @@ TEST_F(HttpsListenerTest, NoSessionIsResumed) {
   const auto alice = authority_.Issue("alice");
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     TlsClient client(address_, authority_.root(), alice, version);
-    EXPECT_THAT(client.Ask(kGet), StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(client.Exchange(kGet), StartsWith("HTTP/1.1 200 "));
     EXPECT_EQ(SSL_SESSION_has_ticket(SSL_get0_session(client.ssl())), 0);
     unsigned size = 0;
     SSL_SESSION_get_id(SSL_get0_session(client.ssl()), &size);

@@ -24,7 +24,7 @@ struct HttpRequest {
   std::string content_type;
   std::string console_header;
   std::string body;
-  // Of the connection and of this request.
+  // The credentials of the connection and of this request.
   Credentials credentials;
   // Over TLS.
   bool secure = false;

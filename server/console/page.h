@@ -8,7 +8,7 @@ namespace idempotency::internal {
 
 // A file of the page, in the program.
 struct PageFile {
-  // As in the request: "/" or "/console.js".
+  // The path of the request: "/" or "/console.js".
   absl::string_view path;
   absl::string_view content_type;
   absl::string_view content;

@@ -9,7 +9,7 @@
 
 namespace idempotency::internal {
 
-// The TLS context of new connections, made anew when the certificates change. Thread-compatible.
+// The TLS context of new connections, made again when the certificates change. Thread-compatible.
 class TlsContext {
  public:
   explicit TlsContext(TlsSource source) : source_(std::move(source)) {}

@@ -422,7 +422,7 @@ class ConsolePageTest(unittest.TestCase):
         tab_to("record_id")
         browser.press(record_id, "ENTER")
         browser.wait_for(RECORD_SHOWN, "the record")
-        self.assertIn("Unknown", browser.text("#said"))
+        self.assertIn("Unknown", browser.text("#announcement"))
         tab_to("Settle…")
         browser.press("SPACE")
         tab_to("outcome")

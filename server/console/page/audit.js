@@ -1,6 +1,6 @@
 // Who settled and purged what, and why.
 import { call, faultNotice } from "./calls.js";
-import { byId, foreign, make, notice, onSubmit, say, stateTag, table, whileBusy } from "./dom.js";
+import { announce, byId, foreign, make, notice, onSubmit, stateTag, table, whileBusy } from "./dom.js";
 import { daemonNow } from "./overview.js";
 import { timeText } from "./text.js";
 
@@ -16,7 +16,7 @@ const actions = {
   AUDIT_ACTION_RESOLVED_RELEASED: "settled as released",
   AUDIT_ACTION_PURGED: "purged",
   AUDIT_ACTION_PURGED_TO_TOMBSTONE: "purged, keys refused",
-  AUDIT_ACTION_RESEALED: "sealed anew",
+  AUDIT_ACTION_RESEALED: "resealed",
 };
 
 async function show(namespace, token) {
@@ -63,7 +63,7 @@ function display(namespace, page) {
         type: "button", disabled: page.next_page_token ? null : "",
         onclick: () => show(namespace, page.next_page_token),
       }, "Next page")));
-  say(`${rows.length} entries`);
+  announce(`${rows.length} entries`);
 }
 
 export function startAudit() {

@@ -1,7 +1,7 @@
 // The page: its sections, the token, the namespaces to choose from.
 import { startAudit } from "./audit.js";
 import { hasToken, useToken } from "./calls.js";
-import { byId, make, onSubmit, open, say } from "./dom.js";
+import { announce, byId, make, onSubmit, open } from "./dom.js";
 import { pollNow, startPolling } from "./overview.js";
 import { startPurge } from "./purge.js";
 import { showRecord, startRecord } from "./record.js";
@@ -52,7 +52,7 @@ function startToken() {
     form.reset();
     byId("token-open").textContent = hasToken() ? "Token set…" : "Token…";
     dialog.close();
-    say(text);
+    announce(text);
     pollNow();
   };
   byId("token-open").addEventListener("click", () => open(dialog));

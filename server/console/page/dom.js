@@ -32,8 +32,8 @@ export function fillFacts(list, facts) {
 }
 
 // For people who do not see the page.
-export function say(text) {
-  byId("said").textContent = text;
+export function announce(text) {
+  byId("announcement").textContent = text;
 }
 
 // A table in a box that scrolls sideways on its own. The columns of `numbers` end at the same edge.

@@ -10,7 +10,7 @@ const pollRarely = 10_000;
 // What the charts show, in minutes: the least that has everything.
 const spans = [2, 5, 10];
 const history = spans.at(-1) * 60_000;
-// Latencies are of the calls of so long.
+// Latencies are those of the calls of this time.
 const latencyWindow = 10_000;
 const verdictNames = ["reserved", "replay", "in_flight", "mismatch", "outcome_unknown", "expired"];
 
@@ -70,7 +70,7 @@ async function poll() {
 function remember(overview) {
   const at = performance.now();
   const last = samples.at(-1);
-  // Counters of a process that began anew.
+  // Counters of a process that has restarted.
   if (last && total(overview) < total(last.overview)) samples.length = 0;
   samples.push({ at, overview });
   while (samples.length > 0 && samples[0].at < at - history - latencyWindow) samples.shift();

@@ -1,6 +1,6 @@
 // Forgetting records: they are counted, then forgotten.
 import { call, faultTitle, Fault, sentence } from "./calls.js";
-import { byId, fillFacts, foreign, onSubmit, open, say, whileBusy } from "./dom.js";
+import { announce, byId, fillFacts, foreign, onSubmit, open, whileBusy } from "./dom.js";
 import { daemonNow } from "./overview.js";
 import { number, printable, timeText } from "./text.js";
 
@@ -10,12 +10,12 @@ const outcome = byId("purge-outcome");
 const write = byId("purge-write");
 
 // {target, namespace, one, facts, done}: `target` is that of a PurgeRequest.
-let asked = null;
+let current = null;
 let checked = null;
 let closed = true;
 
-export function askPurge(purge) {
-  asked = purge;
+export function openPurge(purge) {
+  current = purge;
   closed = false;
   form.reset();
   fillFacts(byId("purge-facts"), purge.facts);
@@ -28,16 +28,16 @@ function changed(event) {
   checked = null;
   form.elements.confirm.value = "";
   byId("purge-confirm").hidden = true;
-  tell("", "");
+  report("", "");
   allow();
 }
 
 // Many records are forgotten only after the namespace was typed.
 function allow() {
-  write.disabled = !checked || (!asked.one && form.elements.confirm.value !== asked.namespace);
+  write.disabled = !checked || (!current.one && form.elements.confirm.value !== current.namespace);
 }
 
-function tell(level, text) {
+function report(level, text) {
   outcome.dataset.level = level;
   outcome.textContent = text;
 }
@@ -52,13 +52,13 @@ async function purge(request, verb) {
     try {
       const page = await call("Purge", { ...request, page_token: token });
       for (const name of Object.keys(sums)) sums[name] += Number(page[name]);
-      if (asked.one) found = { expected_state: page.previous_state, expected_attempt: page.attempt };
+      if (current.one) found = { expected_state: page.previous_state, expected_attempt: page.attempt };
       token = page.next_page_token;
     } catch (fault) {
       if (sums.purged > 0) fault.message += `; ${verb} ${number(sums.purged)} so far: do it again for the others`;
       throw fault;
     }
-    if (token) tell("", `${verb} ${number(sums.purged)} so far…`);
+    if (token) report("", `${verb} ${number(sums.purged)} so far…`);
   } while (token);
   return { ...sums, found };
 }
@@ -78,36 +78,36 @@ async function attempt(action) {
     await action();
   } catch (fault) {
     if (!(fault instanceof Fault)) throw fault;
-    tell("bad", `${faultTitle(fault)}: ${printable(sentence(fault))}`);
+    report("bad", `${faultTitle(fault)}: ${printable(sentence(fault))}`);
   }
 }
 
 async function count() {
   const fields = form.elements;
-  const request = { ...asked.target, reason: fields.reason.value, force: fields.force.checked };
+  const request = { ...current.target, reason: fields.reason.value, force: fields.force.checked };
   if (fields.tombstone.value) request.tombstone = fields.tombstone.value;
   const sums = await purge({ ...request, validate_only: true }, "counted");
   const some = sums.purged > 0;
   // Of one record: only as it was counted.
   checked = some ? { ...request, ...sums.found } : null;
   const late = request.tombstone ? "Their keys are refused afterwards." : "A late retry of theirs will run again.";
-  tell(some ? "good" : "bad", `${sumText(sums, "would be forgotten")} ${some ? `${late} Nothing is written yet.` : ""}`);
-  byId("purge-confirm").hidden = !some || asked.one;
+  report(some ? "good" : "bad", `${sumText(sums, "would be forgotten")} ${some ? `${late} Nothing is written yet.` : ""}`);
+  byId("purge-confirm").hidden = !some || current.one;
   allow();
-  if (some) (asked.one ? write : fields.confirm).focus();
+  if (some) (current.one ? write : fields.confirm).focus();
 }
 
 async function forget() {
   if (!checked || write.disabled) return;
   const sums = await purge(checked, "forgot");
-  const { done } = asked;
+  const { done } = current;
   const text = sumText(sums, sums.purged === 1 ? "is forgotten" : "are forgotten");
   dialog.close();
-  say(text);
+  announce(text);
   done(text);
 }
 
-function askMany(data) {
+function openMany(data) {
   const namespace = data.get("namespace").trim();
   const facts = [["Namespace", foreign(namespace)]];
   const target = {};
@@ -119,7 +119,7 @@ function askMany(data) {
     target.before = { namespace, created_before: before };
     facts.push(["First reserved before", timeText(before, daemonNow())]);
   }
-  askPurge({ target, namespace, one: false, facts, done: showDone });
+  openPurge({ target, namespace, one: false, facts, done: showDone });
 }
 
 function showDone(text) {
@@ -139,5 +139,5 @@ export function startPurge() {
   dialog.addEventListener("close", () => { closed = !dialog.open; });
   onSubmit(form, () => attempt(count));
   write.addEventListener("click", () => whileBusy(form, () => attempt(forget)));
-  onSubmit(byId("purge-form"), askMany);
+  onSubmit(byId("purge-form"), openMany);
 }

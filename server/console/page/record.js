@@ -1,9 +1,9 @@
 // One record: its story, the next verdict, what to do about it.
 import { call, faultNotice } from "./calls.js";
-import { byId, fillFacts, foreign, make, notice, onSubmit, say, stateTag } from "./dom.js";
+import { announce, byId, fillFacts, foreign, make, notice, onSubmit, stateTag } from "./dom.js";
 import { daemonNow } from "./overview.js";
-import { askPurge } from "./purge.js";
-import { askResolve } from "./resolve.js";
+import { openPurge } from "./purge.js";
+import { openResolve } from "./resolve.js";
 import { codes, stateName, timeText } from "./text.js";
 
 const result = byId("record-result");
@@ -16,7 +16,7 @@ async function show(request) {
     const explanation = await call("Explain", request);
     if (shown !== request) return;
     result.replaceChildren(describe(explanation));
-    say(`The record is ${stateName(explanation.record.state)}`);
+    announce(`The record is ${stateName(explanation.record.state)}`);
   } catch (fault) {
     if (shown !== request) return;
     result.replaceChildren(faultNotice(fault));
@@ -46,10 +46,10 @@ function actions(record) {
   const settled = !["RECORD_STATE_RESERVED", "RECORD_STATE_UNKNOWN"].includes(record.state);
   const again = () => show({ record_id: record.record_id });
   return make("div", { class: "actions" },
-    settled ? "" : make("button", { type: "button", onclick: () => askResolve(record, again) }, "Settle…"),
+    settled ? "" : make("button", { type: "button", onclick: () => openResolve(record, again) }, "Settle…"),
     make("button", {
       type: "button",
-      onclick: () => askPurge({
+      onclick: () => openPurge({
         target: { record_id: record.record_id }, namespace: record.record_key.namespace, one: true,
         facts: [["Record", record.record_id], ["State", stateTag(record.state)],
           ["Key", foreign(record.record_key.key)]],

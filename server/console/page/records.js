@@ -1,11 +1,11 @@
 // Records by state and age, a page at a time.
 import { call, faultNotice } from "./calls.js";
-import { byId, foreign, make, notice, onSubmit, say, stateTag, table } from "./dom.js";
+import { announce, byId, foreign, make, notice, onSubmit, stateTag, table } from "./dom.js";
 import { daemonNow } from "./overview.js";
 import { age, milliseconds } from "./text.js";
 
 const pageSize = 50;
-// A page may be empty and have a next one: so many are read at once.
+// A page may be empty and have a next one: a bounded number is read at once.
 const pagesAtOnce = 20;
 
 const result = byId("records-result");
@@ -37,7 +37,7 @@ async function show(request, token, number) {
       (a, b) => (milliseconds(a.created_at) ?? 0) - (milliseconds(b.created_at) ?? 0));
     result.replaceChildren(records.length > 0 ? list(records, number) : empty(page.next_page_token),
       pager(request, page.next_page_token, number));
-    say(`${records.length} records on page ${number}`);
+    announce(`${records.length} records on page ${number}`);
   } catch (fault) {
     result.replaceChildren(faultNotice(fault));
   }

@@ -1,6 +1,6 @@
 // Settling one record: it is checked as it was shown, then written.
 import { call, faultTitle, Fault, sentence } from "./calls.js";
-import { byId, fillFacts, foreign, make, onSubmit, open, say, stateTag, whileBusy } from "./dom.js";
+import { announce, byId, fillFacts, foreign, make, onSubmit, open, stateTag, whileBusy } from "./dom.js";
 import { daemonNow } from "./overview.js";
 import { codes, milliseconds, printable, stateName, timeText } from "./text.js";
 
@@ -16,7 +16,7 @@ let onDone = () => {};
 let checked = null;
 
 // Asks what becomes of `shown`, as it is shown; `done` is called after it was settled.
-export function askResolve(shown, done) {
+export function openResolve(shown, done) {
   record = shown;
   onDone = done;
   form.reset();
@@ -36,13 +36,13 @@ function isRunning(shown) {
 function changed() {
   checked = null;
   write.disabled = true;
-  tell("", "");
+  report("", "");
   const completes = form.elements.outcome.value === "RESOLVE_OUTCOME_COMPLETED";
   byId("reply-fields").hidden = !completes;
   byId("body-field").hidden = byId("body-hint").hidden = form.elements.code.value !== "0";
 }
 
-function tell(level, text) {
+function report(level, text) {
   outcome.dataset.level = level;
   outcome.textContent = text;
 }
@@ -76,7 +76,7 @@ async function attempt(action) {
     await action();
   } catch (fault) {
     if (!(fault instanceof Fault)) throw fault;
-    tell("bad", `${faultTitle(fault)}: ${printable(sentence(fault))}`);
+    report("bad", `${faultTitle(fault)}: ${printable(sentence(fault))}`);
   }
 }
 
@@ -85,7 +85,7 @@ async function check() {
   const answer = await call("Resolve", { ...request, validate_only: true });
   checked = request;
   write.disabled = false;
-  tell("good", `The record would be ${stateName(answer.state)} (it is ${stateName(answer.previous_state)}), ` +
+  report("good", `The record would be ${stateName(answer.state)} (it is ${stateName(answer.previous_state)}), ` +
     `attempt ${answer.attempt}, kept until ${timeText(answer.expires_at, daemonNow())}. Nothing is written yet.`);
   write.focus();
 }
@@ -94,7 +94,7 @@ async function settle() {
   if (!checked) return;
   const answer = await call("Resolve", checked);
   dialog.close();
-  say(answer.repeated ? `The record was settled already: ${stateName(answer.state)}`
+  announce(answer.repeated ? `The record was settled already: ${stateName(answer.state)}`
     : `The record is settled: ${stateName(answer.state)}`);
   onDone();
 }
