@@ -49,7 +49,7 @@ void ConnectionFlags::AddTo(FlagSet& flags) {
   flags.AddText("tls_key", "FILE", &key_,
                 "PEM file of that certificate's private key. Also IDEMPOTENCYCTL_TLS_KEY.");
   flags.AddText("tls_name", "NAME", &certificate_name_,
-                "The name in the server's certificate, if it is not the address' host. Also\n"
+                "The name in the server's certificate, if it is not the host of the address. Also\n"
                 "IDEMPOTENCYCTL_TLS_NAME.");
   flags.AddText("token_file", "FILE", &token_file_,
                 "File with a bearer token. Also IDEMPOTENCYCTL_TOKEN_FILE.");

@@ -14,9 +14,10 @@
 
 namespace idempotency::internal {
 
-// The flags that say which idempotencyd is called, and as whom. Their defaults are the environment
-// variables IDEMPOTENCYCTL_ADDRESS, _TLS_CA, _TLS_CERT, _TLS_KEY, _TLS_NAME and _TOKEN_FILE. No
-// flag contains a secret: other users of the machine can read command lines. Thread-compatible.
+// The flags for the idempotencyd to call, and for the identity of the caller. Their defaults are
+// the environment variables IDEMPOTENCYCTL_ADDRESS, _TLS_CA, _TLS_CERT, _TLS_KEY, _TLS_NAME and
+// _TOKEN_FILE. No flag contains a secret: other users of the machine can read command lines.
+// Thread-compatible.
 class ConnectionFlags {
  public:
   // Reads the environment.

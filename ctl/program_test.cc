@@ -73,7 +73,7 @@ constexpr char kNowhere[] = " --address=127.0.0.1:1 --timeout=1s";
 
 class WrongUsageTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
-TEST_P(WrongUsageTest, SaysWhatToWrite) {
+TEST_P(WrongUsageTest, NamesTheRightUsage) {
   const auto& [line, message] = GetParam();
   const Result result = RunLine(line);
   EXPECT_EQ(result.code, ExitCode::kWrongUsage) << line;

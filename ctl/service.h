@@ -30,7 +30,7 @@ class Service {
     // A bearer token for a connection that does not leave this machine, where there is no TLS;
     // empty: none.
     std::string local_token;
-    // What to do if the server closes the connection without an answer, for the error.
+    // The advice in the error if the server closes the connection without an answer.
     std::string advice_if_closed;
   };
 

@@ -12,7 +12,7 @@ class TextTable {
  public:
   explicit TextTable(std::vector<std::string> heading);
 
-  // As many cells as the heading has.
+  // The row has as many cells as the heading.
   void AddRow(std::vector<std::string> cells);
 
   // A line for each row, below the heading. The widest columns are cut until a line fits into

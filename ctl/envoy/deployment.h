@@ -48,7 +48,7 @@ struct Deployment {
   // Envoy 1.40 and later pass the processor's content-length on, 1.37 does not have the option.
   bool has_content_length_option = true;
 
-  // Of Kubernetes.
+  // The names of objects in Kubernetes.
   std::string kubernetes_namespace;
   std::string gateway;
   std::vector<std::pair<std::string, std::string>> workload_labels;

@@ -149,7 +149,7 @@ std::string TrafficPolicies(const Deployment& deployment, const std::vector<std:
       "  # A gateway has one such policy: if yours has one, move these lines there.\n"
       "  targetRefs:\n  - {group: gateway.networking.k8s.io, kind: Gateway, name: ",
       YamlString(deployment.gateway),
-      "}\n  path:\n    # One spelling of a path: another one must not pass beside the routes.\n"
+      "}\n  path:\n    # One spelling of a path: another one must not bypass the routes.\n"
       "    escapedSlashesAction: RejectRequest\n    disableMergeSlashes: false\n"
       "  headers:\n    earlyRequestHeaders:\n"
       "      # No caller may send them: each changes which requests run again, or looks like an\n"

@@ -11,7 +11,7 @@ namespace idempotency::internal {
 
 // The requests of one guarded operation, as a proxy finds them.
 struct EnvoyRoute {
-  // As it is written in the command line or in a proto, for comments and names.
+  // The path as the command line or a proto has it, for comments and names.
   std::string text;
   // The path without its query: exactly this, or, if `is_regex`, a regular expression (RE2) for
   // all of it.
@@ -27,7 +27,7 @@ absl::StatusOr<EnvoyRoute> RouteOfMethod(absl::string_view pattern);
 
 // A route of HTTP: `POST /v1/payments/{id}` or `POST|PATCH /v1/payments/*`, in which {name} and *
 // stand for one segment. It also finds the path in another case and with a slash at its end,
-// because many frameworks do: a request that the service understands must not pass beside the
+// because many frameworks do: a request that the service understands must not bypass the
 // filter. INVALID_ARGUMENT: what to write instead.
 absl::StatusOr<EnvoyRoute> RouteOfHttp(absl::string_view pattern);
 

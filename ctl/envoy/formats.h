@@ -14,7 +14,7 @@ namespace idempotency::internal {
 std::string StaticBootstrap(const Deployment& deployment);
 
 // An EnvoyFilter of Istio for the sidecars of a workload: the guard is where the service is, so
-// that no caller inside the mesh passes beside it.
+// that no caller inside the mesh bypasses it.
 std::string IstioEnvoyFilter(const Deployment& deployment);
 
 // Objects of the Gateway API and of Envoy Gateway: HTTPRoutes for the guarded methods and for the

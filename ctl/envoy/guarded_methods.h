@@ -17,7 +17,7 @@ struct MethodsOfDescriptors {
   // Methods with a stream of requests or replies. A proxy cannot guard them: it would hold the
   // headers until the last request has arrived.
   std::vector<std::string> streaming;
-  // Those of `streaming` whose option demands a guard.
+  // The methods of `streaming` whose option demands a guard.
   std::vector<std::string> streaming_with_policy;
 };
 

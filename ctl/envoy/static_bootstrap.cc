@@ -18,7 +18,7 @@ typed_config:
   use_remote_address: true
   # No caller's statement about its certificate passes.
   forward_client_cert_details: SANITIZE
-  # One spelling of a path: another one must not pass beside the routes below.
+  # One spelling of a path: another one must not bypass the routes below.
   normalize_path: true
   merge_slashes: true
   path_with_escaped_slashes_action: REJECT_REQUEST
