@@ -25,7 +25,7 @@ class ChargeWorkload final : public Workload {
     absl::Duration timeout = absl::Seconds(10);
     // Without keys: the service is not guarded.
     std::optional<NumberedKeys::Options> keys;
-    // Every key is one of the first so many, and was used before: every answer is a replay;
+    // Every key is one of the first `replayed_keys`, and was used before: every answer is a replay;
     // otherwise none is. One call in kLookedAt is checked.
     std::optional<std::uint64_t> replayed_keys;
   };

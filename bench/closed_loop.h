@@ -29,10 +29,10 @@ class ClosedLoop {
     // Runs first and is not counted.
     absl::Duration warmup;
     absl::Duration duration = absl::Seconds(1);
-    // Ends earlier, after so many pieces.
+    // Ends after this many pieces.
     std::uint64_t pieces = std::numeric_limits<std::uint64_t>::max();
   };
-  // After so many failures, other than refusals, the loop stops.
+  // After this many failures, other than refusals, the loop stops.
   static constexpr std::uint64_t kMaxFailures = 100;
   static constexpr absl::Duration kPause = absl::Milliseconds(50);
 

@@ -23,7 +23,7 @@ class OfferedLoad {
     std::string name;
     // Cycles per second.
     double rate = 0;
-    // With so many under way, further due pieces are shed.
+    // With this many under way, further due pieces are shed.
     std::size_t max_in_flight = 0;
   };
   struct Options {

@@ -26,10 +26,10 @@ class OpenLoop {
     // Runs first and is not counted.
     absl::Duration warmup;
     absl::Duration duration = absl::Seconds(1);
-    // With so many under way, due pieces are shed and counted as such.
+    // With this many under way, due pieces are shed and counted as such.
     std::size_t max_in_flight = 16 * 1024;
     std::uint64_t seed = 1;
-    // After so many failures the loop stops.
+    // After this many failures the loop stops.
     std::uint64_t max_failures = 100;
   };
 

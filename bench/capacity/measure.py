@@ -55,7 +55,7 @@ class Measurement:
 
     def put(self, name, value, unit, command):
         self.figures[name] = {"value": value, "unit": unit, "command": command}
-        self._bench.tell(f"{name}: {value} {unit}")
+        self._bench.log(f"{name}: {value} {unit}")
 
     def _store_load(self, store, threads, batch):
         rates, wal = [], []
@@ -167,7 +167,7 @@ def redis_memory(port):
 def measure_redis(bench, run):
     """Nothing if the machine has no redis-server: the figures are then missing."""
     if shutil.which("redis-server") is None:
-        bench.tell("no redis-server: no figures of Redis")
+        bench.log("no redis-server: no figures of Redis")
         return
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -117,7 +117,7 @@ def run(options, bench):
             complain(f"    failed: {error}")
             failed += [name for name in keys if MEASURES[name] is function]
             bench.stop_servers()
-        bench.tell(f"took {time.monotonic() - began:.0f} s")
+        bench.log(f"took {time.monotonic() - began:.0f} s")
     return outcomes, failed
 
 

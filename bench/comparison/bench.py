@@ -5,10 +5,10 @@ import pathlib
 import resource
 import subprocess
 import sys
-import time
 
 from .cluster import WAL_FILES, Cluster
 from .counts import SystemCalls, voluntary_switches
+from .ctl import Idempotencyctl
 from .floor import Floor
 from .process import Process, cpu_seconds
 from .profile import Profile
@@ -58,11 +58,11 @@ class Bench:
     @property
     def cluster(self):
         if self._cluster is None:
-            self.tell("starting Postgres")
+            self.log("starting Postgres")
             self._cluster = Cluster(self.folder / "postgres", self._wal_files)
         return self._cluster
 
-    def tell(self, text):
+    def log(self, text):
         print(f"    {text}", flush=True)
 
     def start(self, name, command, stdin=subprocess.DEVNULL):
@@ -96,37 +96,9 @@ class Bench:
             "--metrics=127.0.0.1:0", "--log_level=warn", *flags])
         return Daemon(process, store, database)
 
-    def key_ring(self):
-        """A file whose key seals at once."""
-        ring = self.folder / "keyring"
-        self._ctl("keyring", "generate", f"--file={ring}")
-        return ring
-
-    def add_key(self, ring, daemon):
-        """A key that seals at once, also at the daemon, which reads the file once a second."""
-        key = self._sealing_key(daemon)
-        self._ctl("keyring", "generate", f"--file={ring}", "--seals_in=0s")
-        deadline = time.monotonic() + 60
-        while self._sealing_key(daemon) == key:
-            if time.monotonic() > deadline:
-                raise RuntimeError("the daemon does not seal under the new key")
-            time.sleep(0.1)
-
-    def _sealing_key(self, daemon):
-        return self.reseal(daemon, "--dry_run", name_space="empty")["sealing_key_id"]
-
-    def reseal(self, daemon, how="--yes", name_space="bench"):
-        """The sums of `idempotencyctl keyring reseal`."""
-        return json.loads(self._ctl(
-            "keyring", "reseal", f"--namespace={name_space}", "--reason=bench", how, "--json",
-            f"--address={daemon.address}"))
-
-    def _ctl(self, *words):
-        done = subprocess.run([self.binary("idempotencyctl"), *words], check=False, text=True,
-                              capture_output=True, timeout=600)
-        if done.returncode != 0:
-            raise RuntimeError(f"idempotencyctl {words}: {done.stderr.strip()}")
-        return done.stdout
+    @property
+    def ctl(self):
+        return Idempotencyctl(self.binary("idempotencyctl"), self.folder)
 
     def sqlite_daemon(self):
         self._started += 1
@@ -200,7 +172,7 @@ class Bench:
         if profile is not None:
             report["profile_us"] = profile.micros(self._kinds(process.pid), report["ended"])
             for what, micros in report["profile_us"].items():
-                self.tell(f"  {micros:7.1f} us  {what}")
+                self.log(f"  {micros:7.1f} us  {what}")
         return report
 
     def _switches(self):

@@ -55,10 +55,10 @@ _HASHED_KEY = ("(substr(r.hex, 1, 12) || '4' || substr(r.hex, 13, 3) || '8'"
 class Filling:
     """Completed records in a migrated database of `cluster`."""
 
-    def __init__(self, cluster, database, tell):
+    def __init__(self, cluster, database, log):
         self._cluster = cluster
         self._database = database
-        self._tell = tell
+        self._log = log
 
     def check_ids(self):
         """Fails unless the ids computed here are those of the existing records."""
@@ -90,13 +90,13 @@ class Filling:
                 reply=_REPLY, from_ms=from_ms, span_ms=span_s * 1000, rows=rows, first=first,
                 last=min(first + _CHUNK, rows) - 1, seed=f"{self._database}/{hashed}",
                 order="ORDER BY 1" if hashed else ""), self._database)
-            self._tell(f"{min(first + _CHUNK, rows):,} of {rows:,} rows")
+            self._log(f"{min(first + _CHUNK, rows):,} of {rows:,} rows")
         self._cluster.sql(
             f"ALTER TABLE idempotency.records SET ({options})" if options
             else "ALTER TABLE idempotency.records RESET (fillfactor)", self._database)
 
     def vacuum(self):
         """As autovacuum would have, long ago."""
-        self._tell("VACUUM ANALYZE")
+        self._log("VACUUM ANALYZE")
         self._cluster.sql("VACUUM ANALYZE idempotency.records", self._database)
         self._cluster.sql("CHECKPOINT", self._database)

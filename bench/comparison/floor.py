@@ -58,7 +58,7 @@ class Floor:
         output = self._run(clients, max(seconds, 2) + 1, "-P", "1")
         rates = [float(rate) for rate in re.findall(r"^progress: .* s, ([\d.]+) tps", output, re.M)]
         if len(rates) < 2:
-            raise RuntimeError(f"pgbench told no progress:\n{output[-2000:]}")
+            raise RuntimeError(f"pgbench reported no progress:\n{output[-2000:]}")
         return statistics.fmean(rates[1:])
 
     def lone_median_us(self, seconds):

@@ -75,8 +75,8 @@ def _paired(bench, key, floor, measure):
         report = measure()
         values.append(report["per_second"] / below)
         raw.append({"floor_per_second": below, "measure": report})
-        bench.tell(f"round {number + 1}: floor {below:,.0f}/s, {_rate(report)}: "
-                   f"{values[-1]:.2f}; {_cpu(report)}")
+        bench.log(f"round {number + 1}: floor {below:,.0f}/s, {_rate(report)}: "
+                  f"{values[-1]:.2f}; {_cpu(report)}")
     return [_outcome(key, values, raw)]
 
 
@@ -101,8 +101,8 @@ def lone_latency_vs_floor(bench):
         cycle = bench.load("cycles", daemon.address, in_flight=1)
         values.append(cycle["p50_us"] / (commits + 2 * echo["p50_us"]))
         raw.append({"pgbench_us": commits, "echo": echo, "measure": cycle})
-        bench.tell(f"round {number + 1}: pgbench {commits:.0f} us + 2 x {echo['p50_us']:.0f} us, "
-                   f"cycle {cycle['p50_us']:.0f} us: {values[-1]:.2f}")
+        bench.log(f"round {number + 1}: pgbench {commits:.0f} us + 2 x {echo['p50_us']:.0f} us, "
+                  f"cycle {cycle['p50_us']:.0f} us: {values[-1]:.2f}")
     bench.stop(charges, daemon)
     return [_outcome("lone_latency_vs_floor", values, raw)]
 
@@ -114,7 +114,7 @@ def completed_keys(bench, load, count, **flags):
     report = load(pieces=count, duration="120s", warmup="0s", **keys)
     if report["ended"] != count:
         raise RuntimeError(f"of {count} keys {report['ended']} were completed")
-    bench.tell(f"{count:,} keys completed")
+    bench.log(f"{count:,} keys completed")
     return {**keys, "keys": count}
 
 
@@ -151,14 +151,14 @@ def _first_call_switches(bench, key, charges):
     for crowd in _CROWDS:
         report = bench.load("charges", charges.guarded, key="fresh", in_flight=crowd)
         switches = {kind: number for kind, number in report["switches"].items() if kind != "load"}
-        bench.tell(f"{crowd} in flight: {_rate(report)}, switches per call: " +
-                   ", ".join(f"{kind} {number:.1f}" for kind, number in switches.items()))
+        bench.log(f"{crowd} in flight: {_rate(report)}, switches per call: " +
+                  ", ".join(f"{kind} {number:.1f}" for kind, number in switches.items()))
         raw.append({"in_flight": crowd, "sum": sum(switches.values()), "measure": report})
         if SystemCalls.available():
             traced = bench.load("charges", charges.guarded, count_calls=True, key="fresh",
                                 in_flight=crowd)["system_calls"]
-            bench.tell("  system calls per call: " +
-                       ", ".join(f"{kind} {number:.1f}" for kind, number in traced.items()))
+            bench.log("  system calls per call: " +
+                      ", ".join(f"{kind} {number:.1f}" for kind, number in traced.items()))
             raw[-1]["system_calls"] = traced
     return [_outcome(key, [raw[0]["sum"]], raw)]
 
@@ -191,8 +191,8 @@ def guarded_lone_vs_bare(bench):
         guarded = bench.load("charges", charges.guarded, key="fresh", in_flight=1)
         values.append(guarded["p50_us"] / (bare["p50_us"] + commits))
         raw.append({"pgbench_us": commits, "bare": bare, "measure": guarded})
-        bench.tell(f"round {number + 1}: unguarded {bare['p50_us']:.0f} us + pgbench {commits:.0f} "
-                   f"us, guarded {guarded['p50_us']:.0f} us: {values[-1]:.2f}")
+        bench.log(f"round {number + 1}: unguarded {bare['p50_us']:.0f} us + pgbench {commits:.0f} "
+                  f"us, guarded {guarded['p50_us']:.0f} us: {values[-1]:.2f}")
     bench.stop(charges, daemon)
     return [_outcome("guarded_lone_vs_bare", values, raw)]
 
@@ -238,9 +238,9 @@ def _in_turns(bench, first, second, still=lambda: True, **flags):
         if not held:
             break
         raw.append({"floor": below, "measure": report})
-        bench.tell(f"round {number + 1}: {_rate(below)}, {_rate(report)}: "
-                   f"{report['per_second'] / below['per_second']:.2f}; p99 {below['p99_us']:.0f} "
-                   f"us, {report['p99_us']:.0f} us")
+        bench.log(f"round {number + 1}: {_rate(below)}, {_rate(report)}: "
+                  f"{report['per_second'] / below['per_second']:.2f}; p99 {below['p99_us']:.0f} "
+                  f"us, {report['p99_us']:.0f} us")
     second.process.resume()
     return raw
 
@@ -253,7 +253,7 @@ def _full_table(bench):
     """A daemon over a full table; the same rows serve both measures."""
     daemon = bench.daemon()
     bench.load("cycles", daemon.address, pieces=200, warmup="0s", hashed_share=0.5)
-    filling = Filling(bench.cluster, daemon.database, bench.tell)
+    filling = Filling(bench.cluster, daemon.database, bench.log)
     filling.check_ids()
     filling.add(bench.options.rows)
     filling.vacuum()
@@ -287,7 +287,7 @@ def wal_bytes_per_cycle(bench):
         report = bench.load("cycles", daemon.address)
         values.append((bench.cluster.wal_bytes() - before) / report["ended"])
         raw.append(report)
-        bench.tell(f"round {number + 1}: {values[-1]:.0f} B in each of {report['ended']:,} cycles")
+        bench.log(f"round {number + 1}: {values[-1]:.0f} B in each of {report['ended']:,} cycles")
     bench.stop(daemon)
     return [_outcome("wal_bytes_per_cycle", values, raw)]
 
@@ -298,7 +298,7 @@ def sweep(bench):
     busy = bench.daemon(flags=["--sweep_interval=1s"])
     busy.process.pause()
     day = 24 * 3600
-    filling = Filling(bench.cluster, busy.database, bench.tell)
+    filling = Filling(bench.cluster, busy.database, bench.log)
     filling.add(bench.options.expired_rows, age_s=3 * day, span_s=day, retention_s=day)
     filling.vacuum()
 
@@ -314,7 +314,7 @@ def sweep(bench):
             raise RuntimeError("nothing is swept")
         time.sleep(0.1)
     raw = _in_turns(bench, quiet, busy, lambda: removed() < bench.options.expired_rows)
-    bench.tell(f"{removed():,} of {bench.options.expired_rows:,} removed")
+    bench.log(f"{removed():,} of {bench.options.expired_rows:,} removed")
     if not raw:
         raise RuntimeError("the sweep was over within a round: give it more --expired_rows")
     bench.stop(quiet, busy)
@@ -324,40 +324,40 @@ def sweep(bench):
 
 
 def sealed(bench):
-    ring = bench.key_ring()
+    ring = bench.ctl.key_ring()
     plain = bench.daemon()
     sealing = bench.daemon(flags=[f"--keyring={ring}"])
     raw = _in_turns(bench, plain, sealing, reply_bytes=1024)
     for pair in raw:
         for report in pair.values():
             report["cpu_us_total"] = sum(report["cpu_us"].values())
-        bench.tell(f"not sealed {_cpu(pair['floor'])}; sealed {_cpu(pair['measure'])}")
+        bench.log(f"not sealed {_cpu(pair['floor'])}; sealed {_cpu(pair['measure'])}")
     bench.stop(sealing, plain)
     return [_outcome("sealed_vs_plain", _ratios(raw, "per_second"), raw),
             _outcome("sealed_cpu", _ratios(raw, "cpu_us_total"), [])]
 
 
 def reseal(bench):
-    ring = bench.key_ring()
+    ring = bench.ctl.key_ring()
     daemon = bench.daemon(flags=[f"--keyring={ring}"])
     count = bench.options.replayed_keys
     completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags), count,
                     reply_bytes=1024)
     rates, sizes, raw = [], [], []
     for number in range(bench.options.rounds):
-        bench.add_key(ring, daemon)
+        bench.ctl.add_key(ring, daemon)
         # Records that are resealed are old: each of their pages is written whole.
         bench.cluster.sql("CHECKPOINT")
         before, began = bench.cluster.wal_bytes(), time.monotonic()
-        sums = bench.reseal(daemon)
+        sums = bench.ctl.reseal(daemon)
         seconds, written = time.monotonic() - began, bench.cluster.wal_bytes() - before
         if int(sums["resealed"]) != count:
-            raise RuntimeError(f"of {count} records {sums['resealed']} were sealed anew")
+            raise RuntimeError(f"of {count} records {sums['resealed']} were resealed")
         rates.append(count / seconds)
         sizes.append(written / count)
         raw.append({"seconds": seconds, "wal_bytes": written, "sums": sums})
-        bench.tell(f"round {number + 1}: {count:,} records in {seconds:.1f} s: {rates[-1]:,.0f}/s, "
-                   f"{sizes[-1]:,.0f} B of WAL for each")
+        bench.log(f"round {number + 1}: {count:,} records in {seconds:.1f} s: {rates[-1]:,.0f}/s, "
+                  f"{sizes[-1]:,.0f} B of WAL for each")
     bench.stop(daemon)
     return [_outcome("reseal_throughput", rates, raw), _outcome("reseal_wal_bytes", sizes, [])]
 
@@ -382,9 +382,9 @@ def p999_vs_p50(bench):
             raise RuntimeError(f"{report['shed']} calls were shed at half the saturated rate")
         values.append(report["p999_us"] / report["p50_us"])
         raw.append({"saturated": saturated, "measure": report})
-        bench.tell(f"round {number + 1}: {_rate(report)} of {_rate(saturated)}: p50 "
-                   f"{report['p50_us']:.0f} us, p99 {report['p99_us']:.0f} us, p99.9 "
-                   f"{report['p999_us']:.0f} us: {values[-1]:.1f}")
+        bench.log(f"round {number + 1}: {_rate(report)} of {_rate(saturated)}: p50 "
+                  f"{report['p50_us']:.0f} us, p99 {report['p99_us']:.0f} us, p99.9 "
+                  f"{report['p999_us']:.0f} us: {values[-1]:.1f}")
     bench.stop(daemon)
     return [_outcome("p999_vs_p50", values, raw)]
 
@@ -393,7 +393,7 @@ def hot_wait_ms(bench):
     daemon = bench.daemon()
     waits = bench.load("hot_wait", daemon.address, waiters=64,
                        rounds=4 * bench.options.rounds)["waits_ms"]
-    bench.tell(f"{len(waits)} times: " + ", ".join(f"{wait:.1f}" for wait in waits) + " ms")
+    bench.log(f"{len(waits)} times: " + ", ".join(f"{wait:.1f}" for wait in waits) + " ms")
     bench.stop(daemon)
     return [_outcome("hot_wait_ms", waits, [])]
 
@@ -422,9 +422,9 @@ def fairness(bench):
         values.append(min(together[name]["per_second"] / alone[name]["per_second"]
                           for name in names))
         raw.append({"alone": alone, "together": together})
-        bench.tell(f"round {number + 1}: {statistics.fmean(alone[n]['per_second'] for n in names):,.0f}"
-                   f"/s each, then {statistics.fmean(together[n]['per_second'] for n in names):,.0f}"
-                   f"/s beside {_rate(together['greedy'])}: worst {values[-1]:.2f}")
+        bench.log(f"round {number + 1}: {statistics.fmean(alone[n]['per_second'] for n in names):,.0f}"
+                  f"/s each, then {statistics.fmean(together[n]['per_second'] for n in names):,.0f}"
+                  f"/s beside {_rate(together['greedy'])}: worst {values[-1]:.2f}")
     bench.stop(daemon)
     return [_outcome("fairness", values, raw)]
 
@@ -437,7 +437,7 @@ def rss_mib(bench):
     bench.load("cycles", daemon.address, in_flight=256, reply_bytes=1024)
     bench.load("replays", daemon.address, **keys)
     peak = daemon.process.memory_mib("VmHWM")
-    bench.tell(f"at most {peak:.0f} MiB, {daemon.process.memory_mib('VmRSS'):.0f} MiB afterwards")
+    bench.log(f"at most {peak:.0f} MiB, {daemon.process.memory_mib('VmRSS'):.0f} MiB afterwards")
     bench.stop(daemon)
     return [_outcome("rss_mib", [peak], [])]
 
@@ -452,9 +452,9 @@ def rss_large_mib(bench):
     # Operations over the budget are refused, and sent again after a pause.
     for command, flags in (("cycles", large), ("replays", keys)):
         report = bench.load(command, daemon.address, **{**flags, "in_flight": bench.options.large_in_flight})
-        bench.tell(f"{command}: {report['ended']} of 8 MiB, {report['refused']} refused for now")
+        bench.log(f"{command}: {report['ended']} of 8 MiB, {report['refused']} refused for now")
     peak = daemon.process.memory_mib("VmHWM")
-    bench.tell(f"at most {peak:.0f} MiB, {daemon.process.memory_mib('VmRSS'):.0f} MiB afterwards")
+    bench.log(f"at most {peak:.0f} MiB, {daemon.process.memory_mib('VmRSS'):.0f} MiB afterwards")
     bench.stop(daemon)
     bench.cluster.drop_database(daemon.database)
     return [_outcome("rss_large_mib", [peak], [])]

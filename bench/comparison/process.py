@@ -91,7 +91,7 @@ class Process:
         """Its exit status; negative: the signal that ended it. None while it runs."""
         return self._process.poll()
 
-    def tell(self, line):
+    def write_line(self, line):
         """Writes to its stdin, which has to be a pipe."""
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
@@ -104,7 +104,7 @@ class Process:
             except queue.Empty:
                 line = None
             if line is None:
-                raise RuntimeError(f"it did not say {part!r}; its log:\n{self.tail()}")
+                raise RuntimeError(f"it did not print {part!r}; its log:\n{self.tail()}")
             if part in line:
                 return line
 

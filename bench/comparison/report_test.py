@@ -27,7 +27,7 @@ class Report(unittest.TestCase):
         self.assertEqual(rows[3],
                          "| `fat` | memory | 400 MiB | 400 – 400 | ≤ 200 MiB | **no** |")
 
-    def test_the_caption_says_when_it_was_quick(self):
+    def test_the_caption_states_that_it_was_quick(self):
         self.assertIn("commit abc, 2026-01-02; 3 rounds of 2 s, quick", report.caption(RUN))
 
     def test_a_block_is_replaced_and_nothing_else(self):

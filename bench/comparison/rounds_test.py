@@ -16,7 +16,7 @@ class Rounds(unittest.TestCase):
         self.assertTrue(Outcome(AT_MOST, [1, 100, 900], []).met)
         self.assertFalse(Outcome(AT_MOST, [1, 101, 900], []).met)
 
-    def test_the_spread_is_told(self):
+    def test_the_spread_is_reported(self):
         outcome = Outcome(AT_LEAST, [3, 1, 2], [{"x": 1}]).to_json()
         self.assertEqual((outcome["min"], outcome["median"], outcome["max"]), (1, 2, 3))
         self.assertEqual(outcome["raw"], [{"x": 1}])

@@ -83,7 +83,7 @@ def measure(bench, options):
             for title, contender in kinds[load.cached].items():
                 report = turn(bench, title, contender, load, keys)
                 of_load.setdefault(title, []).append(report)
-                bench.tell(f"{load.title}, {title}: {report['per_second']:,.0f}/s")
+                bench.log(f"{load.title}, {title}: {report['per_second']:,.0f}/s")
     return reports
 
 

@@ -41,9 +41,9 @@ class Operation {
   std::int64_t token = 0;
   // In seconds of Unix time.
   std::int64_t expires_at = 0;
-  // Of a reservation.
+  // The fingerprint of a reservation.
   Sha256Digest fingerprint{};
-  // Of a completion; then of a replay.
+  // The reply of a completion; then of a replay.
   std::string reply;
 };
 

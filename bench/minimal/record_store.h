@@ -46,7 +46,7 @@ class RecordStore final : public Operations {
   std::vector<Operation*> gathered_;
   std::vector<Connection*> free_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  // Of Perform().
+  // The connection of Perform().
   std::mutex own_mutex_;
   std::unique_ptr<Connection> own_;
   // Most reservations of late were of known keys.

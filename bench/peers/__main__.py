@@ -81,7 +81,7 @@ def prepared(bench, packages, contenders):
             ready.append(contender)
         except LeftOut as reason:
             left_out[contender.key] = str(reason)
-            bench.tell(f"left out: {contender.title}: {reason}")
+            bench.log(f"left out: {contender.title}: {reason}")
     return ready, left_out
 
 

@@ -46,7 +46,7 @@ class Load:
 
     def put(self, load, in_flight, warmup_s, seconds, keys):
         """The load program's report, which may be of no call."""
-        self._process.tell(json.dumps({
+        self._process.write_line(json.dumps({
             "load": load, "in_flight": in_flight, "warmup_ms": round(warmup_s * 1000),
             "duration_ms": round(seconds * 1000), "keys": keys}))
         line = self._process.wait_for_line("result: ", limit=warmup_s + seconds + _GRACE_S)
@@ -103,11 +103,11 @@ def rounds(bench, program, contenders, times, count):
             except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
                 lines = str(error).splitlines() or [type(error).__name__]
                 failed[contender.key] = f"{' … '.join(dict.fromkeys([lines[0], lines[-1]]))[:400]}"
-                bench.tell(f"failed: {contender.title}: {failed[contender.key]}")
+                bench.log(f"failed: {contender.title}: {failed[contender.key]}")
                 continue
             for load, report in done.items():
                 reports[contender.key].setdefault(load, []).append(report)
-            bench.tell(f"round {number + 1}: {contender.title}: " + ", ".join(
+            bench.log(f"round {number + 1}: {contender.title}: " + ", ".join(
                 f"{load} {report['per_second']:,.0f}/s" for load, report in done.items()
                 if load.endswith("/64")) + f" ({time.monotonic() - began:.0f} s)")
     return reports, failed

@@ -27,7 +27,7 @@ class Recorded:
     def stop_servers(self):
         self.events.append("stop")
 
-    def tell(self, text):
+    def log(self, text):
         self.events.append(text)
 
     def cpu_seconds(self):
@@ -130,7 +130,7 @@ class Summary(unittest.TestCase):
 
 class LeavingOut(unittest.TestCase):
 
-    def test_one_that_cannot_run_says_why(self):
+    def test_one_that_cannot_run_gives_the_reason(self):
         with self.assertRaisesRegex(LeftOut, "no server"):
             Absent("x", "X", "no server").prepare(None, None)
 
