@@ -91,7 +91,7 @@ ExportTraceServiceRequest RequestOf(const std::vector<Span>& batch, const std::s
   return request;
 }
 
-// As OTLP's specification says: any other error is not repeated.
+// The errors of OTLP's specification: any other one is not repeated.
 bool IsRetryable(grpc::StatusCode code) {
   return code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
          code == grpc::StatusCode::RESOURCE_EXHAUSTED || code == grpc::StatusCode::ABORTED ||

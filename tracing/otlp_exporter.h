@@ -33,7 +33,7 @@ class OtlpExporter final : public Tracer {
   static constexpr std::size_t kMaxSpanBatch = 512;
 
   struct Options {
-    // As `service.name` and `service.version`; an empty version is left out.
+    // The attributes `service.name` and `service.version`; an empty version is left out.
     std::string service;
     std::string version;
     std::size_t max_queued = limits::kMaxQueuedSpans;
@@ -46,7 +46,7 @@ class OtlpExporter final : public Tracer {
     absl::Duration end_timeout = absl::Seconds(2);
     // The first pause after a call that failed; each further one is twice as long.
     absl::Duration backoff = absl::Seconds(1);
-    // After so many calls with one batch, it is dropped.
+    // After this many calls with one batch, it is dropped.
     int max_tries = 3;
   };
 

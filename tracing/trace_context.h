@@ -25,7 +25,7 @@ inline constexpr std::string_view kTraceparentName = "traceparent";
 // nullopt for anything but a valid `traceparent`, also of a later version. Thread-safe.
 std::optional<TraceContext> ParseTraceparent(std::string_view text);
 
-// As version 00.
+// Formats a context as version 00.
 std::string FormatTraceparent(const TraceContext& context);
 
 // A random id, not all zero. Thread-safe.

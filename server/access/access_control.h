@@ -53,7 +53,7 @@ class AccessControl {
 // Thread-safe.
 class Caller {
  public:
-  // A session is renewed by so much before its caller's token expires, or by a fifth of the
+  // A session is renewed this long before its caller's token expires, or by a fifth of the
   // token's remaining time if that is less, so that no operation meets an expired one.
   static constexpr absl::Duration kRenewal = absl::Minutes(1);
 
@@ -84,7 +84,7 @@ class Caller {
   // open service none.
   std::vector<std::string> Named(Permission permission) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // True when a stream must be opened anew, with newer credentials.
+  // True when a stream must be opened again, with newer credentials.
   bool MustRenew() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

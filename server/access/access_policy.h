@@ -64,7 +64,7 @@ class AccessPolicy {
   // A caller that was identified.
   struct Identified {
     std::size_t identity = 0;
-    // From then on its credentials must be presented anew.
+    // From then on its credentials must be presented again.
     absl::Time valid_until = absl::InfiniteFuture();
   };
 
@@ -74,7 +74,7 @@ class AccessPolicy {
 
   // The caller's identity: by its token if it presents one, otherwise by its certificate,
   // otherwise by its connection. A certificate that names several identities is refused, as is a
-  // wrong token beside a valid certificate. UNAUTHENTICATED states the fault.
+  // wrong token with a valid certificate. UNAUTHENTICATED states the fault.
   absl::StatusOr<Identified> Identify(const Credentials& credentials, absl::Time now) const;
 
   // OK, or PERMISSION_DENIED, which states the missing permission. In a peer-scoped namespace the

@@ -36,7 +36,7 @@ class JsonWebKey {
 
 // The keys of a JSON Web Key Set that verify signatures: RSA of 2048 bits and more (RS256), EC
 // P-256 (ES256) and Ed25519 (EdDSA). Keys of other types, uses and algorithms are left out, as
-// RFC 7517, 5 asks. INVALID_ARGUMENT if the text is not a key set, has more than
+// RFC 7517, 5 requires. INVALID_ARGUMENT if the text is not a key set, has more than
 // limits::kMaxJsonWebKeys,
 // a key is malformed, or none is left.
 absl::StatusOr<std::vector<JsonWebKey>> ParseJsonWebKeySet(absl::string_view json);

@@ -127,7 +127,7 @@ bool LogWriter::WriteNow(std::string_view text) const {
     std::array<pollfd, 2> fds = {pollfd{descriptor_, POLLOUT, 0}, pollfd{stop_, POLLIN, 0}};
     if (poll(fds.data(), fds.size(), -1) < 0) continue;  // EINTR
     if (fds[1].revents != 0) return false;
-    // A pipe that is ready takes so much at once.
+    // A pipe that is ready takes this much at once.
     const ssize_t written =
         write(descriptor_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno != EINTR && errno != EAGAIN) return false;

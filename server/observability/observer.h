@@ -162,7 +162,7 @@ struct AdminAct {
   bool forced = false;
   // At least one.
   std::vector<RecordId> records;
-  // Of the key, if the act was on one record.
+  // The HMAC of the key, if the act was on one record.
   std::optional<Sha256Digest> key_hmac;
 };
 

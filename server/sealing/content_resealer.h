@@ -13,7 +13,7 @@
 
 namespace idempotency::internal {
 
-// Seals the replies and checkpoints of one step anew, from the keys that sealed before the one that
+// Reseals the replies and checkpoints of one step, from the keys that sealed before the one that
 // seals now. What is under that key, or under one that sealed later, stays, and so does what was
 // stored unsealed: sealing it would make it as trustworthy as the rest (docs/sealing.md). What does
 // not open stays too.
@@ -32,13 +32,13 @@ class ContentResealer final : public ContentSealer {
  private:
   // The findings about one record.
   struct Found {
-    // As in key_uses.
+    // The ids, as in key_uses.
     std::set<std::uint32_t> keys;
     bool unsealed = false;
     bool damaged = false;
   };
 
-  // Whether what this key sealed is to be sealed anew; also for a key that the ring does not have,
+  // Whether what this key sealed is to be resealed; also for a key that the ring does not have,
   // which then fails.
   bool IsEarlier(std::uint32_t key_id) const;
   // The id of a key of the ring, or 0.
@@ -48,7 +48,7 @@ class ContentResealer final : public ContentSealer {
 
   const std::shared_ptr<const KeyRing> ring_;
   const SealingKey& sealing_;
-  // As ResealStep has them.
+  // The counts of ResealStep.
   std::int64_t current_ = 0;
   std::int64_t unsealed_ = 0;
   std::vector<RecordId> damaged_;

@@ -68,7 +68,7 @@ class KeyRing {
   // In the order in which they begin to seal, latest first. Never empty.
   const std::vector<std::unique_ptr<const SealingKey>>& keys() const { return keys_; }
 
-  // The same keys, which begin to seal at the same times.
+  // Whether both have the same keys, which begin to seal at the same times.
   bool IsSameAs(const KeyRing& other) const;
 
   // INVALID_ARGUMENT if an id of `before` has another secret here: rows that the former sealed

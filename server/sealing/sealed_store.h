@@ -32,8 +32,9 @@ struct SealedStoreOptions {
 // puts a key to fingerprints (docs/sealing.md, docs/adr/0039-sealed-replies.md). Keys, scopes,
 // labels, release reasons and times stay readable.
 //
-// Beside the other store's answers: DATA_LOSS / RECORD_DAMAGED, see Sealer. A reservation whose
-// checkpoint cannot be opened was granted, but its token is not handed out: it ends with its lease.
+// In addition to the other store's answers: DATA_LOSS / RECORD_DAMAGED, see Sealer. A reservation
+// whose checkpoint cannot be opened was granted, but its token is not handed out: it ends with its
+// lease.
 //
 // A record under a key that no longer seals, or under none, costs its retries a second call of the
 // store. Holds the sealed form of one call's replies beside them: as many bytes again.

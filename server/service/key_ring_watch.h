@@ -19,8 +19,8 @@
 
 namespace idempotency::internal {
 
-// How often the key ring's file is read: a small one, and a new key seals no earlier than its file
-// says.
+// How often the key ring's file is read: a small one, and a new key seals no earlier than the time
+// in its file.
 inline constexpr absl::Duration kKeyRingRefresh = absl::Seconds(1);
 
 // The key ring of a file, read again while it lives. A file that cannot be used leaves the former

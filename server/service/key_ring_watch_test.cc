@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What it was told of the file, "" for a good one.
+// Keeps the reported error of each reading of the file; "" if it was valid.
 class WatchingObserver final : public Observer {
  public:
   void KeyRingRead(const absl::Status& status) override { read.emplace_back(status.message()); }

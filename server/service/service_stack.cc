@@ -164,14 +164,14 @@ void ServiceStack::Close() {
 }
 
 std::unique_ptr<StoreMonitor> ServiceStack::Watch(OnInspected on_inspected) {
-  const auto tell = [this, on_inspected =
-                               std::move(on_inspected)](const absl::StatusOr<StoreGauges>& gauges) {
-    observer_.StoreInspected(gauges);
-    if (connections_ != nullptr) observer_.ConnectionsChanged(connections_());
-    on_inspected(gauges);
-  };
-  tell(first_look_);
-  auto monitor = std::make_unique<StoreMonitor>(*store_, StoreMonitor::Intervals(), tell);
+  const auto report =
+      [this, on_inspected = std::move(on_inspected)](const absl::StatusOr<StoreGauges>& gauges) {
+        observer_.StoreInspected(gauges);
+        if (connections_ != nullptr) observer_.ConnectionsChanged(connections_());
+        on_inspected(gauges);
+      };
+  report(first_look_);
+  auto monitor = std::make_unique<StoreMonitor>(*store_, StoreMonitor::Intervals(), report);
   monitor->Start();
   return monitor;
 }

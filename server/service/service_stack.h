@@ -45,7 +45,7 @@ class ServiceStack {
   // Called after every inspection of the store.
   using OnInspected = StoreMonitor::OnInspected;
 
-  // Of a service that others use.
+  // The parts and options of a service that others use.
   struct Sharing {
     // Outlives the stack. Null: every caller may do everything.
     const AccessControl* access = nullptr;
@@ -119,7 +119,7 @@ class ServiceStack {
 
   // Null if nothing is sealed.
   std::unique_ptr<KeyRingWatch> key_ring_;
-  // Of the opened store's pool. Used only by the thread that inspects the
+  // The connections of the opened store's pool. Used only by the thread that inspects the
   // store: the starting thread, then the monitor's.
   std::function<StoreConnections()> connections_;
   // Null after Close(), when no caller uses it any more.

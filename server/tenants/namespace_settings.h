@@ -21,7 +21,7 @@ struct NamespaceSettings {
   std::uint32_t burst = 1;
   // Unanswered reservations and reads, at each replica.
   std::optional<std::uint32_t> max_in_flight;
-  // Those among them that wait for a running attempt.
+  // The part of them that wait for a running attempt.
   std::optional<std::uint32_t> max_waiting;
 
   // Live records, and bytes of their replies, of all replicas together.

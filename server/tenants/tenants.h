@@ -149,7 +149,7 @@ class Tenants {
   const Clock& clock_;
   // Nothing is configured: no lock is needed.
   std::atomic<bool> empty_{true};
-  // Of every namespace, in nanoseconds since 1970; without one a time before every key's.
+  // For every namespace, in nanoseconds since 1970; without one a time before every key's.
   std::atomic<std::int64_t> not_before_{absl::ToUnixNanos(absl::InfinitePast())};
   mutable Mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<Tenant>> tenants_ ABSL_GUARDED_BY(mutex_);

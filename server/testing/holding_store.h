@@ -171,7 +171,7 @@ class HoldingStore final : public StoreDecorator<HoldingStore> {
   bool delays_ ABSL_GUARDED_BY(mutex_) = false;
   int own_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Held*> held_ ABSL_GUARDED_BY(mutex_);
-  // Those whose descriptor was asked for.
+  // The number of connections whose descriptor was requested.
   std::size_t awaited_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread::id> begun_by_ ABSL_GUARDED_BY(mutex_);
 };

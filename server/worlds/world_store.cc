@@ -37,7 +37,7 @@ std::shared_ptr<MemoryStore> WorldStore::Memory() const {
 absl::Status WorldStore::Count(std::size_t bytes) {
   if (bytes > limits_.bytes - bytes_) {
     return MakeError(Reason::kQuotaExceeded,
-                     "the test world has stored as many bytes as it may; call "
+                     "the test world has reached its limit of bytes; call "
                      "idempotency.testing.v1.TestingService.Reset, or use another world");
   }
   bytes_ += bytes;
@@ -49,7 +49,7 @@ absl::Status WorldStore::Admit(const ReserveOp& op) {
   if (known_.count(op.id) > 0) return absl::OkStatus();
   if (known_.size() >= limits_.records) {
     return MakeError(Reason::kQuotaExceeded,
-                     "the test world has as many records as it may; call "
+                     "the test world has reached its limit of records; call "
                      "idempotency.testing.v1.TestingService.Reset, or use another world");
   }
   if (absl::Status counted = Count(Batcher::BytesOf(op)); !counted.ok()) return counted;

@@ -23,7 +23,7 @@ class WorldStore final : public Store {
  public:
   struct Limits {
     std::size_t records = 10'000;
-    // Of keys, labels, replies and checkpoints.
+    // The size of keys, labels, replies and checkpoints.
     std::size_t bytes = std::size_t{64} * 1024 * 1024;
   };
 

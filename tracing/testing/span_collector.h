@@ -54,7 +54,8 @@ class SpanCollector final
     changed_.NotifyAll();
   }
 
-  // Waits for so many spans; the spans by then, also if there are fewer after half a minute.
+  // Waits for `count` spans; returns the spans by then, also if there are fewer after half a
+  // minute.
   std::vector<Span> AwaitSpans(std::size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     MutexLock lock(mutex_);
