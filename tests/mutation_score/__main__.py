@@ -76,7 +76,7 @@ def parse(arguments):
     return options
 
 
-def tell(text):
+def log(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
@@ -122,7 +122,7 @@ class Seconds:
         key = hashlib.sha256(program + repr((suite.arguments, limit)).encode()).hexdigest()
         if key not in self._kept:
             self._kept[key] = self._run(variant, suite, limit)
-            tell(f"{suite.target}: {self._kept[key]}")
+            log(f"{suite.target}: {self._kept[key]}")
         return self._kept[key]
 
     @staticmethod
@@ -176,7 +176,7 @@ class Run:
             each.stop()
 
     def _in_workshop(self, workshop, places, stack):
-        tell(f"a scratch copy with nothing planted, in {_KEPT}")
+        log(f"a scratch copy with nothing planted, in {_KEPT}")
         workshop.prepare()
         build = Build(workshop, self._options.labels, self._options.suites)
         suites = self._build_suites(workshop, build, places)
@@ -205,7 +205,7 @@ class Run:
                     for suite in build.reaching(file, wanted)}
         suites = [reaching[target] for target in sorted(
             reaching, key=lambda target: (LABELS.index(reaching[target].label), target))]
-        tell(f"building {len(suites)} suites")
+        log(f"building {len(suites)} suites")
         workshop.build([suite.target for suite in suites])
         return suites
 
@@ -213,7 +213,7 @@ class Run:
         seconds, out = Seconds(_KEPT / "seconds.json").measure(
             variants, suites, self._options.suite_seconds)
         for target, why in out.items():
-            tell(f"left out: {target}: {why}")
+            log(f"left out: {target}: {why}")
         return seconds
 
     def _all(self, places, benches, build):
@@ -225,7 +225,7 @@ class Run:
                     done += 1
                     for result in future.result():
                         self.results.append(result)
-                        tell(f"{done} of {len(places)}, {result.seconds:.0f} s: "
+                        log(f"{done} of {len(places)}, {result.seconds:.0f} s: "
                              f"{result.outcome.value}: {report.place(result.mutant)}: "
                              f"{result.mutant.operator}"
                              + (f": {result.ran[-1]}: {result.by}" if result.by and result.ran
@@ -277,10 +277,10 @@ def run(options):
     found = candidates(options)
     if options.survivors_of:
         places = report.survivors_among(found, json.loads(options.survivors_of.read_text()))
-        tell(f"{len(places)} mutants that survived")
+        log(f"{len(places)} mutants that survived")
     else:
         places = draw(found, options.sample, options.seed)
-        tell(f"{len(places)} of {len(found)} mutants, seed {options.seed}")
+        log(f"{len(places)} of {len(found)} mutants, seed {options.seed}")
     if options.list:
         for chain in places:
             print(f"{report.place(chain[0])}: {chain[0].operator}\n{report.change(chain[0])}")

@@ -45,7 +45,7 @@ def suites_of(mutation):
     return [suite_of(text) for text in mutation.suites]
 
 
-def tell(text):
+def log(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
@@ -67,13 +67,13 @@ def expect_green(workshop, mutations):
     """With nothing planted, so that a failure proves something."""
     suites = together(suite for mutation in mutations for suite in suites_of(mutation))
     targets = targets_of(suites)
-    tell(f"building {', '.join(targets)}")
+    log(f"building {', '.join(targets)}")
     workshop.build(targets)
     for suite in suites:
         status, output = workshop.test(next(iter(suite.commands())))
         if status != 0:
             raise Failed(f"{suite.name} is not green with nothing planted:\n{output[-4000:]}")
-        tell(f"green: {suite.name}")
+        log(f"green: {suite.name}")
 
 
 def hunt(workshop, mutation):
@@ -104,7 +104,7 @@ def prove(workshop, mutations, note):
         if why is not None:
             survivors.append(mutation.name)
         note(row(mutation, by if why is None else [f"NOT CAUGHT: {why}"]))
-        tell(f"{number} of {len(mutations)}, {time.monotonic() - began:.0f} s: "
+        log(f"{number} of {len(mutations)}, {time.monotonic() - began:.0f} s: "
              f"{'caught' if why is None else 'NOT CAUGHT'}: {mutation.name}: {mutation.what}: "
              f"{why or '; '.join(by)}")
     return survivors
@@ -120,7 +120,7 @@ def run(mutations, options):
             options.report.write_text(report(rows))
 
     with Workshop(options.jobs) as workshop:
-        tell("a scratch copy with nothing planted")
+        log("a scratch copy with nothing planted")
         workshop.prepare()
         expect_green(workshop, mutations)
         survivors = prove(workshop, mutations, note)

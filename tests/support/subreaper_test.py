@@ -18,10 +18,10 @@ import os, signal, subprocess, sys, threading, time
 from tests.support.subreaper import run_under_subreaper
 run_under_subreaper()
 ended = []
-def told_to_end(*_):
-    print("told to end", flush=True)
+def stopped_by_a_signal(*_):
+    print("stopped by a signal", flush=True)
     os._exit(9)
-signal.signal(signal.SIGTERM, told_to_end)
+signal.signal(signal.SIGTERM, stopped_by_a_signal)
 pids = [os.getpid()]
 pids.append(subprocess.Popen(["sleep", "1000"]).pid)
 pids.append(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid)
@@ -81,7 +81,7 @@ class SubreaperTest(unittest.TestCase):
         self.assertEqual(self.run_program("exits"), (7, ""))
 
     def test_a_signal_is_the_programs_to_answer(self):
-        self.assertEqual(self.run_program("waits", signal.SIGTERM), (9, "told to end\n"))
+        self.assertEqual(self.run_program("waits", signal.SIGTERM), (9, "stopped by a signal\n"))
 
 
 if __name__ == "__main__":

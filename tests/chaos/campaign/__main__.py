@@ -99,13 +99,13 @@ def raise_file_limit():
 def bound(seconds):
     """Makes this thread stop after `seconds`, or on a signal to end: then all is stopped."""
     def give_up(number, _):
-        raise RuntimeError("took too long" if number == signal.SIGALRM else "was told to end")
+        raise RuntimeError("took too long" if number == signal.SIGALRM else "was stopped by a signal")
     for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, give_up)
     signal.alarm(seconds)
 
 
-def tell(text):
+def log(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
@@ -138,10 +138,10 @@ def break_it(system, journal, options):
             time.sleep(_EARLIER_S)
             if system.records.has_schema:
                 builds.migrate_under_load()
-        turns.run(until, after_each=Progress(tell, journal, options.seconds))
+        turns.run(until, after_each=Progress(log, journal, options.seconds))
     finally:
         links.stop()
-    system.links.tell("heal *")
+    system.links.command("heal *")
     system.wait_until_healthy()
     died = system.dead()
     if died:
@@ -159,13 +159,13 @@ def campaign(system, journal, options):
     journal.write("run", seed=options.seed, lease_ms=_RAW_LEASE_MS,
                   retention_ms=24 * 3600 * 1000, slack_ms=50,
                   pause_ms=_LONGEST_PAUSE_S * 1000, **system.profile.run_fields())
-    tell(f"starting, with seed {options.seed}")
+    log(f"starting, with seed {options.seed}")
     system.start()
-    tell(f"breaking it for {options.seconds} s")
+    log(f"breaking it for {options.seconds} s")
     kinds, impossible = break_it(system, journal, options)
-    tell(f"{journal.faults} faults; settling")
+    log(f"{journal.faults} faults; settling")
     for line in system.settle(_settle_within(options)):
-        tell(line)
+        log(line)
     now = time.monotonic_ns()
     for row in system.effects():
         journal.write("effect", t=now, ledger=True, **row)
@@ -191,7 +191,7 @@ def run(options, folder, no_disks):
         signal.alarm(0)
         system.stop()
         journal.close()
-    tell("checking")
+    log("checking")
     thresholds = _THRESHOLDS[options.length]
     if not smoke:
         thresholds = dataclasses.replace(thresholds, faults=tuple(kinds))

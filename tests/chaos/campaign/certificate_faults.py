@@ -30,5 +30,5 @@ class CertificateFaults:
             time.sleep(0.1)
         for link in self._system.links.names:
             if link.endswith(f"-{name}"):
-                self._system.links.tell(f"cut {link}")
+                self._system.links.command(f"cut {link}")
         self._journal.fault("rotate_certificates", name, began, time.monotonic_ns())

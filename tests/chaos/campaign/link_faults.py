@@ -13,7 +13,7 @@ _CLASSES = {
     "ledger": (lambda name: name.startswith("bank") and "-pg" in name, lambda a, b: a),
     "replication": (lambda name: name.startswith("replication"), lambda a, b: None),
 }
-# Of these the two ends use HTTP/2.
+# The two ends of these links use HTTP/2.
 _HTTP2 = ("call", "raw", "store")
 # The ways; each is a method.
 _WAYS = ("cut", "refuse", "stall", "delay", "one_way", "drop", "forward_then_cut")
@@ -123,15 +123,15 @@ class LinkFaults:
         with self._link(kind) as (name, servers):
             began = time.monotonic_ns()
             for line in lines:
-                self._links.tell(line.format(name))
+                self._links.command(line.format(name))
             self._stopping.wait(self._random.uniform(shortest, longest))
-            self._links.tell(f"heal {name}")
+            self._links.command(f"heal {name}")
             self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)
 
     def _cut(self, kind):
         with self._link(kind) as (name, servers):
             began = time.monotonic_ns()
-            self._links.tell(f"cut {name}")
+            self._links.command(f"cut {name}")
             self._journal.fault(f"cut_{kind}", name, began, None, servers)
 
     def _refuse(self, kind):
@@ -164,12 +164,12 @@ class LinkFaults:
         with self._link(kind) as (name, servers):
             before = self._links.fired(name)
             began = time.monotonic_ns()
-            self._links.tell(line.format(name))
+            self._links.command(line.format(name))
             deadline = time.monotonic() + _FIRES_WITHIN
             while (self._links.fired(name) == before and time.monotonic() < deadline
                    and not self._stopping.wait(0.005)):
                 pass
             fired = self._links.fired(name) > before
-            self._links.tell(f"heal {name}")
+            self._links.command(f"heal {name}")
             if fired:
                 self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)

@@ -41,12 +41,12 @@ class PostgresFaults:
         with self._links.whole():
             link = f"replication{self._postgres.standby.number}"
             began = time.monotonic_ns()
-            self._system.links.tell(f"stall {link} both")
+            self._system.links.command(f"stall {link} both")
             time.sleep(self._random.uniform(0.2, 0.8))
             self._postgres.restart_primary()
             time.sleep(self._random.uniform(0.3, 1))
             self._postgres.fail_over()
-            self._system.links.tell(f"heal {link}")
+            self._system.links.command(f"heal {link}")
             self._journal.fault("fail_over_behind", f"pg{self._postgres.primary.number}", began,
                                 time.monotonic_ns())
             self._postgres.attach_standby()

@@ -8,8 +8,8 @@ _EVERY_S = 60
 class Progress:
     """Called after each fault; reports once a minute."""
 
-    def __init__(self, tell, journal, seconds):
-        self._tell = tell
+    def __init__(self, log, journal, seconds):
+        self._log = log
         self._journal = journal
         self._seconds = seconds
         self._began = time.monotonic()
@@ -20,4 +20,4 @@ class Progress:
         if passed < self._next:
             return
         self._next += _EVERY_S
-        self._tell(f"{passed:.0f} of {self._seconds} s, {self._journal.faults} faults")
+        self._log(f"{passed:.0f} of {self._seconds} s, {self._journal.faults} faults")

@@ -57,12 +57,12 @@ class RedisClusterFaults:
         link = self._records.replication_link(self._records.nodes.index(master))
 
         def breaks():
-            self._proxy.tell(f"stall {link} both")
+            self._proxy.command(f"stall {link} both")
             time.sleep(self._random.uniform(0.2, 0.8))
             master.kill_9()
 
         def repairs():
-            self._proxy.tell(f"heal {link}")
+            self._proxy.command(f"heal {link}")
             master.start()
 
         self._fault("fail_over_behind_master", master, breaks, (_REPLACED_S, _REPLACED_S + 1),

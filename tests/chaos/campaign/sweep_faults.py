@@ -40,13 +40,13 @@ class SweepFaults:
         with self._links.whole():
             link = f"{name}-pg{self._system.postgres.primary.number}"
             since = self._sql("SELECT clock_timestamp()")
-            self._system.links.tell(
+            self._system.links.command(
                 f"forward-then-cut {link} match={self.names} hold={_HELD_MS}")
             try:
                 if self._wait_until_begun(since):
                     self._freeze(name)
             finally:
-                self._system.links.tell(f"heal {link}")
+                self._system.links.command(f"heal {link}")
 
     def _wait_until_begun(self, since):
         deadline = time.monotonic() + _BEGUN_WITHIN_S

@@ -71,9 +71,9 @@ class Links:
     def port(self, name):
         return self.address(name).rpartition(":")[2]
 
-    def tell(self, line):
+    def command(self, line):
         with self._lock:
-            self._proxy.tell(line)
+            self._proxy.command(line)
 
     def fired(self, name):
         with self._lock:

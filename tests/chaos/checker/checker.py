@@ -9,7 +9,7 @@ from .invariants import INVARIANTS
 from .invariants.serial_order import SerialOrder
 from .log_folder import Buckets, LogFolder
 from .log_format import parse
-from .report import TOLD, Report
+from .report import LISTED, Report
 from .run import Run
 from .violation import Violation
 
@@ -24,16 +24,16 @@ class BucketResult:
         self.coverage = Coverage()
         self.violations = []
         # For each invariant, those beyond the printed ones.
-        self.untold = {}
+        self.unlisted = {}
         self.records = 0
         self.decided = 0
         self.undecided = 0
 
     def add(self, violation):
-        if len(self.violations) < TOLD:
+        if len(self.violations) < LISTED:
             self.violations.append(violation)
         else:
-            self.untold[violation.invariant] = self.untold.get(violation.invariant, 0) + 1
+            self.unlisted[violation.invariant] = self.unlisted.get(violation.invariant, 0) + 1
 
 
 def check_bucket(path, run):
@@ -103,7 +103,7 @@ def check(folder, thresholds=None, jobs=1, bucket_bytes=BUCKET_BYTES, scratch=No
             decided += result.decided
             for violation in result.violations:
                 report.add(violation, log.name)
-            report.counts.update(result.untold)
+            report.counts.update(result.unlisted)
     report.seed = run.seed
     report.coverage = coverage
     for fault in run.faults:

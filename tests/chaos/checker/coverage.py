@@ -58,13 +58,13 @@ class Coverage:
 
     def _meet(self, run, op, execution, effects):
         if execution is None:
-            self._count(run, "reserving", op.server, op.asked, op.answered)
+            self._count(run, "reserving", op.server, op.sent_at, op.answered)
             return
         server = execution.server
         effect = effects.get(execution.attempt)
         acted = effect.at if effect and execution.started <= effect.at <= execution.ended else None
         done = min(execution.ended, acted or NEVER)
-        self._count(run, "reserving", server, op.asked, execution.started)
+        self._count(run, "reserving", server, op.sent_at, execution.started)
         self._count(run, "executing", server, execution.started, min(done, op.answered))
         self._count(run, "recording", server, done, op.answered)
 

@@ -5,11 +5,11 @@ NEVER = 1 << 62
 
 
 class Operation:
-    """A client's request, and its answer. Without a definite answer `told` is NEVER."""
+    """A client's request, and its answer. Without a definite answer `settled_at` is NEVER."""
 
     __slots__ = ("id", "client", "kind", "server", "fp", "batch", "token", "request_token",
                  "sent_reply",
-                 "policy", "recover", "outcome_unknown", "retention", "asked", "told", "answered",
+                 "policy", "recover", "outcome_unknown", "retention", "sent_at", "settled_at", "answered",
                  "event", "verdict", "code", "reply", "attempt", "lease", "seen", "record_id", "content",
                  "lines")
 
@@ -29,8 +29,8 @@ class Operation:
         self.recover = get("recover", False)
         self.outcome_unknown = get("outcome_unknown", False)
         self.retention = get("retention_ms")
-        self.asked = event["t"]
-        self.told = self.answered = NEVER
+        self.sent_at = event["t"]
+        self.settled_at = self.answered = NEVER
         self.event = "unknown"
         self.verdict = "none"
         self.code = self.reply = self.attempt = self.lease = self.seen = self.record_id = None
@@ -45,7 +45,7 @@ class Operation:
         # An abandoned operation, or one that the service has not received, may still act at any
         # later time.
         if self.event != "unknown" and self.verdict != "unavailable":
-            self.told = event["t"]
+            self.settled_at = event["t"]
         self.code = get("code", "OK")
         self.reply = get("reply")
         self.attempt = get("attempt")
@@ -129,13 +129,13 @@ class Effect:
 class Probe:
     """The answer of `Get` about the record, with request and answer like an operation."""
 
-    __slots__ = ("asked", "told", "state", "attempt", "reply", "record_id", "whole", "lapsed",
+    __slots__ = ("sent_at", "settled_at", "state", "attempt", "reply", "record_id", "whole", "lapsed",
                  "content", "seen", "lines")
 
     def __init__(self, event, line):
         get = event.get
-        self.asked = event["from"]
-        self.told = event["t"]
+        self.sent_at = event["from"]
+        self.settled_at = event["t"]
         self.state = event["state"]
         self.attempt = get("attempt")
         self.reply = get("reply")

@@ -66,7 +66,7 @@ class History:
         if kind == "invoke":
             operation = Operation(event, line)
             if operation.id in self.by_id:
-                self.malformed.append((f"operation {operation.id} is asked twice", line))
+                self.malformed.append((f"operation {operation.id} is sent twice", line))
             self.operations.append(operation)
             self.by_id[operation.id] = operation
         elif kind == "start":
@@ -87,18 +87,18 @@ class History:
 
     def seal(self):
         """Call it once, after the last add()."""
-        self.operations.sort(key=lambda operation: operation.asked)
+        self.operations.sort(key=lambda operation: operation.sent_at)
         self.executions.sort(key=lambda execution: execution.started)
         self.effects.sort(key=lambda effect: effect.at)
-        self.probes.sort(key=lambda probe: probe.asked)
+        self.probes.sort(key=lambda probe: probe.sent_at)
         self.keyless = self.record[3] == ""
         self.raw = not self.executions and all(op.kind != "call" for op in self.operations)
         retentions = [op.retention for op in self.operations if op.retention is not None]
         self.retention = min(retentions) * 1_000_000 if retentions else self.run.retention
-        self.began = min([op.asked for op in self.operations]
+        self.began = min([op.sent_at for op in self.operations]
                          + [execution.started for execution in self.executions]
                          + [effect.at for effect in self.effects]
-                         + [probe.asked for probe in self.probes])
+                         + [probe.sent_at for probe in self.probes])
         self.grants = sorted(self._handler_grants() + self._raw_grants(),
                              key=lambda grant: grant.high)
         self.lives = self._live()
@@ -107,7 +107,7 @@ class History:
         """Whether a crash of the store may have lost a relaxed reservation of this record. Only a
         young one can be lost: the log is flushed within a second."""
         last = max([grant.high for grant in self.grants]
-                   + [op.asked + _ABANDONED for op in self.operations if op.told == NEVER],
+                   + [op.sent_at + _ABANDONED for op in self.operations if op.settled_at == NEVER],
                    default=self.began)
         return self.run.may_have_lost(self.record[2], self.began, last + _UNFLUSHED)
 
@@ -118,7 +118,7 @@ class History:
         grants = []
         for execution in self.executions:
             call = self.call_of(execution)
-            low = call.asked if call else self.began
+            low = call.sent_at if call else self.began
             lease = self.run.lease if execution.lease is None else execution.lease * 1_000_000
             grants.append(Grant(low, execution.started, execution.attempt, execution.token,
                                 execution.fp or (call.fp if call else None), low + lease,
@@ -126,34 +126,34 @@ class History:
         return grants
 
     def _raw_grants(self):
-        by_token, asked_with = {}, {}
+        by_token, sent_with = {}, {}
         for op in self.operations:
             if op.kind == "reserve" and op.request_token is not None:
-                asked_with.setdefault(op.request_token, op.asked)
+                sent_with.setdefault(op.request_token, op.sent_at)
             if not op.granted:
                 continue
             if op.token is None or op.attempt is None:
                 self.malformed.append(("a grant needs token and attempt", op.lines[-1]))
                 continue
             # A repeat gets the grant that an earlier, unanswered one was given.
-            low = min(op.asked, asked_with.get(op.request_token, op.asked))
+            low = min(op.sent_at, sent_with.get(op.request_token, op.sent_at))
             lease = 0 if op.lease is None else op.lease * 1_000_000
             known = by_token.get(op.token)
             if known is None or known.attempt != op.attempt:
-                grant = Grant(low, op.told, op.attempt, op.token, op.fp, op.asked + lease, None,
+                grant = Grant(low, op.settled_at, op.attempt, op.token, op.fp, op.sent_at + lease, None,
                               op.lines)
                 by_token.setdefault(op.token, grant)
                 if known is not None:
                     self.contradictions.append((known, grant, "one token for two attempts"))
             else:
                 known.low = min(known.low, low)
-                known.high = min(known.high, op.told)
-                known.lease_end = max(known.lease_end, op.asked + lease)
+                known.high = min(known.high, op.settled_at)
+                known.lease_end = max(known.lease_end, op.sent_at + lease)
         if by_token:
             for op in self.operations:
                 if op.kind == "extend" and op.ok and op.lease is not None and op.token in by_token:
                     grant = by_token[op.token]
-                    grant.lease_end = max(grant.lease_end, op.asked + op.lease * 1_000_000)
+                    grant.lease_end = max(grant.lease_end, op.sent_at + op.lease * 1_000_000)
         return list(by_token.values())
 
     def _begin_life(self, low, high):

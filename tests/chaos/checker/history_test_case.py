@@ -24,18 +24,18 @@ class HistoryTest(unittest.TestCase):
 
     def completed(self, ledger=False):
         story = self.story(ledger)
-        call = story.ask()
+        call = story.send()
         story.run(call)
         story.ok(call)
         return story
 
     def granted(self, story, token="t1", attempt=1, at=None, fp="a", lease_ms=LEASE_MS, **fields):
-        call = story.ask(at, fp, "reserve", **fields)
-        story.tell(call, "ok", "reserved", None if at is None else at + MS, token=token,
+        call = story.send(at, fp, "reserve", **fields)
+        story.answer(call, "ok", "reserved", None if at is None else at + MS, token=token,
                    attempt=attempt, lease_ms=lease_ms)
 
     def write(self, story, kind, token, event="ok", verdict="completed", **fields):
-        story.tell(story.ask(kind=kind, token=token, **fields), event, verdict)
+        story.answer(story.send(kind=kind, token=token, **fields), event, verdict)
 
     def report(self):
         with tempfile.TemporaryDirectory(prefix="chaos-checker-test.") as folder:

@@ -38,7 +38,7 @@ class Story:
         self.at += int(self.rng.uniform(low_ms, high_ms) * MS)
         return self.at
 
-    def ask(self, at=None, fp="a", kind="call", **fields):
+    def send(self, at=None, fp="a", kind="call", **fields):
         self.calls += 1
         client = f"client{self.rng.randrange(4)}"
         event = self.put(client, "invoke", self.later() if at is None else at,
@@ -46,12 +46,12 @@ class Story:
                          record=self.record, **fields)
         return event["id"], client
 
-    def tell(self, call, event, verdict, at=None, **fields):
+    def answer(self, call, event, verdict, at=None, **fields):
         self.put(call[1], event, self.later() if at is None else at, id=call[0], verdict=verdict,
                  **fields)
 
     def ok(self, call, verdict="reserved", at=None, reply=None):
-        self.tell(call, "ok", verdict, at, code="OK", reply=reply or self.reply,
+        self.answer(call, "ok", verdict, at, code="OK", reply=reply or self.reply,
                   replayed=verdict == "replay", record_id=record_id(*self.record),
                   seen=self.record)
 
@@ -93,36 +93,36 @@ class Story:
 
 def plain(story):
     """A call, its retries, and another caller's request with the same key."""
-    call = story.ask()
+    call = story.send()
     story.run(call)
     story.ok(call)
     for _ in range(story.rng.randrange(5)):
-        story.ok(story.ask(), "replay")
+        story.ok(story.send(), "replay")
     if story.rng.random() < 0.3:
-        story.tell(story.ask(fp="b"), "fail", "mismatch")
+        story.answer(story.send(fp="b"), "fail", "mismatch")
     story.probe()
 
 
 def together(story):
     """Two at once: one is refused while the other runs."""
-    first, second = story.ask(), story.ask()
+    first, second = story.send(), story.send()
     execution = story.start(first)
-    story.tell(second, "fail", "in_flight")
+    story.answer(second, "fail", "in_flight")
     story.effect(execution)
     story.end(execution)
     story.ok(first)
-    story.ok(story.ask(), "replay")
+    story.ok(story.send(), "replay")
     story.probe()
 
 
 def killed_before(story):
     """The server crashes before its effect; another takes over after the lease."""
-    first = story.ask()
+    first = story.send()
     story.start(first)
-    story.tell(first, "unknown", "none")
-    story.tell(story.ask(), "fail", "in_flight")
+    story.answer(first, "unknown", "none")
+    story.answer(story.send(), "fail", "in_flight")
     story.outlive(LEASE_MS + 10)
-    second = story.ask()
+    second = story.send()
     story.run(second, 2)
     story.ok(second)
     story.probe(attempt=2)
@@ -130,12 +130,12 @@ def killed_before(story):
 
 def killed_after(story):
     """The server crashes after its effect; without the ledger there is another."""
-    first = story.ask()
+    first = story.send()
     execution = story.start(first)
     story.effect(execution)
-    story.tell(first, "unknown", "none")
+    story.answer(first, "unknown", "none")
     story.outlive(LEASE_MS + 10)
-    second = story.ask()
+    second = story.send()
     if story.ledger:
         story.ok(second, "replay")
     else:
@@ -146,22 +146,22 @@ def killed_after(story):
 
 def answer_lost(story):
     """All work was done, and the client got a failure."""
-    call = story.ask()
+    call = story.send()
     story.run(call)
-    story.tell(call, "unknown", "none")
-    story.ok(story.ask(), "replay")
+    story.answer(call, "unknown", "none")
+    story.ok(story.send(), "replay")
     story.probe()
 
 
 def gave_up(story):
     """A handler fails without reporting its effect, and the next attempt runs at once."""
-    first = story.ask()
+    first = story.send()
     execution = story.start(first)
     if not story.ledger:
         story.effect(execution)
     story.end(execution, "indefinite")
-    story.tell(first, "unknown", "none")
-    second = story.ask()
+    story.answer(first, "unknown", "none")
+    second = story.send()
     story.run(second, 2)
     story.ok(second)
     story.probe(attempt=2)
@@ -169,44 +169,44 @@ def gave_up(story):
 
 def slow_start(story):
     """Attempt 1 was frozen before its handler began: it starts after attempt 2."""
-    first = story.ask()
+    first = story.send()
     story.outlive(LEASE_MS + 10)
-    second = story.ask()
+    second = story.send()
     story.run(second, 2)
     story.ok(second)
     late = story.start(first)
     if not story.ledger:
         story.effect(late)
     story.end(late, "lost")
-    story.tell(first, "fail", "lost")
+    story.answer(first, "fail", "lost")
     story.probe(attempt=2)
 
 
 def two_lives(story):
     """A short retention: the key runs again once it was forgotten."""
     story.ledger = False  # Its rows are kept longer than the record.
-    call = story.ask(retention_ms=3000)
+    call = story.send(retention_ms=3000)
     story.run(call)
     story.ok(call)
     story.probe()
     story.outlive(3100)
     story.reply += "again"
-    call = story.ask(retention_ms=3000)
+    call = story.send(retention_ms=3000)
     story.run(call)
     story.ok(call)
-    story.ok(story.ask(retention_ms=3000), "replay")
+    story.ok(story.send(retention_ms=3000), "replay")
     story.probe()
 
 
 def forgotten(story):
     """A key from outside the window."""
-    story.tell(story.ask(), "fail", "expired")
+    story.answer(story.send(), "fail", "expired")
     story.probe("NONE")
 
 
 def keyless(story):
     story.record = [*story.record[:3], ""]
-    story.tell(story.ask(), "fail", "key_missing")
+    story.answer(story.send(), "fail", "key_missing")
 
 
 def raw(story):
@@ -243,12 +243,12 @@ class RawStore:
         """Some operations at once, in one batch or of several clients."""
         begin, end = self.story.at, self.story.at + 20 * MS
         name = f"b{self.story.number}.{begin}" if batch and size > 1 else None
-        asked = []
+        requests = []
         for _ in range(size):
             low, high = (begin, end) if name else (
                 self.rng.randrange(begin, begin + 8 * MS), self.rng.randrange(begin + 12 * MS, end))
-            asked.append((self.rng.randrange(begin + 8 * MS, begin + 12 * MS), low, high))
-        for point, low, high in sorted(asked):
+            requests.append((self.rng.randrange(begin + 8 * MS, begin + 12 * MS), low, high))
+        for point, low, high in sorted(requests):
             self._one(point, low, high, {"batch": name} if name else {})
         self.story.at = end + MS
 
@@ -267,16 +267,16 @@ class RawStore:
                 fields["reply"] = self.rng.choice(("raw1", "raw2")) + str(self.story.number)
             if kind == "release":
                 fields["outcome_unknown"] = self.rng.random() < 0.3
-        call = self.story.ask(low, fp, kind, **fields)
+        call = self.story.send(low, fp, kind, **fields)
         if self.rng.random() < 0.1:
             if self.rng.random() < 0.5:
                 getattr(self, "_" + kind)(point, fp, fields)
-            self.story.tell(call, "unknown", "none", high)
+            self.story.answer(call, "unknown", "none", high)
             return
         event, verdict, answer = getattr(self, "_" + kind)(point, fp, fields)
         if "token" in answer:
             self.tokens.append(answer["token"])
-        self.story.tell(call, event, verdict, high, **answer)
+        self.story.answer(call, event, verdict, high, **answer)
 
     def _grant(self, at, fields):
         self.attempt += 1
@@ -338,15 +338,15 @@ class RawStore:
         """The end of an orchestrator's run: waits, then settles open records."""
         self.story.outlive(LEASE_MS + 10)
         if self.state == "RESERVED":
-            self._ask_now("reserve", recover=True, request_token="settle")
-            self._ask_now("complete", token=self.token, reply=f"raw1{self.story.number}")
+            self._send_now("reserve", recover=True, request_token="settle")
+            self._send_now("complete", token=self.token, reply=f"raw1{self.story.number}")
         self.story.probe(self.state, attempt=self.attempt, reply=self.reply)
 
-    def _ask_now(self, kind, **fields):
+    def _send_now(self, kind, **fields):
         at = self.story.at
-        call = self.story.ask(at, "a", kind, policy=self.policy, **fields)
+        call = self.story.send(at, "a", kind, policy=self.policy, **fields)
         event, verdict, answer = getattr(self, "_" + kind)(at, "a", fields)
-        self.story.tell(call, event, verdict, at + MS, **answer)
+        self.story.answer(call, event, verdict, at + MS, **answer)
         self.story.at = at + 2 * MS
 
 

@@ -36,7 +36,7 @@ class LogFolder:
     @staticmethod
     def _split_file(number, path, buckets, on_event, on_malformed):
         # The bucket of an answer: bounded by the number of operations in flight.
-        asked, started = {}, {}
+        sent, started = {}, {}
         with open(path, "rb") as file:
             for count, text in enumerate(file, 1):
                 line = (number, count)
@@ -51,14 +51,14 @@ class LogFolder:
                 if kind in _RECORD_EVENTS:
                     bucket = buckets.of(event["record"])
                     if kind == "invoke":
-                        if event["id"] in asked:
-                            on_malformed(f"operation {event['id']} is asked twice", line)
+                        if event["id"] in sent:
+                            on_malformed(f"operation {event['id']} is sent twice", line)
                             continue
-                        asked[event["id"]] = bucket
+                        sent[event["id"]] = bucket
                     elif kind == "start":
                         started[event["id"]] = bucket
                 elif kind in ANSWERS or kind == "end":
-                    bucket = (started if kind == "end" else asked).pop(event["id"], None)
+                    bucket = (started if kind == "end" else sent).pop(event["id"], None)
                     if bucket is None:
                         on_malformed(f"{kind} of {event['id']}, which did not begin here", line)
                         continue

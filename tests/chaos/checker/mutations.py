@@ -114,7 +114,7 @@ def refused_for_another(story):
     if not story.record[3]:
         return False
     last = _of(story, "probe")[-1]["t"]
-    story.tell(story.ask(last + MS), "fail", "invalid", last + 2 * MS)
+    story.answer(story.send(last + MS), "fail", "invalid", last + 2 * MS)
     return True
 
 
@@ -122,7 +122,7 @@ def never_settled(story):
     if not story.record[3]:
         return False
     late = _of(story, "probe")[-1]["t"] + 10_000 * MS
-    story.tell(story.ask(late), "unknown", "none", late + MS)
+    story.answer(story.send(late), "unknown", "none", late + MS)
     return True
 
 

@@ -14,10 +14,10 @@ class RelaxedLossTest(HistoryTest):
                                       "relaxed": self.relaxed(story)})
         self.log.put("orchestrator", {"event": "fault", "kind": "kill_9_postgres", "target": "pg0",
                                       "t": crash_ms * MS, "until": (crash_ms + 50) * MS})
-        first = story.ask()
+        first = story.send()
         one = story.start(first, server="server1")
         story.outlive(150)
-        second = story.ask()
+        second = story.send()
         two = story.start(second, server="server2")
         story.effect(one)
         story.end(one)
@@ -25,8 +25,8 @@ class RelaxedLossTest(HistoryTest):
         if two_effects:
             story.effect(two, reply="other")
         story.end(two, "lost")
-        story.tell(second, "fail", "lost")
-        story.ok(story.ask(), "replay", reply=second_reply)
+        story.answer(second, "fail", "lost")
+        story.ok(story.send(), "replay", reply=second_reply)
         story.probe()
 
     @staticmethod

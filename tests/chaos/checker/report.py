@@ -2,8 +2,8 @@
 
 import collections
 
-# So many violations are printed one by one; all are counted.
-TOLD = 1000
+# The maximum number of violations that are printed one by one; all are counted.
+LISTED = 1000
 
 
 class Report:
@@ -21,7 +21,7 @@ class Report:
 
     def add(self, violation, name):
         self.counts[violation.invariant] += 1
-        if len(self.violations) < TOLD:
+        if len(self.violations) < LISTED:
             self.violations.append(violation.to_json(name))
 
     @property

@@ -27,34 +27,34 @@ class Service:
     """Counts by kind of fault. One for each part of a run; merge() adds them up."""
 
     def __init__(self):
-        self.asked = collections.Counter()
+        self.sent = collections.Counter()
         self.unserved = collections.Counter()
 
     def see(self, history):
         for fault in history.run.serving:
             since, until = fault.began + fault.settled, fault.ended - ANSWERED_NS
             for op in history.operations:
-                if since <= op.asked <= until:
-                    self.asked[fault.kind] += 1
+                if since <= op.sent_at <= until:
+                    self.sent[fault.kind] += 1
                     self.unserved[fault.kind] += not is_served(op)
 
     def merge(self, other):
-        self.asked.update(other.asked)
+        self.sent.update(other.sent)
         self.unserved.update(other.unserved)
 
     def lacks(self, run):
         """Yields the faults, in words."""
         wanted = {fault.kind: fault.served for fault in run.serving}
         for kind, share in sorted(wanted.items()):
-            asked = self.asked[kind]
-            if asked == 0:
+            sent = self.sent[kind]
+            if sent == 0:
                 yield f"nobody called while {kind} went on"
                 continue
-            served = 1 - self.unserved[kind] / asked
+            served = 1 - self.unserved[kind] / sent
             if served < share:
-                yield (f"{served:.1%} of {asked} calls were served during {kind}, at least "
+                yield (f"{served:.1%} of {sent} calls were served during {kind}, at least "
                        f"{share:.0%} are wanted")
 
     def to_json(self):
-        return {kind: {"calls": self.asked[kind], "unserved": self.unserved[kind]}
-                for kind in sorted(self.asked)}
+        return {kind: {"calls": self.sent[kind], "unserved": self.unserved[kind]}
+                for kind in sorted(self.sent)}

@@ -33,19 +33,19 @@ class ChaosProxy:
         self._control.connect(control)
         self._answers = self._control.makefile("r", encoding="utf-8")
 
-    def ask(self, line):
+    def query(self, line):
         """The answer to one command, unchanged."""
         self._control.sendall(line.encode() + b"\n")
         return self._answers.readline().rstrip("\n")
 
-    def tell(self, line):
+    def command(self, line):
         """One command, which has been applied when this returns."""
-        answer = self.ask(line)
+        answer = self.query(line)
         if answer != "ok":
             raise ValueError(f"{line}: {answer}")
 
     def stats(self, name):
-        return next(link for link in json.loads(self.ask("stats")) if link["name"] == name)
+        return next(link for link in json.loads(self.query("stats")) if link["name"] == name)
 
     @property
     def pid(self):

@@ -181,7 +181,7 @@ class NoFault(ProxyTest):
             with open(f"/proc/{self.proxy.pid}/stat", encoding="ascii") as stat:
                 fields = stat.read().split()
             return int(fields[13]) + int(fields[14])
-        self.proxy.tell("stall a")
+        self.proxy.command("stall a")
         client, _ = self.pair()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
@@ -220,11 +220,11 @@ class Unix(NoFault):
 
     def test_refuse(self):
         pair = self.pair()
-        self.proxy.tell("refuse a")
+        self.proxy.command("refuse a")
         with self.assertRaises(ConnectionRefusedError):
             connect(self.address)
         self.works(*pair)
-        self.proxy.tell("heal a")
+        self.proxy.command("heal a")
         self.works(*self.pair())
 
 
@@ -232,7 +232,7 @@ class Faults(ProxyTest):
 
     def test_cut(self):
         pairs = [self.pair(), self.pair()]
-        self.proxy.tell("cut a")
+        self.proxy.command("cut a")
         for client, server in pairs:
             self.assertEqual(read_all(client), (b"", True))
             self.assertEqual(read_all(server), (b"", True))
@@ -241,13 +241,13 @@ class Faults(ProxyTest):
 
     def test_refuse(self):
         pair = self.pair()
-        self.proxy.tell("refuse a")
-        self.proxy.tell("refuse a")
+        self.proxy.command("refuse a")
+        self.proxy.command("refuse a")
         for _ in range(3):
             with self.assertRaises(ConnectionRefusedError):
                 connect(self.address)
         self.works(*pair)
-        self.proxy.tell("heal a")
+        self.proxy.command("heal a")
         self.works(*self.pair())
 
     def test_stall(self):
@@ -255,7 +255,7 @@ class Faults(ProxyTest):
                                     ("both", (True, True)), ("", (True, True))):
             with self.subTest(directions):
                 client, server = self.pair()
-                self.proxy.tell(f"stall a {directions}")
+                self.proxy.command(f"stall a {directions}")
                 client.sendall(b"question")
                 server.sendall(b"answer")
                 for sock, data, quiet in ((server, b"question", stalled[0]),
@@ -263,7 +263,7 @@ class Faults(ProxyTest):
                     self.assertEqual(silent(sock), quiet)
                     if not quiet:
                         self.assertEqual(read(sock, len(data)), data)
-                self.proxy.tell("heal a")
+                self.proxy.command("heal a")
                 if stalled[0]:
                     self.assertEqual(read(server, 8), b"question")
                 if stalled[1]:
@@ -272,16 +272,16 @@ class Faults(ProxyTest):
 
     def test_stall_hides_an_end(self):
         client, server = self.pair()
-        self.proxy.tell("stall a up")
+        self.proxy.command("stall a up")
         client.sendall(b"last")
         client.close()
         self.assertTrue(silent(server))
-        self.proxy.tell("heal a")
+        self.proxy.command("heal a")
         self.assertEqual(read_all(server)[0], b"last")
 
     def test_delay(self):
         client, server = self.pair()
-        self.proxy.tell("delay a 150 50")
+        self.proxy.command("delay a 150 50")
         began = time.monotonic()
         client.sendall(b"late")
         self.assertEqual(read(server, 4), b"late")
@@ -291,13 +291,13 @@ class Faults(ProxyTest):
         self.assertEqual(read(server, 100), b"".join(b"%02d" % n for n in range(50)))
         delayed = self.proxy.stats("a")["delayed_ms"]
         self.assertGreaterEqual(delayed, 300)
-        self.proxy.tell("heal a")
+        self.proxy.command("heal a")
         self.works(client, server)
         self.assertEqual(self.proxy.stats("a")["delayed_ms"], delayed)
 
     def test_drop_up_after_bytes(self):
         client, server = self.pair()
-        self.proxy.tell("drop a up bytes=10")
+        self.proxy.command("drop a up bytes=10")
         client.sendall(b"0123456789abcdef")
         self.assertEqual(read_all(server), (b"0123456789", False))
         self.assertEqual(read_all(client), (b"", True))
@@ -307,7 +307,7 @@ class Faults(ProxyTest):
 
     def test_drop_down_after_text(self):
         client, server = self.pair()
-        self.proxy.tell("drop a down match=END")
+        self.proxy.command("drop a down match=END")
         server.sendall(b"some E")
         self.assertEqual(read(client, 6), b"some E")
         server.sendall(b"ND and more")
@@ -315,7 +315,7 @@ class Faults(ProxyTest):
         self.assertEqual(read_all(server), (b"", True))
 
     def test_drop_as_often_as_told(self):
-        self.proxy.tell("drop a up bytes=1 times=2")
+        self.proxy.command("drop a up bytes=1 times=2")
         for _ in range(2):
             client, server = self.pair()
             client.sendall(b"xy")
@@ -326,7 +326,7 @@ class Faults(ProxyTest):
         """The target does the work, and the caller gets a failure."""
         client, server = self.pair()
         self.works(client, server)
-        self.proxy.tell("forward-then-cut a match=COMMIT")
+        self.proxy.command("forward-then-cut a match=COMMIT")
         client.sendall(b"BEGIN")
         self.assertEqual(read(server, 5), b"BEGIN")
         server.sendall(b"began")
@@ -344,7 +344,7 @@ class Faults(ProxyTest):
 
     def test_forward_then_cut_at_an_answer(self):
         client, server = self.pair()
-        self.proxy.tell("forward-then-cut a bytes=1 answer=DONE")
+        self.proxy.command("forward-then-cut a bytes=1 answer=DONE")
         client.sendall(b"do it")
         self.assertEqual(read(server, 5), b"do it")
         server.sendall(b"window updated; DO")
@@ -354,7 +354,7 @@ class Faults(ProxyTest):
 
     def test_forward_then_cut_after_a_time(self):
         client, server = self.pair()
-        self.proxy.tell("forward-then-cut a hold=100")
+        self.proxy.command("forward-then-cut a hold=100")
         began = time.monotonic()
         client.sendall(b"do it")
         self.assertEqual(read(server, 5), b"do it")
@@ -365,7 +365,7 @@ class Faults(ProxyTest):
     def test_forward_then_cut_takes_one_connection(self):
         other = self.pair()
         client, server = self.pair()
-        self.proxy.tell("forward-then-cut a match=COMMIT")
+        self.proxy.command("forward-then-cut a match=COMMIT")
         self.works(*other)
         client.sendall(b"COMMIT")
         self.assertEqual(read(server, 6), b"COMMIT")
@@ -380,7 +380,7 @@ class Faults(ProxyTest):
             with self.subTest(direction):
                 client, server = self.pair()
                 idle = self.pair()
-                self.proxy.tell(f"one-way a {direction}")
+                self.proxy.command(f"one-way a {direction}")
                 one, other = (client, server) if direction == "up" else (server, client)
                 one.sendall(b"lost")
                 self.assertTrue(silent(other))
@@ -388,7 +388,7 @@ class Faults(ProxyTest):
                 self.assertEqual(read(one, 4), b"kept")
                 self.assertEqual(self.proxy.stats("a")[f"lost_{direction}"], 4)
                 # A connection that has lost bytes is never used again; one that has not, is.
-                self.proxy.tell("heal a")
+                self.proxy.command("heal a")
                 self.assertEqual(read_all(client), (b"", True))
                 self.assertEqual(read_all(server), (b"", True))
                 self.works(*idle)
@@ -396,16 +396,16 @@ class Faults(ProxyTest):
     def test_target(self):
         old = self.pair()
         target, address = self.new_target()
-        self.proxy.tell(f"target a {address}")
+        self.proxy.command(f"target a {address}")
         self.works(*self.pair(target))
         self.works(*old)
         self.assertEqual(self.proxy.stats("a")["target"], address)
 
     def test_heal_disarms(self):
         client, server = self.pair()
-        self.proxy.tell("drop a up bytes=1")
+        self.proxy.command("drop a up bytes=1")
         self.assertEqual(self.proxy.stats("a")["armed"], 1)
-        self.proxy.tell("heal a")
+        self.proxy.command("heal a")
         self.works(client, server)
 
 
@@ -418,12 +418,12 @@ class Control(ProxyTest):
                      "drop a up answer=x", "forward-then-cut a match=", "target a", "target a x:y",
                      "target a 127.0.0.1:99999"):
             with self.subTest(line):
-                self.assertRegex(self.proxy.ask(line), "^error: ")
+                self.assertRegex(self.proxy.query(line), "^error: ")
         self.works(*self.pair())
 
     def test_all_links(self):
         pair = self.pair()
-        self.proxy.tell("cut *")
+        self.proxy.command("cut *")
         self.assertEqual(read_all(pair[0]), (b"", True))
 
     def test_several_links(self):
@@ -432,7 +432,7 @@ class Control(ProxyTest):
         proxy = ChaosProxy(BINARY, {"one": ("127.0.0.1:0", address),
                                     "two": ("127.0.0.1:0", other)})
         self.addCleanup(proxy.close)
-        proxy.tell("refuse one")
+        proxy.command("refuse one")
         with self.assertRaises(ConnectionRefusedError):
             connect(proxy.addresses["one"])
         client = connect(proxy.addresses["two"])
@@ -455,7 +455,7 @@ class Seeds(ProxyTest):
         self.seed = seed
         self.setUp()
         client, server = self.pair()
-        self.proxy.tell("delay a 0 100")
+        self.proxy.command("delay a 0 100")
         for _ in range(5):
             client.sendall(b"x")
             read(server, 1)

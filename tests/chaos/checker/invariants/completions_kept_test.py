@@ -6,21 +6,21 @@ class CompletionsKeptTest(HistoryTest):
 
     def test_ran_again(self):
         story = self.completed(ledger=True)
-        call = story.ask()
+        call = story.send()
         execution = story.start(call, 2)
         story.end(execution, "lost")
-        story.tell(call, "fail", "lost")
+        story.answer(call, "fail", "lost")
         self.breaks("kept")
 
     def test_ran_again_in_the_name_of_an_earlier_call(self):
         story = self.story(ledger=True)
-        early = story.ask()
-        call = story.ask()
+        early = story.send()
+        call = story.send()
         story.run(call)
         story.ok(call)
         execution = story.start(early, 2)
         story.end(execution, "lost")
-        story.tell(early, "fail", "lost")
+        story.answer(early, "fail", "lost")
         self.keeps_all()
 
     def test_answers_that_forgot(self):
@@ -28,15 +28,15 @@ class CompletionsKeptTest(HistoryTest):
             with self.subTest(verdict):
                 self.setUp()
                 story = self.completed()
-                story.tell(story.ask(), "fail", verdict)
+                story.answer(story.send(), "fail", verdict)
                 self.breaks("kept")
 
     def test_an_answer_to_what_was_asked_before(self):
         story = self.story()
-        early, call = story.ask(), story.ask()
+        early, call = story.send(), story.send()
         story.run(call)
         story.ok(call)
-        story.tell(early, "fail", "in_flight")
+        story.answer(early, "fail", "in_flight")
         self.keeps_all()
 
     def test_a_probe_that_forgot(self):
@@ -46,9 +46,9 @@ class CompletionsKeptTest(HistoryTest):
 
     def acknowledged_by_a_probe(self, at=None):
         story = self.story()
-        call = story.ask()
+        call = story.send()
         story.run(call)
-        story.tell(call, "unknown", "none")
+        story.answer(call, "unknown", "none")
         story.probe("COMPLETED", at)
         story.probe("RESERVED", END + 10 * MS)
         story.probe("COMPLETED", END + 20 * MS)
@@ -63,7 +63,7 @@ class CompletionsKeptTest(HistoryTest):
 
     def test_a_probe_after_its_retention(self):
         story = self.story()
-        call = story.ask(retention_ms=5000)
+        call = story.send(retention_ms=5000)
         story.run(call)
         story.ok(call)
         story.probe("NONE", END)
@@ -71,9 +71,9 @@ class CompletionsKeptTest(HistoryTest):
 
     def test_unknown_is_no_acknowledgement(self):
         story = self.story()
-        call = story.ask()
+        call = story.send()
         story.run(call)
-        story.tell(call, "unknown", "none")
-        story.tell(story.ask(), "fail", "in_flight")
+        story.answer(call, "unknown", "none")
+        story.answer(story.send(), "fail", "in_flight")
         story.probe("COMPLETED", END)
         self.keeps_all()

@@ -6,7 +6,7 @@ class EffectsPerAttemptTest(HistoryTest):
 
     def taken_over(self, gap_ms, outcome=None):
         story = self.story()
-        first, second = story.ask(1000 * MS), story.ask(1000 * MS)
+        first, second = story.send(1000 * MS), story.send(1000 * MS)
         one = story.start(first, 1, 1001 * MS)
         story.effect(one, 1002 * MS)
         if outcome:
@@ -18,7 +18,7 @@ class EffectsPerAttemptTest(HistoryTest):
 
     def test_twice_in_one_attempt(self):
         story = self.story()
-        call = story.ask()
+        call = story.send()
         execution = story.start(call)
         story.effect(execution)
         story.effect(execution)
@@ -49,16 +49,16 @@ class EffectsPerAttemptTest(HistoryTest):
 
     def test_ok_and_none(self):
         story = self.story()
-        call = story.ask()
+        call = story.send()
         story.end(story.start(call))
         story.ok(call)
         self.breaks("effects")
 
     def test_none_and_not_ok(self):
         story = self.story()
-        call = story.ask()
+        call = story.send()
         story.end(story.start(call), "refused", reply=story.reply)
-        story.tell(call, "ok", "reserved", code="NOT_FOUND", reply=None)
+        story.answer(call, "ok", "reserved", code="NOT_FOUND", reply=None)
         self.keeps_all()
 
     def test_the_store_clock_jumped_over_the_lease(self):

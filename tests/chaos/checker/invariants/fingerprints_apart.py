@@ -12,8 +12,8 @@ class FingerprintsApart(Invariant):
                     and op.verdict in ("reserved", "replay")]
         accepted += [execution for execution in history.executions if execution.fp is not None]
         firsts = {}
-        for event in sorted(accepted, key=self._told):
-            lives = history.lives_of(self._asked(history, event), self._told(event))
+        for event in sorted(accepted, key=self._settled_at):
+            lives = history.lives_of(self._sent_at(history, event), self._settled_at(event))
             if len(lives) > 1:
                 continue
             first = firsts.setdefault(id(lives[0]), event)
@@ -32,13 +32,13 @@ class FingerprintsApart(Invariant):
                     yield self.broken(history, "a mismatch, and only one request was ever sent", op)
 
     @staticmethod
-    def _asked(history, event):
-        if hasattr(event, "asked"):
-            return event.asked
+    def _sent_at(history, event):
+        if hasattr(event, "sent_at"):
+            return event.sent_at
         # A handler that was slow to start belongs to the time of its request.
         call = history.call_of(event)
-        return call.asked if call else event.started
+        return call.sent_at if call else event.started
 
     @staticmethod
-    def _told(event):
-        return event.told if hasattr(event, "told") else event.started
+    def _settled_at(event):
+        return event.settled_at if hasattr(event, "settled_at") else event.started

@@ -6,7 +6,7 @@ class FingerprintsApartTest(HistoryTest):
 
     def test_a_replay_for_another(self):
         story = self.completed()
-        story.ok(story.ask(fp="b"), "replay")
+        story.ok(story.send(fp="b"), "replay")
         self.breaks("fingerprint")
 
     def test_a_grant_for_another(self):
@@ -19,20 +19,20 @@ class FingerprintsApartTest(HistoryTest):
 
     def test_a_refusal_for_another(self):
         story = self.completed()
-        story.tell(story.ask(fp="b"), "fail", "mismatch")
+        story.answer(story.send(fp="b"), "fail", "mismatch")
         self.keeps_all()
 
     def test_a_refusal_for_the_same(self):
         story = self.completed()
-        story.tell(story.ask(), "fail", "mismatch")
+        story.answer(story.send(), "fail", "mismatch")
         self.breaks("fingerprint")
 
     def test_the_handler_got_another(self):
         story = self.story()
-        call = story.ask()
+        call = story.send()
         execution = story.start(call, fp="b")
         story.effect(execution)
         story.end(execution)
-        story.tell(call, "unknown", "none")
+        story.answer(call, "unknown", "none")
         story.probe(at=END)
         self.breaks("fingerprint")

@@ -5,7 +5,7 @@ class InnocenceTest(HistoryTest):
 
     def refused(self, verdict, **fields):
         story = self.completed()
-        story.tell(story.ask(**fields), "fail", verdict)
+        story.answer(story.send(**fields), "fail", verdict)
 
     def test_refused_for_another_callers_bytes(self):
         for verdict in ("invalid", "key_invalid"):

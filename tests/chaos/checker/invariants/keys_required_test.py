@@ -10,17 +10,17 @@ class KeysRequiredTest(HistoryTest):
 
     def test_a_handler_ran(self):
         story = self.keyless()
-        call = story.ask()
+        call = story.send()
         story.end(story.start(call), "refused", reply="r")
-        story.tell(call, "unknown", "none")
+        story.answer(call, "unknown", "none")
         self.breaks("key")
 
     def test_answered(self):
         story = self.keyless()
-        story.tell(story.ask(), "ok", "reserved", reply=None)
+        story.answer(story.send(), "ok", "reserved", reply=None)
         self.breaks("key")
 
     def test_refused(self):
         story = self.keyless()
-        story.tell(story.ask(), "fail", "key_missing")
+        story.answer(story.send(), "fail", "key_missing")
         self.keeps_all()

@@ -23,5 +23,5 @@ class LeasesApart(Invariant):
         if grant.execution is not None and grant.execution.ended <= until:
             return True
         return grant.token is not None and any(
-            op.token == grant.token and op.kind in _GIVES_BACK and op.asked <= until
+            op.token == grant.token and op.kind in _GIVES_BACK and op.sent_at <= until
             for op in history.operations)

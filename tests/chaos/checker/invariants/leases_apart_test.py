@@ -20,7 +20,7 @@ class LeasesApartTest(HistoryTest):
     def extended(self, later_ms, event):
         story = self.story()
         self.granted(story, at=1000 * MS)
-        story.tell(story.ask(2000 * MS, kind="extend", token="t1"), event, "extended", 2001 * MS,
+        story.answer(story.send(2000 * MS, kind="extend", token="t1"), event, "extended", 2001 * MS,
                    lease_ms=LEASE_MS)
         story.at = (1000 + later_ms) * MS
         self.granted(story, "t2", 2, story.at)
@@ -45,11 +45,11 @@ class LeasesApartTest(HistoryTest):
 
     def handlers(self, ended):
         story = self.story(ledger=True)
-        first, second = story.ask(), story.ask()
+        first, second = story.send(), story.send()
         one = story.start(first)
         if ended:
             story.end(one, "no_effect")
-        story.tell(first, "unknown", "none")
+        story.answer(first, "unknown", "none")
         story.run(second, 2)
         story.ok(second)
 

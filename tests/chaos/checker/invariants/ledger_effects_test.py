@@ -6,13 +6,13 @@ class LedgerEffectsTest(HistoryTest):
 
     def killed(self, effects, answer=True):
         story = self.story(ledger=True)
-        first = story.ask()
+        first = story.send()
         execution = story.start(first)
         if effects > 0:
             story.effect(execution)
-        story.tell(first, "unknown", "none")
+        story.answer(first, "unknown", "none")
         story.outlive(LEASE_MS)
-        second = story.ask()
+        second = story.send()
         execution = story.start(second, 2)
         if effects > 1:
             story.effect(execution)
@@ -46,7 +46,7 @@ class LedgerEffectsTest(HistoryTest):
 
     def test_another_reply_than_the_committed(self):
         story = self.story(ledger=True)
-        call = story.ask()
+        call = story.send()
         execution = story.start(call)
         story.effect(execution, reply="committed")
         story.end(execution)

@@ -10,13 +10,13 @@ class LivenessTest(HistoryTest):
 
     def test_never_answered(self):
         story = self.story()
-        story.tell(story.ask(), "unknown", "none")
+        story.answer(story.send(), "unknown", "none")
         self.breaks("liveness")
 
     def test_still_in_flight(self):
         story = self.story()
-        story.tell(story.ask(), "unknown", "none")
-        story.tell(story.ask(END), "fail", "in_flight", END + MS)
+        story.answer(story.send(), "unknown", "none")
+        story.answer(story.send(END), "fail", "in_flight", END + MS)
         self.breaks("liveness")
 
     def test_over_for_good(self):
@@ -24,13 +24,13 @@ class LivenessTest(HistoryTest):
             with self.subTest(verdict):
                 self.setUp()
                 story = self.story()
-                story.tell(story.ask(), "unknown", "none")
-                story.tell(story.ask(), "fail", verdict)
+                story.answer(story.send(), "unknown", "none")
+                story.answer(story.send(), "fail", verdict)
                 self.keeps_all()
 
     def reserved_when_looked_at(self, **fields):
         story = self.story()
-        story.tell(story.ask(), "fail", "outcome_unknown")
+        story.answer(story.send(), "fail", "outcome_unknown")
         story.put("probes", "probe", END, **{"from": END - MS}, record=story.record,
                   state="RESERVED", attempt=2, **fields)
 
@@ -44,14 +44,14 @@ class LivenessTest(HistoryTest):
 
     def test_over_and_then_open(self):
         story = self.story()
-        story.tell(story.ask(), "fail", "outcome_unknown")
-        story.tell(story.ask(), "unknown", "none")
+        story.answer(story.send(), "fail", "outcome_unknown")
+        story.answer(story.send(), "unknown", "none")
         self.breaks("liveness")
 
-    def looked_at_late(self, asked, state):
+    def looked_at_late(self, sent_at, state):
         story = self.story()
-        story.tell(story.ask(), "fail", "outcome_unknown")
-        story.tell(story.ask(asked), "fail", "in_flight")
+        story.answer(story.send(), "fail", "outcome_unknown")
+        story.answer(story.send(sent_at), "fail", "in_flight")
         story.put("probes", "probe", 60_000 * MS, **{"from": 59_999 * MS}, record=story.record,
                   state=state, attempt=2)
 
@@ -69,9 +69,9 @@ class LivenessTest(HistoryTest):
 
     def late(self, at):
         story = self.story()
-        story.tell(story.ask(), "unknown", "none")
+        story.answer(story.send(), "unknown", "none")
         story.at = at
-        call = story.ask()
+        call = story.send()
         story.run(call)
         story.ok(call, at=at + 100 * MS)
 
@@ -90,5 +90,5 @@ class LivenessTest(HistoryTest):
 
     def test_not_answered_after_all(self):
         story = self.completed()
-        story.tell(story.ask(34_000 * MS), "unknown", "none", 36_000 * MS)
+        story.answer(story.send(34_000 * MS), "unknown", "none", 36_000 * MS)
         self.breaks("liveness")

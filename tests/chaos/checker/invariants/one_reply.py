@@ -19,7 +19,7 @@ class OneReply(Invariant):
                 return
         known, ambiguous = {}, []
         for op in seen:
-            lives = history.lives_of(op.asked, op.told)
+            lives = history.lives_of(op.sent_at, op.settled_at)
             if len(lives) > 1:
                 ambiguous.append((op, lives))
                 continue

@@ -7,24 +7,24 @@ class OneReplyTest(HistoryTest):
         story = self.completed()
         story.put("effects", "probe", END, **{"from": END}, record=story.record, state="COMPLETED",
                   reply=story.reply)
-        call = story.ask()
+        call = story.send()
         story.end(story.start(call, 1), reply="other")
         story.ok(call, "replay", reply="other")
         self.assertIn("reply", self.report().counts)
 
     def test_of_nobody(self):
         story = self.completed()
-        story.ok(story.ask(), "replay", reply="other")
+        story.ok(story.send(), "replay", reply="other")
         self.breaks("reply")
 
     def test_the_same(self):
         story = self.completed()
-        story.ok(story.ask(), "replay")
+        story.ok(story.send(), "replay")
         self.keeps_all()
 
     def test_part_of_it_that_says_so(self):
         story = self.completed()
-        story.tell(story.ask(), "ok", "replay", reply="part", content="partial")
+        story.answer(story.send(), "ok", "replay", reply="part", content="partial")
         self.keeps_all()
 
     def test_raw(self):
@@ -34,5 +34,5 @@ class OneReplyTest(HistoryTest):
                 story = self.story()
                 self.granted(story)
                 self.write(story, "complete", "t1", reply="d1")
-                story.tell(story.ask(kind="reserve"), "ok", "replay", reply=second)
+                story.answer(story.send(kind="reserve"), "ok", "replay", reply=second)
                 self.breaks(*broken) if broken else self.keeps_all()

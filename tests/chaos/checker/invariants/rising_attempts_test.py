@@ -39,29 +39,29 @@ class RisingAttemptsTest(HistoryTest):
             if event["event"] == "invoke":
                 event["retention_ms"] = 3000
         story.outlive(3200)
-        call = story.ask(retention_ms=3000)
+        call = story.send(retention_ms=3000)
         story.run(call)
         story.ok(call)
         self.keeps_all()
 
     def test_again_from_one_before_it_was_forgotten(self):
         story = self.story()
-        call = story.ask(retention_ms=3000)
+        call = story.send(retention_ms=3000)
         story.end(story.start(call), "indefinite")
-        story.tell(call, "unknown", "none")
+        story.answer(call, "unknown", "none")
         story.outlive(2500)
-        call = story.ask(retention_ms=3000)
+        call = story.send(retention_ms=3000)
         story.run(call)
         story.ok(call)
         self.assertIn("attempts", self.report().counts)
 
     def test_a_late_start_of_the_first(self):
         story = self.story()
-        first = story.ask()
+        first = story.send()
         story.outlive(LEASE_MS)
-        second = story.ask()
+        second = story.send()
         story.run(second, 2)
         story.ok(second)
         story.end(story.start(first, 1), "lost")
-        story.tell(first, "fail", "lost")
+        story.answer(first, "fail", "lost")
         self.keeps_all()

@@ -24,4 +24,4 @@ class ScopesApart(Invariant):
         for execution in history.executions:
             if execution.call and history.call_of(execution) is None:
                 yield self.broken(history, f"a handler ran in the name of call {execution.call}, "
-                                           "which asked for another record", execution)
+                                           "which requested another record", execution)

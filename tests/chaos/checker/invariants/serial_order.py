@@ -32,9 +32,9 @@ class SerialOrder(Invariant):
     def check(self, history):
         if not history.raw or history.keyless or not history.operations:
             return
-        events = sorted([*history.operations, *history.probes], key=lambda event: event.asked)
-        ends = max(event.told for event in events if event.told != NEVER) if any(
-            event.told != NEVER for event in events) else 0
+        events = sorted([*history.operations, *history.probes], key=lambda event: event.sent_at)
+        ends = max(event.settled_at for event in events if event.settled_at != NEVER) if any(
+            event.settled_at != NEVER for event in events) else 0
         if len(history.lives) > 1 or ends >= history.lives[0].alive_until:
             return  # Forgotten in between: the other invariants check lives.
         found, furthest = self._search(events)
@@ -51,7 +51,7 @@ class SerialOrder(Invariant):
 
     def _search(self, events):
         """(True, None), (False, an event that no order explains), or (None, None): too many."""
-        definite = sum(1 << n for n, event in enumerate(events) if event.told != NEVER)
+        definite = sum(1 << n for n, event in enumerate(events) if event.settled_at != NEVER)
         stack, visited = [(0, NOTHING)], {(0, NOTHING)}
         best, stuck = -1, None
         while stack:
@@ -68,8 +68,8 @@ class SerialOrder(Invariant):
             progress = bin(done & definite).count("1")
             if progress > best:
                 best = progress
-                stuck = min((events[n] for n in candidates if events[n].told != NEVER),
-                            key=lambda event: event.told)
+                stuck = min((events[n] for n in candidates if events[n].settled_at != NEVER),
+                            key=lambda event: event.settled_at)
         return False, stuck
 
     @staticmethod
@@ -90,12 +90,12 @@ class SerialOrder(Invariant):
         """Those that can come next: sent before the answer to any other that is left."""
         horizon, candidates = NEVER, []
         for n, event in enumerate(events):
-            if event.asked > horizon:
+            if event.sent_at > horizon:
                 break
             if not done >> n & 1:
                 candidates.append(n)
-                horizon = min(horizon, event.told)
-        return [n for n in candidates if events[n].asked <= horizon]
+                horizon = min(horizon, event.settled_at)
+        return [n for n in candidates if events[n].sent_at <= horizon]
 
 
 def _step(state, event):
@@ -108,9 +108,9 @@ def _step(state, event):
         return {after for one in before for after in _get(one, event)}
     if event.event == "fail" and event.verdict in _TURNED_AWAY:
         return {state}
-    table = _APPLIED if event.told == NEVER else _ANSWERED
+    table = _APPLIED if event.settled_at == NEVER else _ANSWERED
     after = {after for one in before for after in table[event.kind](one, event)}
-    if event.told == NEVER:
+    if event.settled_at == NEVER:
         after.discard(state)
     return after
 

@@ -10,8 +10,8 @@ class SerialOrderTest(HistoryTest):
         at = 1000 * MS
         for kind, fields, event, verdict, answer in operations:
             fields = {"policy": policy, "batch": "b1", **fields}
-            call = story.ask(at, kind=kind, **fields)
-            story.tell(call, event, verdict, at + MS, **answer)
+            call = story.send(at, kind=kind, **fields)
+            story.answer(call, event, verdict, at + MS, **answer)
         if end:
             story.probe(end[0], END, end[2], end[1])
 
@@ -82,14 +82,14 @@ class SerialOrderTest(HistoryTest):
         story = self.story()
         self.granted(story)
         self.write(story, "complete", "t1", reply="d1")
-        story.tell(story.ask(kind="reserve"), "fail", "in_flight")
+        story.answer(story.send(kind="reserve"), "fail", "in_flight")
         self.breaks("order", "kept")
 
     def test_recovery(self):
         story = self.story()
         self.granted(story, policy="recovery")
         story.outlive(LEASE_MS + 100)
-        story.tell(story.ask(kind="reserve", policy="recovery"), "fail", "outcome_unknown")
+        story.answer(story.send(kind="reserve", policy="recovery"), "fail", "outcome_unknown")
         self.write(story, "extend", "t1", "fail", "lost")
         self.granted(story, "t2", 2, recover=True, policy="recovery")
         self.write(story, "complete", "t2", reply="d1")

@@ -26,7 +26,7 @@ class StaleTokens(Invariant):
         life = next(life for life in history.lives if grant in life.grants
                     or life is history.lives[-1])
         for later in life.grants:
-            if later.attempt > grant.attempt and later.high < op.asked:
+            if later.attempt > grant.attempt and later.high < op.sent_at:
                 yield self.broken(history, f"{op.kind} was accepted with the token of attempt "
                                            f"{grant.attempt}, after attempt {later.attempt} was "
                                            "given", grant, later, op)

@@ -10,7 +10,7 @@ class WholeOperations(Invariant):
         if not history.probes:
             return
         own = history.own_replies()
-        asked = [op.asked for op in history.operations if op.kind in ("call", "reserve")]
+        sent = [op.sent_at for op in history.operations if op.kind in ("call", "reserve")]
         for probe in history.probes:
             if not probe.whole:
                 yield self.broken(history, f"{probe.state}, and parts of that are missing", probe)
@@ -20,7 +20,7 @@ class WholeOperations(Invariant):
                 elif probe.reply not in own:
                     yield self.broken(history, f"COMPLETED with reply {probe.reply}, which nobody "
                                                "made", probe)
-            if probe.state != "NONE" and not any(at <= probe.told for at in asked):
+            if probe.state != "NONE" and not any(at <= probe.settled_at for at in sent):
                 yield self.broken(history, f"{probe.state}, and nobody had reserved it", probe)
         yield from self._committed(history)
 
