@@ -7,7 +7,7 @@ namespace idempotency::internal {
 namespace {
 
 thread_local AfterAnswers* current = nullptr;
-// Of the process: a work is kept, or is being done.
+// One flag for the process: a work is kept, or is being done.
 std::atomic<bool> taken{false};
 
 }  // namespace

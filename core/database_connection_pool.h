@@ -249,7 +249,7 @@ class DatabaseConnectionPool {
   std::vector<std::unique_ptr<Connection>> idle_ ABSL_GUARDED_BY(mutex_);
   // Callers that wait for a connection.
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the connections that callers hold, those that they do not use, and how to recall them.
+  // Connections that callers hold and do not use, and how to recall them.
   absl::flat_hash_map<const Connection*, std::function<void()>> offered_ ABSL_GUARDED_BY(mutex_);
   // Slots held by a caller; of these, those of callers that are connecting.
   int in_use_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -40,7 +40,7 @@ std::size_t ElementBytes(const FieldDescriptor& field) {
   }
 }
 
-// Of fixed width elements, which take the memory of their bytes.
+// True for a fixed width: the elements take the memory of their bytes.
 bool IsFixedWidth(const FieldDescriptor& field) {
   switch (field.type()) {
     case FieldDescriptor::TYPE_FIXED32:

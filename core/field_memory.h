@@ -9,11 +9,11 @@
 
 namespace idempotency::internal {
 
-// The memory of a parsed field beside its bytes: a string's or a small message's own size, and the
-// pointer to it. Two bytes on the wire can be a field.
+// The memory of a parsed field in addition to its bytes: a string's or a small message's own size,
+// and the pointer to it. Two bytes on the wire can be a field.
 inline constexpr std::size_t kFieldBytes = 48;
 
-// The memory that the fields of an encoded message take once parsed, beside their bytes.
+// The memory that the fields of an encoded message take once parsed, in addition to their bytes.
 struct FieldMemory {
   enum class Look {
     kWhole,
@@ -28,7 +28,7 @@ struct FieldMemory {
   std::size_t bytes = 0;
 };
 
-// The memory of an empty message of the type, beside kFieldBytes.
+// The memory of an empty message of the type, in addition to kFieldBytes.
 using EmptyMessageBytes = absl::FunctionRef<std::size_t(const google::protobuf::Descriptor&)>;
 
 // Adds up every field at every depth of the bytes, which are a `type`, before anything is built

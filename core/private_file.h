@@ -6,7 +6,7 @@
 namespace idempotency::internal {
 
 // For files that only this user may read and write (0600). SQLite gives the files that it
-// puts beside a database the permissions of the database.
+// puts next to a database the permissions of the database.
 //
 // Neither ever opens an existing file: closing it would end the locks that this process has
 // on it. Failures (a missing folder, another user's file) are left to the code that opens

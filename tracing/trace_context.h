@@ -19,7 +19,8 @@ struct TraceContext {
   bool sampled = false;
 };
 
-// The name of the header, of the metadata entry and of the label.
+// The name of the header, of the metadata entry, and of the label that stores the first attempt's
+// with the record.
 inline constexpr std::string_view kTraceparentName = "traceparent";
 
 // nullopt for anything but a valid `traceparent`, also of a later version. Thread-safe.

@@ -21,11 +21,12 @@ class OpenStreams {
   using Ordered = absl::InlinedVector<StreamState*, 4>;
 
   StreamState& Add(std::shared_ptr<SessionStream> stream);
-  // Of a stream that is here. If it is not, the process aborts: OnEnd() is a stream's last event.
+  // Returns the state of a stream that is here. If it is not, the process aborts: OnEnd() is a
+  // stream's last event.
   StreamState& Of(const SessionStream& stream) const;
   std::unique_ptr<StreamState> Remove(const SessionStream& stream);
 
-  // Those that may be written to, the one with the fewest unanswered operations first.
+  // The streams that may be written to, the one with the fewest unanswered operations first.
   Ordered WritableByLoad() const;
   // How many new operations may be put on.
   std::size_t usable() const;

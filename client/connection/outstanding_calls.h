@@ -55,7 +55,7 @@ class OutstandingCalls {
   CondVar ended_;
   absl::flat_hash_map<const Call*, Outstanding> calls_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Those in `calls_`, and those that End() is destroying.
+  // The number of calls in `calls_`, and of those that End() is destroying.
   std::size_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

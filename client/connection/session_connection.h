@@ -70,7 +70,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   void OnWritten(SessionStream& stream, bool ok) override;
   void OnReadEnd(SessionStream& stream) override;
   void OnEnd(SessionStream& stream, const grpc::Status& status) override;
-  // Of the timer: handles overdue operations. Returns the time of the next check.
+  // Called by the timer: handles overdue operations. Returns the time of the next check.
   Time OnDeadline();
 
   // Sending: opens streams, and gives each writable stream the operations that

@@ -52,10 +52,10 @@ class StreamState {
   void Abandon(const OutstandingOperation& operation, Time owed_until);
   // The server answered an abandoned operation. False: no abandoned one has this id.
   bool SettleAbandoned(std::uint64_t id);
-  // Ids to be cancelled, for the next frame: as many as it may have.
+  // Ids to be cancelled, for the next frame: at most its maximum.
   std::vector<std::uint64_t> TakeCancels();
 
-  // Of the frame that is gathered now, counted from 1 as its server counts them.
+  // The number of the frame that is being filled, counted from 1 as its server counts frames.
   std::uint64_t next_frame() const { return frames_written_ + 1; }
   void WriteBegins() {
     writing_ = true;
@@ -115,7 +115,7 @@ class StreamState {
   std::size_t max_frame_operations_ = kFirstFrameOperations;
   std::uint64_t frames_written_ = 0;
   std::size_t unanswered_ = 0;
-  // Those of the unanswered and the cancelled that max_in_flight counts.
+  // The number of unanswered and cancelled operations that max_in_flight counts.
   std::size_t limited_ = 0;
   // By id: whether it is limited.
   absl::flat_hash_map<std::uint64_t, bool> abandoned_;

@@ -32,7 +32,7 @@ class TokenFile final : public grpc::MetadataCredentialsPlugin {
                            std::multimap<grpc::string, grpc::string>* metadata) override
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The token, read anew if the last reading is kRefresh ago. UNAVAILABLE if it was never read.
+  // The token, read again if the last reading is kRefresh ago. UNAVAILABLE if it was never read.
   absl::StatusOr<std::string> Token() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

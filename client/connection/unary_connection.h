@@ -21,7 +21,7 @@ namespace idempotency::internal {
 // one of them: its destructor waits for the callback that it would run in.
 //
 // STORE_UNAVAILABLE is also the answer to any other status that names no reason
-// of the catalogue, such as a refusal by a proxy between: there is no verdict.
+// of the catalogue, such as a refusal by a proxy in between: there is no verdict.
 // Its message contains the status code; gRPC's own text, which may hold
 // addresses, goes to the log when the state changes, not to callers.
 std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> channel,

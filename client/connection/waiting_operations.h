@@ -18,13 +18,13 @@ namespace idempotency::internal {
 class WaitingOperations {
  public:
   void Add(OutstandingOperation& operation) { QueueOf(operation).push_back(&operation); }
-  // Those that were sent before and have to be sent again: ahead of the others.
+  // Adds operations that were sent before and have to be sent again, ahead of the others.
   void PutBack(std::vector<OutstandingOperation*> operations);
 
   // The next one, or nullptr; without `limited_too` no reservation or read.
   OutstandingOperation* First(bool limited_too) const;
   void RemoveFirst(const OutstandingOperation& first) { QueueOf(first).pop_front(); }
-  // Those whose deadline has passed.
+  // Removes the operations whose deadline has passed.
   void RemoveExpired(std::chrono::steady_clock::time_point now);
 
   bool empty() const { return urgent_.empty() && limited_.empty(); }

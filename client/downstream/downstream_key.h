@@ -14,7 +14,7 @@ namespace idempotency::internal {
 // none to the attempt, so that every attempt gets the same key. A view: the
 // data must outlive it.
 struct DownstreamCall {
-  // Of the parent's record, by the store's clock.
+  // When the parent's record was made, by the store's clock.
   absl::Time created_at;
   RecordId record_id;
   // One of the two is empty. A call with a label is identified by that alone:

@@ -44,7 +44,8 @@ using ::testing::SizeIs;
 
 std::string WorkName(int i) { return absl::StrCat("order-", i, "/charge"); }
 
-// The child process of a test: prints the keys of so many pieces of work, then waits to be killed.
+// The child process of a test: prints the keys of that many pieces of work, then waits to be
+// killed.
 int PrintKeys(const std::string& path, int works) {
   const auto store = SqliteKeyStore::Open(path);
   for (int i = 0; store.ok() && i < works; ++i) {

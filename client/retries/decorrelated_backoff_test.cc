@@ -22,7 +22,7 @@ TEST(DecorrelatedBackoffTest, EachPauseLiesBetweenTheShortestAndThreeTimesTheLas
   }
 }
 
-// Of plain exponential backoff, every caller's fifth pause is near the same.
+// With plain exponential backoff, the fifth pauses of all callers are nearly equal.
 TEST(DecorrelatedBackoffTest, CallersThatFailedTogetherDriftApart) {
   int short_ones = 0;
   int long_ones = 0;

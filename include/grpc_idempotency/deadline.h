@@ -25,16 +25,15 @@ inline constexpr SteadyTime kNever = SteadyTime::max();
 // `wait` from now, saturated as After() is: DeadlineIn(absl::Seconds(30)).
 SteadyTime DeadlineIn(absl::Duration wait);
 
-// `start` and `wait` together; kNever where that is further away than the
-// clock counts, SteadyTime::min() where it is longer ago.
+// `start` and `wait` together; kNever if that is further away than the clock counts,
+// SteadyTime::min() if it is longer ago.
 SteadyTime After(SteadyTime start, absl::Duration wait);
 
-// The time from `now` to `deadline`, negative once it has passed; infinite for
-// kNever.
+// The time from `now` to `deadline`, negative once it has passed; infinite for kNever.
 absl::Duration TimeUntil(SteadyTime deadline, SteadyTime now);
 
-// From a gRPC call's deadline (ServerContextBase::raw_deadline(), which keeps
-// what deadline() loses). Negative once it has passed, infinite for none.
+// The time to a gRPC call's deadline: ServerContextBase::raw_deadline(), which keeps deadlines that
+// deadline() cuts. Negative once it has passed, infinite for none.
 absl::Duration TimeUntil(gpr_timespec deadline);
 // The same deadline on the steady clock whose time is `now`.
 SteadyTime SteadyDeadline(gpr_timespec deadline, SteadyTime now);

@@ -125,7 +125,7 @@ struct FieldViolation {
   std::string description;
 };
 
-// The details of an error beside its message.
+// The details of an error, in addition to its message.
 struct ErrorDetails {
   // google.rpc.RetryInfo, and the trailer grpc-retry-pushback-ms.
   std::optional<absl::Duration> retry_delay;
@@ -150,8 +150,9 @@ std::optional<Reason> ReasonOf(const absl::Status& status);
 // Empty for a status that is not of the catalogue.
 ErrorDetails DetailsOf(const absl::Status& status);
 
-// True if the operation may or may not have happened: UNAVAILABLE, DEADLINE_EXCEEDED,
-// CANCELLED, UNKNOWN, INTERNAL.
+// True if the operation of idempotencyd may or may not have happened: UNAVAILABLE,
+// DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL. ProvesNothing() of grpc_status.h is the set for
+// the handler of a guarded method.
 bool IsIndefinite(const absl::Status& status);
 
 }  // namespace idempotency

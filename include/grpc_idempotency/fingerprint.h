@@ -47,6 +47,8 @@ absl::Status ValidateFingerprints(absl::Span<const Fingerprint> fingerprints);
 absl::Status ValidateWireFingerprints(
     const google::protobuf::RepeatedPtrField<v1::Fingerprint>& fingerprints);
 
+// For stores and ledgers.
+//
 // The encoding for one column of a store: version (4 bytes big-endian), length (1 byte),
 // digest, repeated. Under a key the length has its highest bit set, and the key's id (4 bytes
 // big-endian) follows it. Decode returns DATA_LOSS for bytes that Encode did not write.

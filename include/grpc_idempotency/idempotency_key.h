@@ -12,8 +12,7 @@ namespace idempotency {
 // The metadata entry that carries the key. Source: the IETF draft
 // draft-ietf-httpapi-idempotency-key-header, in lower case, as gRPC requires.
 inline constexpr std::string_view kKeyMetadata = "idempotency-key";
-// The record of the handler that makes the call: a v1.RecordKey, see
-// client/downstream/parent_operation.h.
+// The record of the handler that makes the call, as a v1.RecordKey (docs/workflows.md).
 inline constexpr std::string_view kParentMetadata = "idempotency-parent-bin";
 // The trailing metadata of guarded replies and rejections.
 inline constexpr std::string_view kRecordMetadata = "idempotency-record";

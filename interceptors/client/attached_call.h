@@ -24,7 +24,7 @@ using CallMetadata = std::multimap<std::string, std::string>;
 // sent:
 //   - Attach failed for it, or its execution has ended
 //   - it is attached twice
-//   - it would carry the parent's own key, or another one besides its own
+//   - it would carry the parent's own key, or another one in addition to its own
 //   - it is the second one to its method without a label
 absl::StatusOr<std::shared_ptr<ParentOperation>> ResolveAttachedCall(std::string_view method,
                                                                      bool needs_key,

@@ -41,7 +41,7 @@ ALTER TABLE records
   ADD CHECK (num_nulls(parent_namespace, parent_scope, parent_operation, parent_key) IN (0, 4))
 )sql";
 
-// Of the test's clock, which is no table of the product.
+// The test's clock is no table of the product, so it needs a grant of its own.
 constexpr char kLogins[] = R"sql(
 GRANT SELECT ON test_clock TO {prefix}_app, {prefix}_sweeper, {prefix}_admin;
 CREATE ROLE {prefix}_calls LOGIN; GRANT {prefix}_app TO {prefix}_calls;

@@ -27,7 +27,7 @@ constexpr int kKeys = 40;
 constexpr int kBatch = 16;
 // How often the operations of one call are repeated: each repeat waits for the row again.
 constexpr int kMaxRepeatsOfACall = 8;
-// Of the calls of a test, how many may need a repeat: one in this many.
+// The share of a test's calls that may need a repeat: one in this many.
 constexpr int kCallsPerRepeat = 10;
 
 // IDEMPOTENCY_RACE_RESERVATIONS: how many, over each store (CONTRIBUTING.md).

@@ -95,7 +95,7 @@ class ResealTest : public RotationFixture {
     op.name_space = "payments";
     return store().ReadAudit(op).value_or(AuditPage()).entries;
   }
-  // What the store has, by the name of the record.
+  // The contents of the store, by the name of the record.
   std::map<std::string, StoredContent> Contents() {
     Reader reader;
     ResealOp op = Resealing();

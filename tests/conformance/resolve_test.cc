@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 class ResolveTest : public AdminTest {
  protected:
-  // What a resolution without force must be answered; nullopt: it is settled.
+  // The required answer to a resolution without force; nullopt: it is settled.
   static std::optional<Reason> Refusal(Situation situation, bool force) {
     switch (situation) {
       case Situation::kMissing:

@@ -14,7 +14,7 @@ constexpr absl::Duration kLease = absl::Seconds(30);
 
 class RotationTest : public RotationFixture {
  protected:
-  // What one process stored under `before`, another one finds under `after`.
+  // A record that one process stored under `before` is found by another one under `after`.
   void ExpectFoundAgain(Store& before, Store& after);
 };
 INSTANTIATE_TEST_SUITE_P(Stores, RotationTest, ::testing::ValuesIn(PlainStores()), StoreName);

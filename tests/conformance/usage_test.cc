@@ -135,7 +135,7 @@ TEST_P(UsageTest, LiveRecordsAndTheirRepliesAreMeasured) {
   for (const int limit : {1, 2, 3, 1000}) {
     const NamespaceUsage usage = Measure(name_space, limit);
     EXPECT_EQ(usage.records, 8) << "without the forgotten one, with the open one";
-    // What sealing adds to a reply counts as well.
+    // The bytes that sealing adds to a reply count as well.
     const bool sealed = GetParam().keys_fingerprints_because.has_value();
     EXPECT_GE(usage.reply_bytes, bytes) << limit;
     EXPECT_LE(usage.reply_bytes, bytes + (sealed ? 5 * kSealedReplyBytes : 0)) << limit;

@@ -62,7 +62,7 @@ class Load {
     std::vector<CompleteOp> completions;
     while (true) {
       const auto now = SteadyClock::now();
-      // The oldest of those that were not answered, beside as many new ones.
+      // The oldest of those that were not answered, together with as many new ones.
       std::vector<ReserveOp> reserving = TakeBatch(reservations);
       std::vector<CompleteOp> completing = TakeBatch(completions);
       for (std::size_t i = 0; now < end && i < kBatch; ++i) reserving.push_back(NewReservation());

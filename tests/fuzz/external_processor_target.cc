@@ -85,7 +85,7 @@ void Translate(const Exchange::Request& message) {
   const HttpFront http;
   const v1::Reply stored = http.Capture(response, true);
   const HttpMessage restored = http.Restore(stored);
-  // Of a compressed one the status alone is kept.
+  // Only the status of a compressed one is kept.
   const bool kept = stored.content() != v1::REPLY_CONTENT_STATUS_ONLY;
   const bool has_status = kept && stored.initial_metadata(0).value() != "0";
   Require(!has_status || restored.body == response.body, "a response of HTTP is restored");

@@ -1,5 +1,5 @@
-// Metadata of a call beside its key: `traceparent` and `idempotency-parent-bin`. The input is read
-// as either.
+// Metadata of a call other than its key: `traceparent` and `idempotency-parent-bin`. The input is
+// read as either.
 #include <grpcpp/grpcpp.h>
 
 #include <optional>
@@ -21,7 +21,7 @@
 namespace idempotency::internal::fuzz {
 namespace {
 
-// Of version 00, which allows no further parts.
+// The size for version 00, which allows no further parts.
 constexpr std::size_t kTraceparentBytes = 55;
 
 void ReadTraceparent(std::string_view value) {

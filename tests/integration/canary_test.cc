@@ -1,5 +1,5 @@
-// What callers send is nowhere but in its record: not in logs, metrics, errors, the audit log, the
-// database's statistics or its log, and in no core dump.
+// The content of a call is nowhere but in its record: not in logs, metrics, errors, the audit log,
+// the database's statistics or its log, and in no core dump.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 

@@ -161,7 +161,7 @@ std::set<std::string> SeriesOf(const MetricsPage& page) {
 }
 
 TEST_F(DaemonService, MetricsHoldTheContractAndMove) {
-  // Every verdict and every method once, and failures beside them.
+  // Every verdict and every method once, and failures.
   const std::string token = TokenOf(client_.Call(SomeReserve("done")));
   EXPECT_TRUE(client_.Call(SomeReserve("done"))->has_in_flight());
   EXPECT_TRUE(client_.Call(SomeExtend("done", token)).ok());

@@ -121,7 +121,7 @@ TEST_P(PoolerTest, IsRefusedAtTheStart) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, PoolerTest, ::testing::Values("session", "transaction"));
 
-// What an operator reads of a standby, or of a restored backup.
+// The reads of an operator from a standby, or from a restored backup.
 TEST(ReadOnlyTest, AStandbyIsReadAndNothingIsWritten) {
   const auto primary = testing::PostgresCluster::Create();
   ASSERT_TRUE(primary.ok()) << primary.status();
@@ -316,7 +316,7 @@ class LeastPrivilegeTest : public ::testing::Test {
         std::vector<std::string>{"--maintenance_store=" + Url("payments_maintenance"),
                                  "--sweep_interval=100ms"});
   }
-  // What `condition` selects exists within 30 s.
+  // Waits up to 30 s until `condition` is true.
   void Await(const std::string& condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (true) {

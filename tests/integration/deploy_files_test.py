@@ -26,7 +26,7 @@ import yaml
 SERVICE_KEYS = {"image", "build", "command", "entrypoint", "environment", "volumes", "ports",
                 "depends_on", "healthcheck", "restart", "networks", "profiles", "ulimits", "user"}
 CONDITIONS = {"service_healthy", "service_started", "service_completed_successfully"}
-# Of idempotencyd's listeners, by flag; docs/installing.md lists them.
+# The ports of idempotencyd's listeners, by flag; docs/installing.md lists them.
 PORTS = {"listen": "7411", "console": "7412", "ext_proc": "7413", "metrics": "9464"}
 PAYMENTS_PORT = "7420"
 OURS = {"idempotencyd", "payments_server", "payments_client"}

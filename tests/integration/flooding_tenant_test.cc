@@ -54,7 +54,7 @@ std::string FloodConfig() {
       kLimit, " max_in_flight: 16 max_waiting: 4 } }\n");
 }
 
-// Calls a function so many times a second, on a thread of its own.
+// Calls a function at a rate, on a thread of its own.
 class PacedThread {
  public:
   PacedThread(int per_second, std::function<void()> function)
@@ -167,7 +167,7 @@ class Tenant {
     outstanding_.AwaitNone();
   }
 
-  // Waits until so many more have ended, also with a failure. False if none ends any more.
+  // Waits until `count` more have ended, also with a failure. False if none ends any more.
   bool AwaitFurtherCycles(std::int64_t count) { return ended_.Await(ended_.value() + count); }
   std::int64_t failures() { return failures_.value(); }
 
@@ -245,7 +245,7 @@ class Flood {
                        });
   }
 
-  // Of the thread of the pace.
+  // Used by the thread of the pace alone.
   std::size_t sent_ = 0;
   Count admitted_;
   Count refused_;
@@ -254,8 +254,8 @@ class Flood {
   std::unique_ptr<PacedThread> pace_;
 };
 
-// IDEMPOTENCY_FLOOD_CYCLES: how many the other tenant completes beside the flood. 400, in some
-// seconds; for a longer run see docs/testing.md.
+// IDEMPOTENCY_FLOOD_CYCLES: how many operations the other tenant completes during the flood. 400,
+// in some seconds; for a longer run see docs/testing.md.
 std::int64_t Cycles() {
   std::int64_t cycles = 400;
   const char* const wanted = std::getenv("IDEMPOTENCY_FLOOD_CYCLES");

@@ -1,4 +1,4 @@
-// A key of a real idempotencyd is replaced and what it sealed is sealed anew, with a kill -9 in the
+// A key of a real idempotencyd is replaced and its values are resealed, with a kill -9 in the
 // middle: every reply is kept, and the former key is needed for none of them.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -49,7 +49,7 @@ class ResealRun {
     KillInTheMiddle();
     const std::string first = Ctl({"--yes", "--json"});
     EXPECT_THAT(first, HasSubstr("\"sealing_key_id\":2"));
-    // What was committed before the kill was noted with it, and nothing else.
+    // Everything that was committed before the kill was noted with it, and nothing else.
     EXPECT_EQ(NotedRecords(), kRecords);
     EXPECT_THAT(Ctl({"--dry_run"}), HasSubstr(absl::StrCat("0 of ", kRecords, " records")));
     const ServiceClient client(daemon_->address());

@@ -40,7 +40,7 @@ std::string Attribute(const SpanCollector::Span& span, const std::string& name) 
   return "";
 }
 
-// Those of operations, without those of store calls.
+// The spans of operations, without those of store calls.
 std::vector<SpanCollector::Span> ServerSpans(std::vector<SpanCollector::Span> spans) {
   spans.erase(std::remove_if(spans.begin(), spans.end(),
                              [](const SpanCollector::Span& span) {

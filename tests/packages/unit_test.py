@@ -17,7 +17,7 @@ BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
 SCRIPTS = DEBIAN / "idempotencyd"
 UNITS = [DEPLOY / name for name in ("idempotencyd.service", "idempotencyd@.service",
                                     "idempotencyd-migrate.service")]
-# Of 10. What remains is the network, which the service needs.
+# The exposure, of 10: only the network remains, which the service needs.
 EXPOSURE = 1.2
 
 

@@ -76,7 +76,7 @@ class Checker {
     // A reservation was lost, so that two attempts may have run.
     bool lost = false;
     std::optional<v1::Reply> committed;
-    // Of a key with a lost reservation, by request.
+    // For a key with a lost reservation, by request.
     std::map<std::string, v1::Reply> given;
   };
 

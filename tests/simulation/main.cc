@@ -50,13 +50,14 @@ constexpr char kUsage[] =
 // processor time, since the machine may be busy; the second is for a run that waits for ever.
 constexpr rlim_t kBusySecondsForOneSeed = 60;
 constexpr unsigned kSecondsForOneSeed = 600;
-// From so many seeds on every possible event must have happened, in one seed of so many at least.
+// A run of at least kSeedsToJudge seeds must contain every possible event, at least once in
+// kOncePerSeeds seeds.
 constexpr std::uint64_t kSeedsToJudge = 200;
 constexpr std::uint64_t kOncePerSeeds = 100;
 constexpr std::uint64_t kFailuresShown = 10;
-// After so many it prints its progress.
+// The number of seeds after which it prints its progress.
 constexpr std::uint64_t kSeedsToProgress = 1'000;
-// Every so many seeds one runs twice, and must take the same path.
+// One of this many seeds runs twice, and must take the same path.
 constexpr std::uint64_t kSeedsBetweenRepeats = 50;
 
 struct Options {

@@ -49,7 +49,7 @@ class WatchedStore final : public StoreDecorator<WatchedStore> {
     checker_.OnExtend(op, answer, clock_.Now());
   }
   void LookAt(const RecordId& id);
-  // What the log contains after a call. A durable write also makes all before it durable.
+  // The content of the log after a call. A durable write also makes all before it durable.
   template <typename Op, typename Answer>
   void Log(absl::Span<const Op> ops, std::vector<Answer>& answers);
   void LogReservations(absl::Span<const ReserveOp> ops,

@@ -6,7 +6,7 @@
 namespace idempotency::internal::testing {
 
 // Writes `count` records to a SQLite file, which it creates: reserved a day and more ago and
-// forgotten for so long that a sweep removes them. No process may have the file open. Aborts if it
+// forgotten long enough for a sweep to remove them. No process may have the file open. Aborts if it
 // cannot.
 void WriteForgottenRecords(const std::string& path, int count);
 

@@ -48,7 +48,7 @@ class PostgresCluster {
   // As in a crash: the next start recovers from the log.
   absl::Status StopImmediate();
   absl::Status Restart();
-  // What the server has logged since it started.
+  // The lines that the server has logged since it started.
   std::string log() const { return server_->Stdout(); }
   // Promotes a standby; returns when it accepts writes.
   void Promote();

@@ -24,7 +24,7 @@ struct Outcome {
   std::multimap<std::string, std::string> trailing_metadata;
 
   ActReply reply() const;
-  // Of the catalogue, if the status has one.
+  // The reason of the catalogue, if the status has one.
   std::optional<Reason> reason() const;
   bool replayed() const { return Trailer("idempotency-replayed") == "true"; }
   // "" when absent.

@@ -11,7 +11,7 @@ namespace {
 
 std::filesystem::path OwnPath() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-// CMake writes the list beside the test.
+// CMake writes the list next to the test.
 bool IsNamed(const std::string& program) {
   std::ifstream list(OwnPath().string() + ".programs");
   for (std::string line; std::getline(list, line);) {

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Of this build, and not named by this test.
+// A program of this build that this test does not name.
 constexpr char kOther[] = "payments_client";
 
 TEST(ProgramsTest, WhatTheTestNamesCanBeStarted) {

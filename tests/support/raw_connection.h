@@ -34,12 +34,12 @@ class RawConnection {
   bool AwaitReset();
   // Begins HTTP/2, and waits for the server to do the same.
   bool BeginHttp2();
-  // Replaces that: begins a gRPC call, and sends so many bytes of a message that never ends, as the
+  // Replaces that: begins a gRPC call, and sends `bytes` bytes of a message that never ends, as the
   // server's windows allow. False if the server ended the call, or accepted no more bytes for 30 s.
   bool SendUnfinishedMessage(const std::string& path, std::size_t bytes);
   // Whether the server has ended that call since.
   bool CallHasEnded();
-  // After BeginHttp2(): begins up to so many calls without regard to the server's limit, and reads
+  // After BeginHttp2(): begins up to `calls` calls without regard to the server's limit, and reads
   // nothing. True if the server closed the connection by then, or 30 s later.
   bool IsClosedForCalls(const std::string& path, int calls);
 

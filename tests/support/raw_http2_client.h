@@ -37,7 +37,7 @@ class RawHttp2Client {
   bool Connect();
   void Disconnect();
   bool Send(std::string_view bytes) const;
-  // Exactly so many; false if they do not arrive by `deadline`.
+  // Receives exactly `bytes`; false if they do not arrive by `deadline`.
   bool Receive(std::size_t bytes, Time deadline, std::string& into);
   End AwaitEnd(std::uint32_t stream, Time deadline);
 

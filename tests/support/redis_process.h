@@ -44,7 +44,7 @@ class RedisProcess {
   ~RedisProcess();
 
   int port() const { return port_.number(); }
-  // Of a node of a Cluster.
+  // The bus port of a node of a Cluster.
   int bus_port() const { return bus_port_.number(); }
   RedisAddress address() const { return {"127.0.0.1", port()}; }
   // For a store on it, under a prefix that no other test has, which is accepted although it is new.

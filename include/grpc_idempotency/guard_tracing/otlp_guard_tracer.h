@@ -29,9 +29,8 @@ struct OtlpGuardTracerOptions {
 // Sends the guard's spans to an OpenTelemetry collector, by OTLP over gRPC, from a thread of its
 // own. It is for applications without the OTLP exporter of OpenTelemetry's SDK: both define OTLP's
 // messages, and protobuf ends a process that has them twice. With the SDK, derive from GuardTracer
-// and pass its spans on. The queue is bounded
-// (limits::kMaxQueuedSpans); while the collector is slow or gone, spans are dropped and counted,
-// and no call waits. Thread-safe.
+// and pass its spans on. The queue is bounded (limits::kMaxQueuedSpans); while the collector is
+// slow or gone, spans are dropped and counted, and no call waits. Thread-safe.
 class OtlpGuardTracer final : public GuardTracer {
  public:
   // `channel` leads to the collector and must not be null. Does not block, and does not fail while

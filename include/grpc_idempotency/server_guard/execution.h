@@ -45,6 +45,8 @@ class Execution {
   // settled: interceptors of the application at PRE_SEND_STATUS no longer find it.
   static Execution* FromContext(grpc::ServerContextBase* context);
 
+  // --- The attempt ---
+
   // 1 for the first run of this record, 2 after one that did not complete, ... With
   // MethodPolicy::relaxed_reservation two attempts may both be 1.
   virtual std::uint32_t attempt() const = 0;
@@ -60,6 +62,8 @@ class Execution {
   // reply that the store then refuses is never delivered: the caller gets RESERVATION_LOST, and
   // its retry gets the reply of the attempt that won.
   virtual bool lost() const = 0;
+
+  // --- Progress ---
 
   // The last checkpoint of an earlier attempt, from which this attempt can continue; "" if
   // there is none. It does not change when this attempt stores a checkpoint.
@@ -88,6 +92,8 @@ class Execution {
   // recorded code.
   virtual void MarkNoEffect() = 0;
 
+  // --- Calls to other services ---
+
   // The key of this execution's call with `label`, for calls that Attach cannot cover: through
   // a queue, over HTTP, with CallWithRetries. It depends on the record, not on the attempt: the
   // next attempt gets the same key, and the called service replays. See docs/workflows.md.
@@ -111,6 +117,8 @@ class Execution {
   // called once: a second call to it fails with DOWNSTREAM_REFUSED. Its position would not
   // identify it, since an attempt that resumes from a checkpoint leaves calls out.
   [[nodiscard]] virtual absl::Status Attach(grpc::ClientContext& context) = 0;
+
+  // --- The reply, and the completion ledger ---
 
   // Names the object that this execution created, for example ("payment", "pay_42"). Under the
   // policy REPLY_REFERENCE the store keeps this reference of an OK reply, and the method's

@@ -29,7 +29,7 @@ struct GuardSpan {
   std::string name;
   TraceId trace_id{};
   SpanId span_id{};
-  // That of the caller, from the call's `traceparent`.
+  // The span of the caller, from the call's `traceparent`.
   SpanId parent_span_id{};
   // By this machine's clock.
   absl::Time start;
@@ -37,7 +37,7 @@ struct GuardSpan {
   // `idempotency.operation`, `idempotency.record_id`, `idempotency.attempt`, and
   // `idempotency.verdict` or `idempotency.disposition`; `error.type` has the reason of an error.
   std::vector<std::pair<std::string, std::variant<std::string, std::int64_t, bool>>> attributes;
-  // Of a replay: the span of the attempt that ran first.
+  // On a replay, the span of the attempt that ran first.
   std::vector<Link> links;
   // OK; or why the call does not run, or its outcome is not recorded.
   absl::Status status;

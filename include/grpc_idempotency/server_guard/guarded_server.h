@@ -32,8 +32,7 @@ class GuardedServer {
  public:
   // Installs the guard with the application's interceptors (ServerGuard::Install()), and
   // starts the server. After Protect(); do not call Install() before. `guard` is not null.
-  // `builder` refers to the
-  // guard: do not use it again, also after a failure.
+  // `builder` refers to the guard: do not use it again, also after a failure.
   //   FAILED_PRECONDITION  Install() refused, with its message
   //   UNAVAILABLE          gRPC could not start the server: a port that is in use, or
   //                        credentials that cannot be read; gRPC's log has the reason

@@ -21,10 +21,10 @@ struct ReplayCacheOptions {
   std::size_t capacity_bytes = 64 * 1024 * 1024;
 
   // The age at which the guard queries the store again: 1 ms to 10 minutes. After a record was
-  // removed or changed by hand, a guard may use the old one for so long. 10 s: covers gRPC's
-  // own retries of one call (five tries within a second or two, by retry_policy.h of the client
-  // interceptor) and the first ones of CallWithRetries(), and is short for an operator who has just
-  // removed a record from the store's tables.
+  // removed or changed by hand, a guard may answer from the old one for this long. 10 s: covers
+  // gRPC's own retries of one call (five tries within a second or two, by retry_policy.h of the
+  // client interceptor) and the first ones of CallWithRetries(), and is short for an operator who
+  // has just removed a record from the store's tables.
   absl::Duration max_age = absl::Seconds(10);
 };
 

@@ -8,8 +8,8 @@
 namespace idempotency::internal {
 namespace {
 
-// Of the body in one message for Envoy. Envoy accepts larger ones; small enough that many streams
-// share a connection fairly.
+// The maximum part of the body in one message for Envoy. Envoy accepts larger ones; small enough
+// that many streams share a connection fairly.
 constexpr std::size_t kChunkBytes = 64 * 1024;
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace {
 constexpr int kMaxStatusCode = 16;
 constexpr int kUnknown = 2;
 
-// Of HTTP, gRPC or Envoy; no handler sets them.
+// Headers of HTTP, gRPC or Envoy; no handler sets them.
 bool IsOfTransport(std::string_view name) {
   static constexpr std::array<std::string_view, 14> kNames = {"content-type",
                                                               "content-length",
@@ -167,7 +167,7 @@ v1::Reply GrpcFront::Capture(const HttpMessage& response, bool whole) const {
     if (reply.code() == 0) reply.set_code(kUnknown);
     return reply;
   }
-  // What the replay's client accepts is not known.
+  // It is not known which compression the replay's client accepts.
   if (read->compressed) return WithoutContent(reply);
   if (read->messages.size() == 1) {
     reply.set_body(std::string(read->messages[0]));

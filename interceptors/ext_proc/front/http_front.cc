@@ -248,7 +248,7 @@ std::optional<int> StatusInMessage(const v1::Reply& reply) {
   return status;
 }
 
-// Of a record without its content: a status is all that is left.
+// For a record without its content: only a status remains.
 HttpMessage StatusOnly(const v1::Reply& reply) {
   const int status = StatusInMessage(reply).value_or(kInternalError);
   HttpMessage response;
@@ -268,7 +268,7 @@ v1::Reply HttpFront::Capture(const HttpMessage& response, bool whole) const {
   const int status = StatusOf(response.headers);
   reply.set_code(static_cast<int>(CodeFor(status)));
   reply.set_message(absl::StrCat(kMessagePrefix, status));
-  // What the client of a replay accepts is not known.
+  // It is not known which encodings the client of a replay accepts.
   if (!whole || !ContentCodings(response.headers).empty()) return WithoutContent(reply);
   AddEntry(kStatusEntry, absl::StrCat(status), *reply.mutable_initial_metadata());
   Store(response.headers, *reply.mutable_initial_metadata());

@@ -96,7 +96,7 @@ TEST(HttpFrontTest, RetryAfterIsRoundedUp) {
             "2");
 }
 
-// What the client of a replay accepts is not known.
+// It is not known which encodings the client of a replay accepts.
 TEST(HttpFrontTest, OfACompressedReplyOnlyTheStatusIsKept) {
   for (const char* coding : {"gzip", "identity, br"}) {
     HttpMessage response = Response("201");

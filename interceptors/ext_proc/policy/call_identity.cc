@@ -51,7 +51,7 @@ absl::StatusOr<NamedMetadata> MetadataOf(const GuardedRoute& route, const Header
   return named;
 }
 
-// The same of HTTP, which has no binary values.
+// The same for HTTP, which has no binary values.
 NamedMetadata HeadersOf(const GuardedRoute& route, const HeaderList& headers) {
   NamedMetadata named;
   for (const std::string& name : route.policy.fingerprint_metadata) {
@@ -95,7 +95,7 @@ absl::Status NotARequest(const google::protobuf::Message& type) {
   return InvalidField("request", absl::StrCat("is not a ", type.GetDescriptor()->full_name()));
 }
 
-// Of the types that belong to a dynamic message, which are large: each of their fields has a place.
+// For types of dynamic messages, which are large: each of their fields has a place.
 class EmptyMessages {
  public:
   explicit EmptyMessages(const google::protobuf::Message& message)

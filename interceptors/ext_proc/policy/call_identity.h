@@ -29,8 +29,8 @@ struct GrpcCall {
   std::unique_ptr<google::protobuf::Message> message;
 };
 
-// The memory that the fields of the request's message will take once it is parsed, beside its
-// bytes; 0 if its type is not known. Builds nothing.
+// The memory that the fields of the request's message will take once it is parsed, in
+// addition to its bytes; 0 if its type is not known. Builds nothing.
 //   REQUEST_INVALID  more than `most`; or what ReadGrpcCall() refuses, as far as it is seen
 absl::StatusOr<std::size_t> ParsedFieldBytes(const GuardedRoute& route, std::string_view body,
                                              std::size_t most);

@@ -24,7 +24,7 @@ class DescribedMethods {
   // too must be the same there. INVALID_ARGUMENT names what is wrong.
   absl::Status Add(std::string_view descriptor_set);
 
-  // Of all services that were added.
+  // The methods of all services that were added.
   const std::vector<const google::protobuf::MethodDescriptor*>& methods() const { return methods_; }
   // An empty message of the type.
   const google::protobuf::Message& Prototype(const google::protobuf::Descriptor& type);

@@ -54,7 +54,7 @@ bool IsHttpMethod(const std::string& method) {
   });
 }
 
-// What a guard inside the server can do, and a proxy in front of it cannot.
+// Options that need a guard inside the server: a proxy in front of it cannot apply them.
 void AddFaultsOfProxy(const MethodPolicy& policy, bool declared, PolicyFaults& faults) {
   if (policy.key == MethodPolicy::Key::kNone) return;
   // A guard may need what the proto declares.
@@ -217,7 +217,7 @@ class RouteTable::Builder {
     absl::StatusOr<PathPattern> pattern = PathPattern::Parse(configured.path);
     if (!pattern.ok()) return Fault(place, pattern.status().message());
     if (configured.methods.empty()) return Fault(place, "methods must name one at least");
-    // Those of gRPC methods do, and their records are others.
+    // Routes of gRPC methods do, and their records are others.
     if (configured.operation.rfind('/', 0) == 0) Fault(place, "operation must not begin with '/'");
     const GuardedRoute shared = RouteWithoutDescriptor(place, configured.policy);
     const std::size_t earlier_entries = table_->http_.size();

@@ -17,9 +17,9 @@ namespace idempotency::internal {
 // The limits of all exchanges together: their number, and the bytes that they hold.
 //
 // Requests have one half of the bytes and replies the other, so that a flood of requests does not
-// cost the record of a reply. Of each half a scope takes no more than it leaves to the others:
-// alone up to half of it, two up to a third each, and so on. Of the number it takes no more than
-// kExchangesPerLeft for each one that it leaves: alone up to eight ninths, two up to eight
+// cost the record of a reply. A scope takes no more of a half than it leaves to the others:
+// alone up to half of it, two up to a third each, and so on. It takes at most kExchangesPerLeft
+// exchanges for each one that it leaves: alone up to eight ninths, two up to eight
 // seventeenths each. So there is room for one more scope, regardless of their number and behaviour.
 // Exchanges that are not guarded count together, as one more scope.
 //
@@ -31,14 +31,14 @@ class ExchangeBounds {
     std::size_t bytes = limits::kMaxExchangeBytes;
   };
 
-  // An exchange is small beside its share, unlike a message, so little need be left free. As the
-  // stream of a proxy is refused without a reason once there is no place at all, a scope must reach
-  // its share before.
+  // An exchange, unlike a message, is small compared with its scope's share, so a small free part
+  // is enough. As the stream of a proxy is refused without a reason once there is no place at all,
+  // a scope must reach its share before.
   static constexpr std::size_t kExchangesPerLeft = 8;
   // Threads that read large messages.
   static constexpr int kMaxWorkers = 16;
   // The memory of the fields of one parsed request, for each byte of the largest request. A large
-  // request of small fields takes so much; its scope's share has room for one.
+  // request of small fields takes this much; its scope's share has room for one.
   static constexpr std::size_t kMaxFieldBytesPerByte = 12;
 
   // The bytes that one exchange holds. A value type.
@@ -51,7 +51,8 @@ class ExchangeBounds {
     std::size_t bytes = 0;
   };
 
-  // Bytes that are held for a while beside an exchange's own; returned at its end. Movable.
+  // Bytes that are held temporarily in addition to the exchange's; returned at the end of this
+  // object. Movable.
   class Share {
    public:
     Share(Share&& other) noexcept
@@ -91,21 +92,21 @@ class ExchangeBounds {
   ExchangeBounds(const Limits& limits, ProcessorEvents& events)
       : events_(events), limits_(limits) {}
 
-  // From now on. What is held already stays.
+  // Applies from now on; the bytes that are held already stay.
   void SetLimits(const Limits& limits);
 
   // One more exchange; false: there is no place, and nothing is counted.
   bool Enter();
-  // The scope of one that has entered is known; "": it is not guarded. nullopt: the scope has its
-  // share of them, and nothing is counted.
+  // The scope of an exchange that has entered is known; "": it is not guarded. nullopt: the scope
+  // has its share of them, and nothing is counted.
   std::optional<Place> TryEnterScope(const std::string& scope);
   // Changes what one exchange holds from `before` to `now`. False if its scope, or all of them,
   // then hold too much: the exchange must hold less, and is counted in any case. A scope that holds
   // nothing else may take all that is left, since a large message cannot be split.
   bool Hold(const Held& before, const Held& now);
   void Leave(const Held& held);
-  // What its scope may take beside `held`, while no other exchange holds anything: more never finds
-  // room.
+  // The bytes that the scope may take in addition to `held` while no other exchange holds anything:
+  // more never finds room.
   std::size_t MostBeside(const Held& held);
   // nullopt: there is no room, by the same rules, and nothing is counted.
   std::optional<Share> TryShare(const Held& held);

@@ -105,7 +105,7 @@ TEST(ExchangeBoundsTest, AScopeTakesNoMoreThanItLeavesToOthers) {
     EXPECT_FALSE(bounds.Hold({}, {"b", kind, 1}));
     bounds.Hold({"b", kind, 1}, {"b", kind, 0});
     EXPECT_TRUE(bounds.Hold({}, {"c", kind, 25}));
-    // What one gives back, another may take.
+    // One may take the bytes that another has given back.
     bounds.Hold({"a", kind, 25}, {});
     bounds.Hold({"a", kind, 25}, {});
     EXPECT_TRUE(bounds.Hold({}, {"d", kind, 50}));
@@ -133,7 +133,7 @@ TEST(ExchangeBoundsTest, AScopeHasNoMoreExchangesThanItLeavesToOthers) {
   EXPECT_FALSE(try_enter("a"));
   EXPECT_FALSE(try_enter("b"));
   EXPECT_TRUE(try_enter("c"));
-  // What one gives back, another may take.
+  // One may take the bytes that another has given back.
   for (std::size_t i = places.size(); i > 0; --i) bounds.Leave({});
   places.clear();
   EXPECT_TRUE(try_enter("b"));

@@ -40,7 +40,7 @@ class GuardedExchange {
   struct Settle {
     std::shared_ptr<LiveExecution> execution;
     v1::Reply reply;
-    // Of a release; "": the reply's status.
+    // The reason of a release; "": the reply's status.
     std::string reason;
   };
   // Nothing happened: release it, and pass the outcome to OnSettled().
@@ -87,9 +87,9 @@ class GuardedExchange {
     kReply,
     // A reply of Envoy's, which is released in any case.
     kProxysReply,
-    // Of an unknown origin: an error takes its place.
+    // A reply of unknown origin: an error takes its place.
     kUnstated,
-    // Nobody waits for the outcome.
+    // No client waits for the outcome.
     kNothing,
   };
 

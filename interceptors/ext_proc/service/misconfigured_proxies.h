@@ -19,7 +19,7 @@ class MisconfiguredProxies {
 
   // Long enough that few calls run, short enough that a corrected proxy is soon served.
   static constexpr std::chrono::seconds kRefusal{30};
-  // Of connections that are remembered; others are not refused.
+  // The maximum number of connections that are remembered; others are not refused.
   static constexpr std::size_t kMaxConnections = 1024;
 
   void Add(const std::string& peer, Time now);

@@ -19,7 +19,7 @@ struct ProcessorSettings {
 
   ProcessorConfig config;
   std::unique_ptr<const RouteTable> routes;
-  // Of the operations.
+  // The options of the guarded operations.
   GuardOptions guard;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 // Messages for Envoy that it has not read: above this, nothing more is read from it.
 constexpr std::size_t kMaxUnwrittenBytes = 1024 * 1024;
-// What a thread of gRPC's reads itself: its fingerprint delays other calls little.
+// The most that a thread of gRPC's reads itself: its fingerprint delays other calls little.
 constexpr std::size_t kMaxInlineBytes = 64 * 1024;
 
 // Takes the bytes out of the buffer. nullopt: they are not such a message.

@@ -71,9 +71,9 @@ class ProcessorStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   // By a worker.
   void ApplyOnWorker(Change change) ABSL_LOCKS_EXCLUDED(mutex_);
   void Work(const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether what is held with so many bytes more is too much for a thread of gRPC's.
+  // Whether the held bytes and `bytes` more are too much for a thread of gRPC's.
   bool IsLarge(std::size_t bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of no use while a worker has the exchange.
+  // Must not be called while a worker has the exchange.
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(Next next) ABSL_LOCKS_EXCLUDED(mutex_);
   void Perform(GuardedExchange::Task task);

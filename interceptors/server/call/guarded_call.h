@@ -18,7 +18,7 @@ class ReservationClient;
 // interceptor read it afterwards; in between gRPC passes the call on with a lock.
 class GuardedCall {
  public:
-  // Only the call's admitter knows its method: the same path may be served on several hosts.
+  // Only the call's admitter has its method: the same path may be served on several hosts.
   // Until then the call belongs to a guard, which its reservations identify.
   explicit GuardedCall(const ReservationClient& owner) : owner_(owner) {}
 

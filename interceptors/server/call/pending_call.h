@@ -15,8 +15,8 @@
 
 namespace idempotency::internal {
 
-// What gRPC's side does between the decision to run a handler and its start. Both functions may be
-// empty.
+// The steps of gRPC's side between the decision to run a handler and its start. Both functions may
+// be empty.
 struct HandlerStart {
   // Called on the handler's thread, right before the handler: time has passed since the
   // decision. If it returns a reply, the handler does not run, and the reply is sent instead.

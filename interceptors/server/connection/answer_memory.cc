@@ -8,8 +8,8 @@ namespace {
 using google::protobuf::RepeatedPtrField;
 using google::protobuf::Timestamp;
 
-// Of a string object, which holds short texts itself. A field that was never set has none, which
-// cannot be distinguished here from one that was set to "".
+// The memory of a string object, which holds short texts itself. A field that was never set has
+// none, which cannot be distinguished here from one that was set to "".
 std::size_t MemoryOf(const std::string& text) {
   static const std::size_t within = std::string().capacity();
   return sizeof(std::string) + (text.capacity() > within ? text.capacity() + 1 : 0);

@@ -20,7 +20,7 @@ class ReservedRequest {
 
   ReservedRequest(const v1::RecordKey& key, const Fingerprints& fingerprints);
 
-  // Of the record key.
+  // The hash of a record key.
   static std::size_t HashOf(const v1::RecordKey& key);
   std::size_t hash() const { return hash_; }
 

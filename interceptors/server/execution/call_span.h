@@ -26,7 +26,7 @@ class CallSpan {
   // A value that is "" or 0 is left out.
   void Set(std::string_view name, std::string_view value);
   void Set(std::string_view name, std::int64_t value);
-  // Of `traceparent`, unless that is not valid.
+  // Adds a link to the span of `traceparent`, if that is valid.
   void Link(std::string_view traceparent);
   // Passes the span to the tracer.
   void End(const GuardedOperation& operation, const absl::Status& status) &&;

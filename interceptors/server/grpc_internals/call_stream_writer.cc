@@ -62,7 +62,7 @@ class CallStreamWriter : public StreamWriter,
     {
       MutexLock lock(mutex_);
       if (discarding_) message.reset();
-      // Nothing to send, and nobody waits for it.
+      // Nothing to send, and no handler waits for it.
       if (!message.has_value() && !passed) return;
       waiting_.push_back({Queued(std::move(message)), std::move(passed)});
     }

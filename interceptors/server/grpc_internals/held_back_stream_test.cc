@@ -15,7 +15,7 @@
 #include "interceptors/server/call/guarded_stream.h"
 #include "interceptors/server/grpc_internals/call_stream_writer.h"
 
-// Of a sanitizer's allocator; nullptr without one.
+// A function of a sanitizer's allocator; nullptr without one.
 // NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes() __attribute__((weak));
 

@@ -218,7 +218,7 @@ TEST(ReplyTypeTest, OtherFieldsOfAStatusAreKept) {
     ReplyType(*Wallet::descriptor()).Redact(reply);
     EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
     EXPECT_EQ(reply.details(), details);
-    // The same beside a packed one.
+    // The same next to a packed one.
     reply.set_details(absl::StrCat(details, "\x1a", length, packed));
     ReplyType(*Wallet::descriptor()).Redact(reply);
     EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_REDACTED);

@@ -42,8 +42,8 @@ class ReservationClient {
   ReservationClient(const ReservationClient&) = delete;
   ReservationClient& operator=(const ReservationClient&) = delete;
 
-  // The replay that the store would answer, from the cache; nullptr if the store must be asked, and
-  // after Close(). Only the record key and the fingerprints of `request` are read.
+  // The replay that the store would answer, from the cache; nullptr if the store must be queried,
+  // and after Close(). Only the record key and the fingerprints of `request` are read.
   std::shared_ptr<const ReplayCache::Answer> FindReplay(const v1::ReserveRequest& request);
 
   // As ReserveCall; STORE_UNAVAILABLE at once after Close(), and `in_flight` at once if too

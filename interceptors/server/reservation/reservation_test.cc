@@ -289,7 +289,7 @@ TEST_F(ReservationTest, RefusedContentIsDropped) {
   EXPECT_FALSE(IsComplete(store_.record().reply));
 }
 
-// What is between guard and store refuses the reply each time, for example a proxy whose limit of
+// A part between guard and store refuses the reply each time, for example a proxy whose limit of
 // a message is lower.
 class RejectedContentTest : public ReservationTest,
                             public testing::WithParamInterface<absl::Status> {};

@@ -26,7 +26,7 @@ struct ReserveAnswer {
 
 // How a grant that arrives without a waiting caller is handled.
 struct LateGrant {
-  // Of a call that runs its handler if there is no verdict; otherwise nullptr.
+  // For a call that runs its handler if there is no verdict; otherwise nullptr.
   std::shared_ptr<const UnguardedRun> unguarded = nullptr;
   // For its reservation; may be empty.
   Reservation::LeftOpen on_left_open = nullptr;

@@ -19,8 +19,8 @@ namespace idempotency::internal {
 // The maximum numbers of a guard's open requests for a reservation, so that neither the
 // duplicates of one key nor an outage of the store use up the resources of other calls.
 struct ReserveLimits {
-  // Requests of one key. Over it the guard itself answers a call with `in_flight`: so many
-  // requests for the same record are open that one of them has it or will have it.
+  // Requests of one key. Over it the guard itself answers a call with `in_flight`: with this many
+  // open requests for the same record, one of them has it or will have it.
   std::size_t of_a_key = limits::kMaxSessionInFlight / 16;
   // Requests that wait for a running attempt: half of a session's limit. Over it a request is
   // sent without its max_wait, and is answered at once.
@@ -48,7 +48,7 @@ struct StoreContext {
   std::shared_ptr<ReplayCache> replays = nullptr;
 };
 
-// Of a guard: every request and every reservation holds it.
+// A guard's context: every request and every reservation holds it.
 using SharedStoreContext = std::shared_ptr<const StoreContext>;
 
 // The timeout of one try of an operation; then it is repeated. Above the worst commit latency

@@ -8,7 +8,7 @@
 
 namespace idempotency::internal::chaos {
 
-// Finds a place in a stream: after so many bytes, or after a text, also if the text arrives in
+// Finds a place in a stream: after a number of bytes, or after a text, also if the text arrives in
 // pieces. Thread-compatible.
 class ByteTrigger {
  public:

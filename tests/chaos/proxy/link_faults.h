@@ -47,7 +47,7 @@ struct CutRule {
   std::string answer;
   // ... or, if this is set, when this time is over.
   std::optional<std::chrono::milliseconds> hold;
-  // So many connections are cut, then the rule ends.
+  // The number of connections that are cut before the rule ends.
   int times = 1;
 };
 

@@ -26,7 +26,7 @@ class GuardedClient {
     kOpen,      // retry
   };
 
-  // Of the servers, those with the completion ledger come first.
+  // The servers with the completion ledger come first.
   GuardedClient(std::string name, const std::vector<std::string>& addresses, int with_ledger,
                 HistoryLog& log, KnownRecords& known);
 

@@ -21,7 +21,7 @@ class KnownRecords {
   struct Record {
     RecordKey key;
     bool raw = false;
-    // Of a raw record: nothing runs again without `recover`.
+    // For a raw record: nothing runs again without `recover`.
     bool recovery = false;
     // Completed, or never to be: no further request is needed.
     bool settled = false;

@@ -11,7 +11,7 @@ struct LoggedAnswer {
   const char* verdict = "none";
 };
 
-// Of a failure, by its reason of the catalogue; any other is unknown.
+// The verdict of a failure, by its reason of the catalogue; any other is unknown.
 LoggedAnswer LoggedFailure(const absl::Status& status);
 
 }  // namespace idempotency::internal::testing
