@@ -144,7 +144,7 @@ TEST_F(DatabaseConnectionPoolTest, FailsAtOnceAfterTheServerWasFoundDown) {
     const auto refused = pool.Acquire();
     EXPECT_EQ(ReasonOf(refused.status()), Reason::kStoreUnavailable);
   }
-  EXPECT_EQ(server_.attempts, 1) << "nobody tries before the pause is over";
+  EXPECT_EQ(server_.attempts, 1) << "no attempt before the pause is over";
   // The pauses grow, up to the longest.
   for (int attempt = 2; attempt <= 6; ++attempt) {
     clock_.Advance(absl::Seconds(4));
@@ -222,7 +222,7 @@ TEST_F(DatabaseConnectionPoolTest, ALostConnectionIsNotTaken) {
   EXPECT_TRUE(pool.Acquire().ok()) << "its slot is free";
 }
 
-TEST_F(DatabaseConnectionPoolTest, AnOfferedConnectionIsAskedForByACallerThatWaits) {
+TEST_F(DatabaseConnectionPoolTest, ACallerThatWaitsTakesAnOfferedConnection) {
   DatabaseConnectionPoolOptions options = Options(1);
   options.acquire_timeout = absl::Seconds(20);
   Pool pool(options, clock_, Open());
@@ -242,7 +242,7 @@ TEST_F(DatabaseConnectionPoolTest, AnOfferedConnectionIsAskedForByACallerThatWai
   EXPECT_EQ(wanted, 1);
 }
 
-TEST_F(DatabaseConnectionPoolTest, AWithdrawnConnectionIsNotAskedFor) {
+TEST_F(DatabaseConnectionPoolTest, AWithdrawnConnectionIsNotTaken) {
   Pool pool(Options(1), clock_, Open());
   { ASSERT_TRUE(pool.Acquire().ok()); }
   std::optional<Pool::Lease> held = pool.TryAcquire();

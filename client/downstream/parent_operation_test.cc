@@ -111,12 +111,12 @@ TEST_F(ParentOperationTest, ACallWhoseAttachmentFailedIsRefused) {
 TEST_F(ParentOperationTest, SendsItsRecordButNotItsKey) {
   ASSERT_TRUE(parent_->Attach(context_, "item-3").ok());
   ASSERT_THAT(Sent(kParentMetadata), SizeIs(1));
-  v1::RecordKey told;
-  ASSERT_TRUE(told.ParseFromString(Sent(kParentMetadata)[0]));
-  EXPECT_EQ(told.namespace_(), "shop");
-  EXPECT_EQ(told.scope(), "tenant-42");
-  EXPECT_EQ(told.operation(), "/shop.v1.Orders/Place");
-  EXPECT_EQ(told.key(), kRecord);
+  v1::RecordKey sent;
+  ASSERT_TRUE(sent.ParseFromString(Sent(kParentMetadata)[0]));
+  EXPECT_EQ(sent.namespace_(), "shop");
+  EXPECT_EQ(sent.scope(), "tenant-42");
+  EXPECT_EQ(sent.operation(), "/shop.v1.Orders/Place");
+  EXPECT_EQ(sent.key(), kRecord);
   for (const auto& [name, value] :
        grpc::testing::ClientContextTestPeer(&context_).GetSendInitialMetadata()) {
     EXPECT_THAT(value, Not(HasSubstr(kParentsKey))) << name;
@@ -143,7 +143,7 @@ TEST_F(ParentOperationTest, IsFoundByItsCallsUntilItEnds) {
   EXPECT_FALSE(ParentTable::Instance().empty());
   parent_.reset();
   EXPECT_EQ(ParentTable::Instance().Find(id), nullptr);
-  // Of the tests before, one may have had an attachment that failed.
+  // One of the tests before may have had an attachment that failed.
   EXPECT_EQ(ParentTable::Instance().empty(), was_empty);
 }
 

@@ -138,8 +138,9 @@ absl::StatusOr<Response> FakeConnection::Work(
 }
 
 template <typename Request, typename Response>
-void FakeConnection::Ask(Operation operation, const Request& request, Deadline deadline,
-                         std::function<absl::StatusOr<Response>()> work, Callback<Response> done) {
+void FakeConnection::Execute(Operation operation, const Request& request, Deadline deadline,
+                             std::function<absl::StatusOr<Response>()> work,
+                             Callback<Response> done) {
   const absl::Status refusal = Refusal(request);
   if (!refusal.ok()) work = [refusal] { return refusal; };
   absl::StatusOr<Response> answer = NotInTime();
@@ -155,9 +156,9 @@ void FakeConnection::Ask(Operation operation, const Request& request, Deadline d
       auto waiting = std::make_shared<Waiting<Response>>();
       waiting->done = std::move(done);
       WatchDeadline(waiting, deadline);
-      const bool asked = script.gate == Gate::kBehindTheStore;
-      script.waiting.push_back([this, operation, work, waiting, asked, answer]() mutable {
-        if (!asked) {
+      const bool executed = script.gate == Gate::kBehindTheStore;
+      script.waiting.push_back([this, operation, work, waiting, executed, answer]() mutable {
+        if (!executed) {
           MutexLock relock(mutex_);
           answer = Work(scripts_[operation], work);
           changed_.NotifyAll();
@@ -180,7 +181,7 @@ void FakeConnection::Send(AnyConnectionCall call, Deadline deadline) {
 
 template <typename Call>
 void FakeConnection::Serve(Operation operation, Call& call, Deadline deadline) {
-  Ask<typename Call::Request, typename Call::Response>(
+  Execute<typename Call::Request, typename Call::Response>(
       operation, call.request, deadline,
       [this, request = call.request]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(request); },
       std::move(call.done));

@@ -134,8 +134,8 @@ class FakeConnection final : public Connection {
 
   // Refuses `request`, or answers it with `work`, or as the test has set.
   template <typename Request, typename Response>
-  void Ask(Operation operation, const Request& request, Deadline deadline,
-           std::function<absl::StatusOr<Response>()> work, Callback<Response> done);
+  void Execute(Operation operation, const Request& request, Deadline deadline,
+               std::function<absl::StatusOr<Response>()> work, Callback<Response> done);
   // The store's answer.
   template <typename Response>
   absl::StatusOr<Response> Work(Script& script,

@@ -72,7 +72,7 @@ TEST_F(LedgerTest, ASecondExecutionOfARecordFindsTheFirstOnesPosting) {
   const auto second = ledger_->Charge("alice", 300, "", {"record-1", 2});
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(second->entry_id, first->entry_id);
-  EXPECT_EQ(second->balance_cents, 700) << "as it was told the first time";
+  EXPECT_EQ(second->balance_cents, 700) << "as in the first reply";
   const auto refund = ledger_->Refund(first->entry_id, 300, "", {"record-3", 1});
   ASSERT_TRUE(refund.ok());
   EXPECT_EQ(ledger_->Refund(first->entry_id, 300, "", {"record-3", 2})->entry_id, refund->entry_id);

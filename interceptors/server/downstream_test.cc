@@ -50,8 +50,8 @@ class DownstreamTest : public GuardedTill {
     return stub_->Charge(&context, {}, &reply);
   }
   // The recorded parent of a call whose caller sends this parent.
-  v1::RecordKey ParentRecorded(const std::string& told) {
-    EXPECT_TRUE(Charge({{std::string(kParentMetadata), told}}).ok());
+  v1::RecordKey ParentRecorded(const std::string& parent) {
+    EXPECT_TRUE(Charge({{std::string(kParentMetadata), parent}}).ok());
     return store_->last_reserve().parent();
   }
 
@@ -135,8 +135,8 @@ TEST_F(DownstreamTest, TheParentIsRecorded) {
 
 TEST_F(DownstreamTest, WhatIsNoParentIsLeftOut) {
   Start();
-  const auto expect_left_out = [this](const std::string& told) {
-    EXPECT_THAT(ParentRecorded(told).SerializeAsString(), IsEmpty()) << told;
+  const auto expect_left_out = [this](const std::string& parent) {
+    EXPECT_THAT(ParentRecorded(parent).SerializeAsString(), IsEmpty()) << parent;
     EXPECT_FALSE(store_->last_reserve().has_parent());
   };
   expect_left_out("");

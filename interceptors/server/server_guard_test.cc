@@ -794,7 +794,7 @@ TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
   for (int code = 1; code <= 16; ++code) {
     answers.emplace_back(static_cast<absl::StatusCode>(code), "no");
   }
-  int asked = 0;
+  int reserves = 0;
   for (const absl::Status& answer : answers) {
     if (KindOfAnswer(answer) == AnswerKind::kNone) continue;
     this->store_->Fail(Operation::kReserve, answer, 1);
@@ -808,9 +808,10 @@ TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
     if (expected == Reason::kStoreUnavailable) {
       EXPECT_EQ(outcome.trailing.count("grpc-retry-pushback-ms"), 1u) << answer;
     }
-    EXPECT_EQ(this->store_->calls(Operation::kReserve), ++asked) << "asked again after " << answer;
+    EXPECT_EQ(this->store_->calls(Operation::kReserve), ++reserves)
+        << "sent again after " << answer;
   }
-  EXPECT_GT(asked, 20);
+  EXPECT_GT(reserves, 20);
   EXPECT_EQ(this->guard_->calls_failed_open(), 0u);
   EXPECT_EQ(this->book_.runs, 0);
 }

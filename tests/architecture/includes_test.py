@@ -175,7 +175,7 @@ class IncludesTest(unittest.TestCase):
                 self.assertNotIn("spdlog/", (ROOT / file).read_text(encoding="utf-8"),
                                  f"{file} logs past core/application_log.h")
 
-    def test_the_page_tells_of_each(self):
+    def test_the_page_has_each(self):
         page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
         for part in PARTS:
             self.assertTrue(f"| `{part}/`" in page, f"no row for {part}/")

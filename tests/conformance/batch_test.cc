@@ -236,9 +236,9 @@ TEST_P(BatchTest, RepliesThatWeighTooMuchTogetherComeWithTheNextCall) {
       EXPECT_THAT(records[i], FailsWith(Reason::kOverloaded));
     }
   }
-  const bool asks_again = GetParam().asks_again_because.has_value();
-  EXPECT_EQ(left.size(), asks_again ? 0u : 2u);
-  EXPECT_EQ(read, asks_again ? ops_.size() : fit);
+  const bool repeats = GetParam().repeats_because.has_value();
+  EXPECT_EQ(left.size(), repeats ? 0u : 2u);
+  EXPECT_EQ(read, repeats ? ops_.size() : fit);
   for (const auto& replay : store().Reserve(left)) {
     EXPECT_TRUE(Expect<Replay>(replay).reply == ReplyWith(body));
   }

@@ -48,7 +48,7 @@ struct StoreUnderTest {
   std::optional<std::string> keeps_checkpoint_because = std::nullopt;
   // Why a batch whose replies together weigh too much is answered completely. nullopt: some
   // operations are OVERLOADED.
-  std::optional<std::string> asks_again_because = std::nullopt;
+  std::optional<std::string> repeats_because = std::nullopt;
   // Why labels with control characters are REQUEST_INVALID. nullopt: they come back unchanged.
   std::optional<std::string> refuses_controls_because = std::nullopt;
   // Why a version under several keys is REQUEST_INVALID. nullopt: it is stored.
@@ -75,7 +75,7 @@ inline void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << st
 // wire_harness.cc for the wire.
 // Another store is one more line there.
 std::vector<StoreUnderTest> StoresUnderTest();
-// Those of them over which `suite` runs.
+// The harnesses over which `suite` runs.
 std::vector<StoreUnderTest> StoresUnder(const std::string& suite);
 
 }  // namespace idempotency::internal

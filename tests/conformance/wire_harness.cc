@@ -66,7 +66,7 @@ StoreUnderTest Over(Kind kind, StoreUnderTest behind) {
     return std::make_unique<WireHarness>(*std::move(made), kind);
   };
   wire.keeps_checkpoint_because = "ExtendRequest.checkpoint has no presence: empty is none";
-  wire.asks_again_because = "the batcher gives the store again what it left";
+  wire.repeats_because = "the batcher gives the store again what it left";
   wire.refuses_controls_because = "labels are read on terminals and in logs";
   wire.refuses_repeated_versions_because = "the digests may contradict each other";
   // Each of them is a round trip, and other suites have tested the store's decisions.

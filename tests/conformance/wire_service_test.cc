@@ -43,7 +43,7 @@ class WireServiceTest : public ::testing::TestWithParam<Kind> {
   }
 
   template <typename Request, typename Response>
-  std::future<absl::StatusOr<Response>> Ask(
+  std::future<absl::StatusOr<Response>> Call(
       void (Connection::*method)(const Request&, Connection::Deadline,
                                  Connection::Callback<Response>),
       const Request& request) {
@@ -56,7 +56,7 @@ class WireServiceTest : public ::testing::TestWithParam<Kind> {
 
   // The grant, which must exist.
   v1::Reserved MustReserve(const v1::ReserveRequest& request) {
-    const auto response = Ask(&Connection::Reserve, request).get();
+    const auto response = Call(&Connection::Reserve, request).get();
     EXPECT_THAT(response, Succeeds());
     if (!response.ok()) return {};
     EXPECT_TRUE(response->has_reserved()) << response->ShortDebugString();
@@ -77,13 +77,13 @@ TEST_P(WireServiceTest, AWaitingCallIsAnsweredWithTheReplyOfTheRunningAttempt) {
   v1::ReserveRequest request = RequestOf(OpFor("awaited"));
   const v1::Reserved holder = MustReserve(request);
   request.mutable_max_wait()->set_seconds(60);
-  auto waiting = Ask(&Connection::Reserve, request);
+  auto waiting = Call(&Connection::Reserve, request);
   ASSERT_TRUE(service_->observer().Await(&CountingObserver::Counts::waiters, 1));
   v1::CompleteRequest completion;
   *completion.mutable_record_key() = request.record_key();
   completion.set_reservation_token(holder.reservation_token());
   completion.mutable_reply()->set_body("paid");
-  ASSERT_THAT(Ask(&Connection::Complete, completion).get(), Succeeds());
+  ASSERT_THAT(Call(&Connection::Complete, completion).get(), Succeeds());
   const auto answer = waiting.get();
   ASSERT_THAT(answer, Succeeds());
   EXPECT_EQ(answer->replay().reply().body(), "paid");
@@ -94,7 +94,7 @@ TEST_P(WireServiceTest, AWaitThatIsOverEndsInFlight) {
   v1::ReserveRequest request = RequestOf(OpFor("awaited"));
   MustReserve(request);
   *request.mutable_max_wait() = ToWire(absl::Milliseconds(20));
-  const auto answer = Ask(&Connection::Reserve, request).get();
+  const auto answer = Call(&Connection::Reserve, request).get();
   ASSERT_THAT(answer, Succeeds());
   EXPECT_EQ(answer->in_flight().attempt(), 1u) << answer->ShortDebugString();
 }
@@ -108,7 +108,7 @@ TEST_P(WireServiceTest, WhatIsFinerThanAMicrosecondIsCutOff) {
   const v1::Reserved grant = MustReserve(RequestOf(op));
   EXPECT_EQ(FromWire(grant.lease_remaining()), absl::Seconds(7));
   EXPECT_EQ(FromWire(grant.expires_at()), harness_->Now() + absl::Hours(1) + absl::Microseconds(1));
-  const auto answer = Ask(&Connection::Get, RequestOf(GetOp{{}, op.key})).get();
+  const auto answer = Call(&Connection::Get, RequestOf(GetOp{{}, op.key})).get();
   ASSERT_THAT(answer, Succeeds());
   const v1::Record& record = answer->record();
   EXPECT_EQ(FromWire(record.reply_expires_at()), harness_->Now() + absl::Minutes(1));

@@ -15,7 +15,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Only calls that hang take so long, on any busy machine.
+// Only calls that hang take this long, on any busy machine.
 constexpr std::chrono::seconds kPatience{120};
 
 // The answers to the calls of one batch. Thread-safe.
@@ -56,10 +56,10 @@ class Responses {
 }  // namespace
 
 template <typename Answer, typename Op, typename Request, typename Response>
-std::vector<Answer> WireStore::AskAll(absl::Span<const Op> ops,
-                                      void (Connection::*method)(const Request&,
-                                                                 Connection::Deadline,
-                                                                 Connection::Callback<Response>)) {
+std::vector<Answer> WireStore::SendAll(absl::Span<const Op> ops,
+                                       void (Connection::*method)(const Request&,
+                                                                  Connection::Deadline,
+                                                                  Connection::Callback<Response>)) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   // Shared with the callbacks: a late one still finds it.
   const auto responses = std::make_shared<Responses<Response>>(ops.size());
@@ -83,7 +83,7 @@ std::vector<absl::StatusOr<Verdict>> WireStore::Reserve(absl::Span<const Reserve
     behind_.AnnounceWindow(op.key, op.window);
     behind_.AnnounceOnlyExisting(op.key, op.only_existing);
   }
-  auto answers = AskAll<absl::StatusOr<Verdict>>(ops, &Connection::Reserve);
+  auto answers = SendAll<absl::StatusOr<Verdict>>(ops, &Connection::Reserve);
   for (absl::StatusOr<Verdict>& answer : answers) {
     Reserved* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
     if (reserved == nullptr) continue;
@@ -99,7 +99,7 @@ std::vector<absl::StatusOr<Verdict>> WireStore::Reserve(absl::Span<const Reserve
 
 std::vector<absl::StatusOr<Completion>> WireStore::Complete(absl::Span<const CompleteOp> ops) {
   for (const CompleteOp& op : ops) behind_.Announce(op.key, op.id);
-  auto answers = AskAll<absl::StatusOr<Completion>>(ops, &Connection::Complete);
+  auto answers = SendAll<absl::StatusOr<Completion>>(ops, &Connection::Complete);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (!answers[i].ok()) continue;
     const auto marks = behind_.MarksOfCompletion(ops[i].token);
@@ -113,19 +113,19 @@ std::vector<absl::StatusOr<Completion>> WireStore::Complete(absl::Span<const Com
 
 std::vector<absl::Status> WireStore::Release(absl::Span<const ReleaseOp> ops) {
   for (const ReleaseOp& op : ops) behind_.Announce(op.key, op.id);
-  return AskAll<absl::Status>(ops, &Connection::Release);
+  return SendAll<absl::Status>(ops, &Connection::Release);
 }
 
 std::vector<absl::StatusOr<Extension>> WireStore::Extend(absl::Span<const ExtendOp> ops) {
   for (const ExtendOp& op : ops) behind_.Announce(op.key, op.id);
-  return AskAll<absl::StatusOr<Extension>>(ops, &Connection::Extend);
+  return SendAll<absl::StatusOr<Extension>>(ops, &Connection::Extend);
 }
 
 std::vector<absl::StatusOr<Record>> WireStore::Get(absl::Span<const GetOp> ops) {
   for (const GetOp& op : ops) {
     if (op.key) behind_.Announce(*op.key, op.id);
   }
-  return AskAll<absl::StatusOr<Record>>(ops, &Connection::Get);
+  return SendAll<absl::StatusOr<Record>>(ops, &Connection::Get);
 }
 
 }  // namespace idempotency::internal

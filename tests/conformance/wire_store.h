@@ -47,9 +47,9 @@ class WireStore final : public ForwardingAdmin {
  private:
   // `method` of the connection, once for each operation.
   template <typename Answer, typename Op, typename Request, typename Response>
-  std::vector<Answer> AskAll(absl::Span<const Op> ops,
-                             void (Connection::*method)(const Request&, Connection::Deadline,
-                                                        Connection::Callback<Response>));
+  std::vector<Answer> SendAll(absl::Span<const Op> ops,
+                              void (Connection::*method)(const Request&, Connection::Deadline,
+                                                         Connection::Callback<Response>));
 
   Connection& connection_;
   StoreBehind& behind_;

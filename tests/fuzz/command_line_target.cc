@@ -55,7 +55,7 @@ void RequireGood(const CheckConfigOptions& options) {
 
 void RequireGood(const HealthOptions& options) {
   Require(!options.address || NetworkAddress::Parse(options.address->ToString()).ok(),
-          "health asks somebody");
+          "health sends a request");
   Require(options.timeout > absl::ZeroDuration(), "health waits for an answer");
 }
 

@@ -59,7 +59,7 @@ class Service {
     if (!served_->SendFrame(bytes)) return;
     v1::SessionRequest frame;
     if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) frame.Clear();
-    answers_.Asked(frame);
+    answers_.Sent(frame);
     TakeAnswers();
   }
   void HalfClose() { served_->HalfClose(); }

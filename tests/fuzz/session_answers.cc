@@ -31,7 +31,7 @@ v1::SessionOperation::OperationCase KindOf(const v1::SessionAnswer& answer) {
 
 }  // namespace
 
-void SessionAnswers::Asked(const v1::SessionRequest& frame) {
+void SessionAnswers::Sent(const v1::SessionRequest& frame) {
   last_operations_ = 0;
   for (const v1::SessionOperation& operation : frame.operations()) {
     if (operation.has_cancel()) continue;
@@ -48,7 +48,7 @@ void SessionAnswers::Asked(const v1::SessionRequest& frame) {
 void SessionAnswers::Came(const v1::SessionResponse& frame) {
   if (!established_) {
     Require(frame.limits().max_in_flight() > 0 && frame.limits().max_frame_bytes() > 0,
-            "the first frame tells the limits");
+            "the first frame contains the limits");
     established_ = true;
   }
   for (const v1::SessionAnswer& answer : frame.answers()) TakeAnswer(answer);
@@ -56,7 +56,7 @@ void SessionAnswers::Came(const v1::SessionResponse& frame) {
 
 void SessionAnswers::TakeAnswer(const v1::SessionAnswer& answer) {
   const auto found = unanswered_.find(answer.id());
-  Require(found != unanswered_.end(), "an answer is one to what was asked");
+  Require(found != unanswered_.end(), "an answer belongs to a request");
   std::vector<Kind>& kinds = found->second;
   auto kind = kinds.begin();
   if (answer.has_error()) {

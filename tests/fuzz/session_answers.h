@@ -18,7 +18,7 @@ namespace idempotency::internal::fuzz {
 class SessionAnswers {
  public:
   // A frame was sent; empty if it could not be parsed.
-  void Asked(const v1::SessionRequest& frame);
+  void Sent(const v1::SessionRequest& frame);
   // A frame arrived.
   void Came(const v1::SessionResponse& frame);
   // No further frame will arrive. `refused`: the last frame was, as a whole.
@@ -33,7 +33,7 @@ class SessionAnswers {
   bool established_ = false;
   // Unanswered operations.
   std::map<std::uint64_t, std::vector<Kind>> unanswered_;
-  // Of the last frame that was sent.
+  // The number of operations in the last frame that was sent.
   std::size_t last_operations_ = 0;
   // By record id, as verdicts contain it.
   std::map<std::string, std::size_t> releases_;

@@ -67,7 +67,7 @@ void Change(StoredRows& rows, Input& input, std::vector<Changes>& changes) {
 }
 
 // A row with other valid values shows no sign of damage: there is no checksum over a row.
-bool TellsAnotherStory(Row row, const Changes& changes) {
+bool Contradicts(Row row, const Changes& changes) {
   if (changes.count > 1) return true;
   const std::string_view column = StoredRows::NameOf(changes.column);
   switch (row) {
@@ -123,7 +123,7 @@ void TryToRun(StoredRows& rows, const std::vector<Changes>& changes) {
     RequireOfRecord(answers[i]);
     if (changes[i].count == 0) {
       RequireUntouched(row, answers[i]);
-    } else if (!TellsAnotherStory(row, changes[i])) {
+    } else if (!Contradicts(row, changes[i])) {
       Require(As<Reserved>(answers[i]) == nullptr, "a damaged row is never run again");
     }
     if (const auto* replay = As<Replay>(answers[i])) RequireRightReply(*replay);

@@ -76,7 +76,7 @@ class InstalledTest(unittest.TestCase):
             run("cmake", "-G", "Ninja", "-S", tree, "-B", tree / "build",
                 f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
-    def test_pkg_config_knows_what_a_client_links(self):
+    def test_pkg_config_lists_what_a_client_links(self):
         tree = outside_project(self, "client")
         run("protoc", f"-I{self.prefix}/include", "-I.", "--cpp_out=.", "--grpc_out=.",
             f"--plugin=protoc-gen-grpc={setting('IDEMPOTENCY_GRPC_CPP_PLUGIN')}", "orders.proto",

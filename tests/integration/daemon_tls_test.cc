@@ -62,7 +62,7 @@ class DaemonTlsTest : public ::testing::Test {
         alone));
   }
 
-  static grpc::Status Ask(Stub& stub) {
+  static grpc::Status Call(Stub& stub) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
     v1::ReserveResponse response;
@@ -72,7 +72,7 @@ class DaemonTlsTest : public ::testing::Test {
   // Whether a new connection is established within 20 seconds.
   bool Reaches(const std::string& root, const CertificateAuthority::Identity& identity) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!Ask(*Connect(root, identity)).ok()) {
+    while (!Call(*Connect(root, identity)).ok()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
     }
     return true;
@@ -98,9 +98,9 @@ class DaemonTlsTest : public ::testing::Test {
 
 TEST_F(DaemonTlsTest, OnlyClientsWithACertificateOfTheAuthorityConnect) {
   Serve(first_.Issue("idempotencyd", kHere), first_.root());
-  EXPECT_TRUE(Ask(*Connect(first_.root(), first_.Issue("guard"))).ok());
-  EXPECT_EQ(Ask(*Connect(first_.root(), {})).error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(Ask(*Connect(first_.root(), second_.Issue("guard"))).error_code(),
+  EXPECT_TRUE(Call(*Connect(first_.root(), first_.Issue("guard"))).ok());
+  EXPECT_EQ(Call(*Connect(first_.root(), {})).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Call(*Connect(first_.root(), second_.Issue("guard"))).error_code(),
             grpc::StatusCode::UNAVAILABLE);
 }
 
@@ -130,7 +130,7 @@ TEST_F(DaemonTlsTest, AListOfAddressesIsVerifiedByTheNameThatIsGiven) {
 
   const auto unnamed = v1::IdempotencyService::NewStub(
       grpc::CreateCustomChannel(target, credentials, IdempotencydChannelArguments()));
-  const grpc::Status refused = Ask(*unnamed);
+  const grpc::Status refused = Call(*unnamed);
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(absl::StrContains(refused.error_message(), "is not in peer certificate"))
       << refused.error_message();
@@ -140,7 +140,7 @@ TEST_F(DaemonTlsTest, NewFilesCountForNewConnections) {
   Serve(first_.Issue("idempotencyd", kHere), first_.root());
   const auto guard = first_.Issue("guard");
   const auto before = Connect(first_.root(), guard);
-  ASSERT_TRUE(Ask(*before).ok());
+  ASSERT_TRUE(Call(*before).ok());
 
   // Everything by another authority.
   const auto renewed = second_.Issue("idempotencyd", kHere);
@@ -148,8 +148,8 @@ TEST_F(DaemonTlsTest, NewFilesCountForNewConnections) {
   Write("cert", renewed.certificate);
   Write("ca", second_.root());
   EXPECT_TRUE(Reaches(second_.root(), second_.Issue("guard")));
-  EXPECT_FALSE(Ask(*Connect(first_.root(), guard)).ok());
-  EXPECT_TRUE(Ask(*before).ok()) << "a connection that is there goes on";
+  EXPECT_FALSE(Call(*Connect(first_.root(), guard)).ok());
+  EXPECT_TRUE(Call(*before).ok()) << "a connection that is there goes on";
 }
 
 TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
@@ -161,7 +161,7 @@ TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
   ASSERT_TRUE(AwaitLog("certificates cannot be used, the previous ones stay in use"));
   const auto seen = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() < seen + 4 * kCertificateRefresh) {
-    ASSERT_TRUE(Ask(*Connect(first_.root(), guard)).ok());
+    ASSERT_TRUE(Call(*Connect(first_.root(), guard)).ok());
   }
   const std::string log = daemon_->process().Stderr();
   EXPECT_EQ(log.find("the previous ones stay in use"), log.rfind("the previous ones stay in use"))
@@ -172,7 +172,7 @@ TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
   EXPECT_TRUE(AwaitLog("certificates replaced"));
 }
 
-// Of the authority "Expired authority", from 2020-01-01 to 2020-01-02.
+// A certificate of the authority "Expired authority", valid from 2020-01-01 to 2020-01-02.
 constexpr char kExpired[] = R"(-----BEGIN CERTIFICATE-----
 MIIBODCB4KADAgECAgEBMAoGCCqGSM49BAMCMBwxGjAYBgNVBAMMEUV4cGlyZWQg
 YXV0aG9yaXR5MB4XDTIwMDEwMTAwMDAwMFoXDTIwMDEwMjAwMDAwMFowHDEaMBgG
@@ -187,7 +187,7 @@ saesRFYwBNwf7wPY+oLJ4Ad7IebDJm4JFWWpIA==
 TEST_F(DaemonTlsTest, AnExpiredAuthorityBesideOthersIsLoggedAndStopsNothing) {
   Serve(first_.Issue("idempotencyd", kHere), kExpired + first_.root());
   EXPECT_TRUE(AwaitLog("authority=\"CN=Expired authority, 2020-01-02T00:00:00Z\""));
-  EXPECT_TRUE(Ask(*Connect(first_.root(), first_.Issue("guard"))).ok());
+  EXPECT_TRUE(Call(*Connect(first_.root(), first_.Issue("guard"))).ok());
   // The files are read again as ever.
   Write("ca", kExpired + second_.root());
   EXPECT_TRUE(Reaches(first_.root(), second_.Issue("guard")));

@@ -108,9 +108,10 @@ class FailoverTest : public ::testing::Test {
 };
 
 TEST_F(FailoverTest, SentAnswersSurviveAndStatesThatCouldBeLostAreNotSent) {
-  const auto told = client_->Call(SomeReserve("told")).value();
+  const auto granted = client_->Call(SomeReserve("acknowledged")).value();
   ASSERT_TRUE(
-      client_->Call(SomeComplete("told", told.reserved().reservation_token(), "first")).ok());
+      client_->Call(SomeComplete("acknowledged", granted.reserved().reservation_token(), "first"))
+          .ok());
   const auto untold = client_->Call(SomeReserve("untold")).value();
   const std::string token = untold.reserved().reservation_token();
 
@@ -134,7 +135,7 @@ TEST_F(FailoverTest, SentAnswersSurviveAndStatesThatCouldBeLostAreNotSent) {
   retries.join();
 
   FailOver();
-  const auto replayed = Persist(SomeReserve("told"));
+  const auto replayed = Persist(SomeReserve("acknowledged"));
   ASSERT_TRUE(replayed.ok()) << replayed.status();
   EXPECT_EQ(replayed->replay().reply().body(), "first");
   // The reservation had been confirmed, its completion had not: it is applied now.

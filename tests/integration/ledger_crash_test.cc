@@ -97,13 +97,13 @@ class Agenda {
       // Requested and not seen yet counts half: a server that crashes loses the requests that were
       // under way in it.
       const double done =
-          (happened[fault] + 0.5 * std::max(asked_[fault] - happened[fault], 0)) / wanted;
+          (happened[fault] + 0.5 * std::max(sent_[fault] - happened[fault], 0)) / wanted;
       if (next.empty() || next == kNothing || done < least) {
         next = fault;
         least = done;
       }
     }
-    if (!next.empty()) ++asked_[next];
+    if (!next.empty()) ++sent_[next];
     if (IsStop(next)) ++stops_;
     return next;
   }
@@ -138,7 +138,7 @@ class Agenda {
   Mutex mutex_;
   int stops_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, int> noted_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, int> asked_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> sent_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One bank that is started again after it was killed, and continued after it was stopped for longer

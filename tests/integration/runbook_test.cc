@@ -86,7 +86,7 @@ void AddRecords(const std::string& address) {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// What psql prints, a list of fields for each line.
+// The output of psql, a list of fields for each line.
 Rows InPostgres(const std::string& url, const std::string& sql) {
   const std::string command =
       "exec psql --no-psqlrc --quiet --tuples-only --no-align --dbname=\"$1\" --command=\"$2\"";
@@ -123,7 +123,7 @@ void ExpectTimes(const Rows& rows) {
   }
 }
 
-TEST(RunbookTest, CountsWhatNeedsSomebodyByNamespaceInPostgres) {
+TEST(RunbookTest, CountsOpenCasesByNamespaceInPostgres) {
   const std::string url = PostgresCluster::Shared().NewDatabase();
   MigrateStore(url);
   const DaemonProcess daemon(url);
@@ -142,7 +142,7 @@ TEST(RunbookTest, CountsWhatNeedsSomebodyByNamespaceInPostgres) {
   ExpectTimes(reserved);
 }
 
-TEST(RunbookTest, CountsWhatNeedsSomebodyByNamespaceInSqliteBesideTheDaemon) {
+TEST(RunbookTest, CountsOpenCasesByNamespaceInSqliteWhileTheDaemonRuns) {
   const TempFolder folder;
   const std::string file = folder.File("records.db");
   const DaemonProcess daemon("sqlite:" + file);

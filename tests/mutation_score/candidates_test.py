@@ -138,7 +138,7 @@ class FilesTest(unittest.TestCase):
         for folder in PRODUCT:
             self.assertTrue(any(file.startswith(f"{folder}/") for file in files), folder)
 
-    def test_without_the_tool_it_says_what_to_do(self):
+    def test_without_the_tool_the_error_has_the_remedy(self):
         try:
             found = candidates_of(_ROOT, ["server/queue/batcher.cc"])
         except NoTool as why:

@@ -143,7 +143,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((self.variant.tree / _MUTANT.file).read_text(), _TEXT)
 
 
-class SaidTest(unittest.TestCase):
+class OutputTest(unittest.TestCase):
 
     def test_how_it_failed(self):
         self.assertEqual(said(1, _FAILED), "BatcherTest.Order")

@@ -32,7 +32,7 @@ class ParseTest(unittest.TestCase):
                                                  " return a;", " return b;"))
         self.assertEqual(mutation.edits[1], Edit("core/key.cc", "", " a\n b", ""))
 
-    def test_is_not_quick_unless_it_says_so(self):
+    def test_is_not_quick_unless_it_is_marked_so(self):
         self.assertFalse(self.parse("A\n\nCaught-by: simulation\n\n" + _EDIT).quick)
 
     def test_files_that_are_no_bugs(self):

@@ -48,10 +48,10 @@ std::vector<RecordId> Checker::Ids() const {
 void Checker::OnReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& answer,
                         absl::Time now) {
   if (const auto call = op.labels.find("call"); call != op.labels.end()) {
-    Require(op.request_token.has_value(), "a guard asks without a request token", op.id);
+    Require(op.request_token.has_value(), "a guard sends no request token", op.id);
     Require(
         request_tokens_.emplace(call->second, *op.request_token).first->second == *op.request_token,
-        "one call asks with two request tokens", op.id);
+        "one call sends two request tokens", op.id);
   }
   if (!answer.ok()) return;
   if (const auto* grant = std::get_if<Reserved>(&*answer)) return OnGrant(op, *grant, now);

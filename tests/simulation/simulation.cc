@@ -16,8 +16,8 @@ namespace {
 // Ten times the steps of the busiest runs.
 constexpr std::uint64_t kMaxEvents = 2'000'000;
 constexpr std::size_t kMaxKeys = 24;
-// The time in which every key has to settle when the faults are over, beside its lease and the
-// pause after its last failure.
+// The time in which every key has to settle when the faults are over, in addition to its lease and
+// the pause after its last failure.
 constexpr Nanos kToSettle = 10 * kSecond;
 constexpr Nanos kLongestPause = 60 * kSecond;
 static_assert(kLongestReleasePause == absl::Seconds(60));
@@ -71,7 +71,7 @@ void Simulation::Step() {
   if (drawn < 70) return BeginCall();
   if (drawn < 75) return KillApp(random_.Below(apps_.size()), random_.Chance(0.3));
   if (drawn < 80) return KillDaemon(random_.Below(daemons_.size()), random_.Chance(0.3));
-  if (drawn < 86) return PauseSomebody();
+  if (drawn < 86) return PauseOneProcess();
   if (drawn < 90) return JumpClock();
   if (drawn < 94) return CutSomething();
   if (drawn < 97) return TakeStoreAway();
@@ -100,46 +100,46 @@ void Simulation::BeginCall() {
   Call call = key.call;
   if (random_.Chance(0.07)) call.request = key.other_request;
   const int tries = static_cast<int>(random_.Between(1, 4));
-  scheduler_.After(0, nullptr, [this, call, tries] { Ask(call, tries); });
+  scheduler_.After(0, nullptr, [this, call, tries] { Try(call, tries); });
 }
 
-bool Simulation::Ask(const Call& call, int tries) {
+bool Simulation::Try(const Call& call, int tries) {
   for (int tried = 0; tried < tries; ++tried) {
-    const Answer answer = AskOnce(call);
+    const Answer answer = SendOnce(call);
     if (IsFinal(call, answer)) return true;
     scheduler_.Sleep(random_.Between(10, 400) * kMillisecond);
   }
   return false;
 }
 
-Answer Simulation::AskOnce(const Call& call) {
+Answer Simulation::SendOnce(const Call& call) {
   App* const app = apps_[random_.Below(apps_.size())];
   if (app == nullptr || !app->process().alive() || !app->serving()) {
     scheduler_.Sleep(network_.Latency());
     return {std::nullopt, false, absl::UnavailableError("connection refused")};
   }
   // The caller may have ended before the answer, and an answer may arrive twice.
-  struct Asked {
+  struct SentCall {
     std::optional<Answer> answer;
     Fiber* caller;
     std::uint64_t wait;
   };
-  const auto asked = std::make_shared<Asked>();
-  asked->caller = scheduler_.fiber();
-  asked->wait = scheduler_.PrepareWait();
-  network_.Send("caller", &app->process(), app->name(), [this, app, call, asked] {
-    app->Serve(call, [this, app, asked](const Answer& answer) {
-      network_.Send(app->name(), nullptr, "caller", [this, asked, answer] {
-        if (asked->answer) return;
-        asked->answer = answer;
-        scheduler_.Wake(asked->caller, asked->wait);
+  const auto sent = std::make_shared<SentCall>();
+  sent->caller = scheduler_.fiber();
+  sent->wait = scheduler_.PrepareWait();
+  network_.Send("caller", &app->process(), app->name(), [this, app, call, sent] {
+    app->Serve(call, [this, app, sent](const Answer& answer) {
+      network_.Send(app->name(), nullptr, "caller", [this, sent, answer] {
+        if (sent->answer) return;
+        sent->answer = answer;
+        scheduler_.Wake(sent->caller, sent->wait);
       });
     });
   });
   const Nanos time_limit = faults_over_ ? kCallerTimeLimit : random_.Between(1, kCallerTimeLimit);
   scheduler_.Wait(scheduler_.now() + time_limit);
-  if (asked->answer) return *asked->answer;
-  asked->answer.emplace();
+  if (sent->answer) return *sent->answer;
+  sent->answer.emplace();
   journal_.Counted(Count::kCallerLeft);
   return {std::nullopt, false, absl::DeadlineExceededError("no answer")};
 }
@@ -246,7 +246,7 @@ Process* Simulation::SomeProcess() {
                              : &daemons_[random_.Below(daemons_.size())]->process();
 }
 
-void Simulation::PauseSomebody() {
+void Simulation::PauseOneProcess() {
   Process* const process = SomeProcess();
   const Nanos pause = random_.Between(0, plan_.lease * 3 / 2);
   process->PauseUntil(scheduler_.now() + pause);
@@ -341,7 +341,7 @@ void Simulation::SettleAll() {
 }
 
 void Simulation::Settle(Key& key) {
-  while (!Ask(key.call, 1)) {
+  while (!Try(key.call, 1)) {
   }
   key.settled = true;
   journal_.Counted(Count::kSettledAtTheEnd);

@@ -18,8 +18,9 @@
 
 namespace idempotency::internal::simulation {
 
-// One run: callers, application servers, daemons and a store; so many steps, in each of which an
-// operation begins or a fault happens; then a time without faults, in which every key must settle.
+// One run: callers, application servers, daemons and a store; a number of steps, in each of which
+// an operation begins or a fault happens; then a time without faults, in which every key must
+// settle.
 class Simulation {
  public:
   Simulation(Scheduler& scheduler, Journal& journal);
@@ -47,8 +48,8 @@ class Simulation {
   void BeginCall();
   Key& NewKey();
   // Tries until there is an answer that will not change, or time_limit ends. True if there was one.
-  bool Ask(const Call& call, int tries);
-  Answer AskOnce(const Call& call);
+  bool Try(const Call& call, int tries);
+  Answer SendOnce(const Call& call);
   bool IsFinal(const Call& call, const Answer& answer);
 
   // Faults.
@@ -56,7 +57,7 @@ class Simulation {
   void KillDaemon(std::size_t place, bool in_order);
   void StartApp(std::size_t place);
   void StartDaemon(std::size_t place);
-  void PauseSomebody();
+  void PauseOneProcess();
   void JumpClock();
   void CutSomething();
   void TakeStoreAway();

@@ -78,19 +78,19 @@ void Expect(Network& network, std::shared_ptr<Arrival<Response>> arrival, Daemon
 
 // Answered once, by the first answer. Outlives the connection.
 template <typename Response>
-class UnaryWire::AskedFor final : public Asked {
+class UnaryWire::TypedCall final : public SentCall {
  public:
-  explicit AskedFor(Connection::Callback<Response> done) : done_(std::move(done)) {}
+  explicit TypedCall(Connection::Callback<Response> done) : done_(std::move(done)) {}
 
   bool answered() const { return !done_; }
   void Answer(const grpc::Status& status, const Response& response) {
     if (answered()) return;
-    const auto tell = std::exchange(done_, nullptr);
+    const auto done = std::exchange(done_, nullptr);
     telling_ = true;
     if (status.ok()) {
-      tell(response);
+      done(response);
     } else {
-      tell(transport_errors_.Failed(status));
+      done(transport_errors_.Failed(status));
     }
     telling_ = false;
   }
@@ -104,8 +104,8 @@ class UnaryWire::AskedFor final : public Asked {
 };
 
 UnaryWire::~UnaryWire() {
-  for (const std::weak_ptr<Asked>& asked : asked_) {
-    const auto call = asked.lock();
+  for (const std::weak_ptr<SentCall>& sent : sent_) {
+    const auto call = sent.lock();
     if (call == nullptr) continue;
     call->Close();
     while (call->telling()) network_.scheduler().Sleep(kLookAgain);
@@ -116,12 +116,11 @@ template <typename Request, typename Response>
 void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const Request& request,
                      Deadline deadline, Callback<Response> done) {
   Scheduler& scheduler = network_.scheduler();
-  const auto asked = std::make_shared<AskedFor<Response>>(std::move(done));
-  asked_.push_back(asked);
+  const auto sent = std::make_shared<TypedCall<Response>>(std::move(done));
+  sent_.push_back(sent);
   Daemon* const daemon = daemons_.Pick(scheduler.random());
   if (!Daemons::IsUp(daemon)) {
-    scheduler.After(network_.Latency(), &client_,
-                    [asked] { asked->Answer(Refused(), Response()); });
+    scheduler.After(network_.Latency(), &client_, [sent] { sent->Answer(Refused(), Response()); });
     return;
   }
   const auto left = deadline - std::chrono::steady_clock::now();
@@ -130,33 +129,33 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
   Process* const client = &client_;
   const std::string host = client_.name();
   const auto cancelled = std::make_shared<std::vector<std::function<void()>>>();
-  network_.Send(
-      host, &daemon->process(), daemon->name(),
-      [network, client, kind, method, request, left, asked, daemon, host, cancelled] {
-        const auto now = std::chrono::steady_clock::now();
-        const auto arrival = std::make_shared<Arrival<Response>>(
-            kind, now, now + left,
-            [network, client, asked, daemon, host](const grpc::Status& status,
-                                                   const Response& response) {
-              network->Send(daemon->name(), client, host,
-                            [asked, status, response] { asked->Answer(status, response); });
-            });
-        arrival->self = arrival;
-        (daemon->operations().*method)(request, *arrival, nullptr);
-        Expect(*network, arrival, *daemon, kDaemonSlack + std::max<Nanos>(left.count(), 0));
-        cancelled->push_back([arrival, daemon] {
-          if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
-          daemon->operations().waiters().Cancel(arrival->waiting());
-        });
-      });
+  network_.Send(host, &daemon->process(), daemon->name(),
+                [network, client, kind, method, request, left, sent, daemon, host, cancelled] {
+                  const auto now = std::chrono::steady_clock::now();
+                  const auto arrival = std::make_shared<Arrival<Response>>(
+                      kind, now, now + left,
+                      [network, client, sent, daemon, host](const grpc::Status& status,
+                                                            const Response& response) {
+                        network->Send(daemon->name(), client, host,
+                                      [sent, status, response] { sent->Answer(status, response); });
+                      });
+                  arrival->self = arrival;
+                  (daemon->operations().*method)(request, *arrival, nullptr);
+                  Expect(*network, arrival, *daemon,
+                         kDaemonSlack + std::max<Nanos>(left.count(), 0));
+                  cancelled->push_back([arrival, daemon] {
+                    if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
+                    daemon->operations().waiters().Cancel(arrival->waiting());
+                  });
+                });
   // By the caller's clock.
   scheduler.At(client_.WhenMonotonic(deadline.time_since_epoch().count()), &client_,
-               [network, asked, daemon, host, cancelled] {
-                 if (asked->answered()) return;
+               [network, sent, daemon, host, cancelled] {
+                 if (sent->answered()) return;
                  network->Send(host, &daemon->process(), daemon->name(), [cancelled] {
                    for (const auto& cancel : *cancelled) cancel();
                  });
-                 asked->Answer(Passed(), Response());
+                 sent->Answer(Passed(), Response());
                });
 }
 

@@ -26,15 +26,15 @@ class UnaryWire final : public Connection {
 
  private:
   // The caller's end of one call.
-  class Asked {
+  class SentCall {
    public:
-    virtual ~Asked() = default;
+    virtual ~SentCall() = default;
     virtual void Close() = 0;
     // Its callback runs.
     virtual bool telling() const = 0;
   };
   template <typename Response>
-  class AskedFor;
+  class TypedCall;
 
   template <typename Request, typename Response>
   using Method = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
@@ -63,7 +63,7 @@ class UnaryWire final : public Connection {
   Daemons& daemons_;
   Process& client_;
   // Also some that are answered.
-  std::vector<std::weak_ptr<Asked>> asked_;
+  std::vector<std::weak_ptr<SentCall>> sent_;
 };
 
 }  // namespace idempotency::internal::simulation

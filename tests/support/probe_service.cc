@@ -8,8 +8,8 @@
 namespace idempotency::internal::testing {
 namespace {
 
-void ThrowIfAsked(const ActRequest& request) {
-  if (request.account() == kThrowing) throw std::runtime_error("as asked");
+void ThrowIfRequested(const ActRequest& request) {
+  if (request.account() == kThrowing) throw std::runtime_error("as the test requests");
 }
 
 class SyncProbe final : public ProbeService, public Probe::Service {
@@ -19,7 +19,7 @@ class SyncProbe final : public ProbeService, public Probe::Service {
 
   grpc::Status Act(grpc::ServerContext* context, const ActRequest* request,
                    ActReply* reply) override {
-    ThrowIfAsked(*request);
+    ThrowIfRequested(*request);
     return handler_(*context, *request, *reply);
   }
   grpc::Status Look(grpc::ServerContext* context, const ActRequest* request,
@@ -102,7 +102,7 @@ class CallbackProbe final
 
   grpc::ServerUnaryReactor* Act(grpc::CallbackServerContext* context, const ActRequest* request,
                                 ActReply* reply) override {
-    ThrowIfAsked(*request);
+    ThrowIfRequested(*request);
     return Run(context, request, reply);
   }
   grpc::ServerUnaryReactor* Look(grpc::CallbackServerContext* context, const ActRequest* request,

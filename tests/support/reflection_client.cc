@@ -52,7 +52,7 @@ class ReflectedSchema : public google::protobuf::DescriptorDatabase {
     reflection::ServerReflectionRequest request;
     request.set_list_services("*");
     std::vector<std::string> names;
-    const reflection::ServerReflectionResponse response = Ask(request);
+    const reflection::ServerReflectionResponse response = Query(request);
     for (const auto& service : response.list_services_response().service()) {
       names.push_back(service.name());
     }
@@ -78,7 +78,7 @@ class ReflectedSchema : public google::protobuf::DescriptorDatabase {
 
  private:
   bool Load(const reflection::ServerReflectionRequest& request) {
-    const reflection::ServerReflectionResponse response = Ask(request);
+    const reflection::ServerReflectionResponse response = Query(request);
     for (const std::string& bytes : response.file_descriptor_response().file_descriptor_proto()) {
       FileDescriptorProto file;
       FileDescriptorProto seen;
@@ -88,7 +88,7 @@ class ReflectedSchema : public google::protobuf::DescriptorDatabase {
     return response.has_file_descriptor_response();
   }
 
-  reflection::ServerReflectionResponse Ask(const reflection::ServerReflectionRequest& request) {
+  reflection::ServerReflectionResponse Query(const reflection::ServerReflectionRequest& request) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kTimeout);
     auto stream = stub_->ServerReflectionInfo(&context);

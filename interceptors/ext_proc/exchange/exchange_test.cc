@@ -124,25 +124,25 @@ HttpMessage Answered(bool with_trailers) {
 void Forwarded(Exchange& exchange) {
   ASSERT_EQ(exchange.OnMessage(RequestHeaders()), Event::kRequestHeaders);
   ASSERT_EQ(exchange.Hold(), Event::kNone);
-  ASSERT_EQ(exchange.OnMessage(RequestBody("ask", true)), Event::kRequest);
+  ASSERT_EQ(exchange.OnMessage(RequestBody("buy", true)), Event::kRequest);
   exchange.Forward({});
-  ASSERT_THAT(Taken(exchange), ElementsAre("request headers", "request body:ask$"));
+  ASSERT_THAT(Taken(exchange), ElementsAre("request headers", "request body:buy$"));
 }
 
 TEST(ExchangeTest, HoldsTheRequestAndTheReplyUntilTheyAreComplete) {
   Exchange exchange(kBounds);
   EXPECT_EQ(exchange.OnMessage(RequestHeaders()), Event::kRequestHeaders);
   EXPECT_EQ(exchange.Hold(), Event::kNone);
-  EXPECT_EQ(exchange.OnMessage(RequestBody("as", false)), Event::kNone);
+  EXPECT_EQ(exchange.OnMessage(RequestBody("bu", false)), Event::kNone);
   EXPECT_THAT(Taken(exchange), IsEmpty());
-  EXPECT_EQ(exchange.OnMessage(RequestBody("k", true)), Event::kRequest);
-  EXPECT_EQ(exchange.request().body, "ask");
+  EXPECT_EQ(exchange.OnMessage(RequestBody("y", true)), Event::kRequest);
+  EXPECT_EQ(exchange.request().body, "buy");
   EXPECT_THAT(Taken(exchange), IsEmpty());
   EXPECT_FALSE(exchange.forwarded());
 
   exchange.Forward({});
   EXPECT_TRUE(exchange.forwarded());
-  EXPECT_THAT(Taken(exchange), ElementsAre("request headers", "request body:ask$"));
+  EXPECT_THAT(Taken(exchange), ElementsAre("request headers", "request body:buy$"));
 
   EXPECT_EQ(exchange.OnMessage(ReplyHeaders()), Event::kNone);
   EXPECT_EQ(exchange.OnMessage(ReplyBody("an", false)), Event::kNone);
@@ -163,11 +163,11 @@ TEST(ExchangeTest, ARequestWithTrailersEndsWithThem) {
   Exchange exchange(kBounds);
   exchange.OnMessage(RequestHeaders());
   exchange.Hold();
-  EXPECT_EQ(exchange.OnMessage(RequestBody("ask", false)), Event::kNone);
+  EXPECT_EQ(exchange.OnMessage(RequestBody("buy", false)), Event::kNone);
   EXPECT_EQ(exchange.OnMessage(RequestTrailers()), Event::kRequest);
   exchange.Forward({});
   EXPECT_THAT(Taken(exchange),
-              ElementsAre("request headers", "request body:ask", "request trailers"));
+              ElementsAre("request headers", "request body:buy", "request trailers"));
 }
 
 TEST(ExchangeTest, ARequestWithoutBodyIsCompleteAtOnce) {
@@ -209,7 +209,7 @@ TEST(ExchangeTest, AnAnswerTakesThePlaceOfTheRequest) {
   EXPECT_THAT(Taken(exchange), ElementsAre("immediate 409"));
   EXPECT_TRUE(exchange.over());
   // Sent before Envoy had the answer, and never forwarded.
-  EXPECT_EQ(exchange.OnMessage(RequestBody("ask", true)), Event::kNone);
+  EXPECT_EQ(exchange.OnMessage(RequestBody("buy", true)), Event::kNone);
   exchange.Forward({});
   EXPECT_THAT(Taken(exchange), IsEmpty());
 }
@@ -356,7 +356,7 @@ TEST(ExchangeTest, EnvoysOwnAnswerBeforeTheRequestLeftPasses) {
   Exchange exchange(kBounds);
   exchange.OnMessage(RequestHeaders());
   exchange.Hold();
-  exchange.OnMessage(RequestBody("ask", true));
+  exchange.OnMessage(RequestBody("buy", true));
   EXPECT_EQ(exchange.OnMessage(ReplyHeaders()), Event::kProxyReply);
   EXPECT_THAT(Taken(exchange), ElementsAre("reply headers"));
   exchange.Forward({});
@@ -395,7 +395,7 @@ TEST(ExchangeTest, AnAnswerIsReplacedUnlessAPartHasLeft) {
   exchange.Hold();
   exchange.ReplaceAnswer(HttpMessage());
   EXPECT_THAT(Taken(exchange), IsEmpty());
-  exchange.OnMessage(RequestBody("ask", true));
+  exchange.OnMessage(RequestBody("buy", true));
   HttpMessage replay;
   replay.body = std::string(1000, 'x');
   exchange.Answer(replay, /*streamed=*/true);

@@ -33,7 +33,7 @@ constexpr std::size_t kProtectedDenominator = 5;
 struct Entry {
   std::shared_ptr<const ReplayCache::Answer> answer;
   std::size_t hash = 0;
-  Moment asked;
+  Moment sent_at;
   Moment end;
   std::size_t bytes = 0;
   bool is_protected = false;
@@ -91,7 +91,7 @@ class ReplayCache::Shard {
     MutexLock lock(mutex_);
     const auto held = by_key_.find(added.begin());
     if (held != by_key_.end()) {
-      if ((*held)->asked.monotonic > added.front().asked.monotonic) return;
+      if ((*held)->sent_at.monotonic > added.front().sent_at.monotonic) return;
       Remove(*held, dropped);
     }
     DropWhatIsOver(now, dropped);
@@ -216,11 +216,11 @@ ReplayCache::Shard& ReplayCache::ShardOf(std::size_t hash) const {
   return *shards_[absl::HashOf(hash) % shards_.size()];
 }
 
-Moment ReplayCache::EndOf(const v1::ReserveResponse& response, Moment asked) const {
+Moment ReplayCache::EndOf(const v1::ReserveResponse& response, Moment sent_at) const {
   const absl::Time expires_at = FromWire(response.replay().expires_at());
   const absl::Duration life = expires_at - FromWire(response.replay().completed_at());
-  return {After(asked.monotonic, std::min(max_age_, life)),
-          std::min(asked.wall + max_age_, expires_at)};
+  return {After(sent_at.monotonic, std::min(max_age_, life)),
+          std::min(sent_at.wall + max_age_, expires_at)};
 }
 
 ReplayCache::Key ReplayCache::KeyOf(const v1::RecordKey& key) const {
@@ -234,12 +234,12 @@ std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindReplay(
 }
 
 void ReplayCache::KeepVerdict(const v1::ReserveRequest& request, const v1::ReserveResponse& verdict,
-                              Moment asked) {
+                              Moment sent_at) {
   switch (verdict.verdict_case()) {
     case v1::ReserveResponse::kReplay:
       return Keep(std::make_shared<const Answer>(Answer{
                       ReservedRequest(request.record_key(), request.fingerprints()), verdict}),
-                  asked);
+                  sent_at);
     case v1::ReserveResponse::kMismatch:
       return;
     default:
@@ -249,7 +249,7 @@ void ReplayCache::KeepVerdict(const v1::ReserveRequest& request, const v1::Reser
 
 void ReplayCache::KeepReply(const v1::ReserveRequest& request, const v1::ReserveResponse& grant,
                             v1::CompleteRequest& completed,
-                            const v1::CompleteResponse& acknowledged, Moment asked) {
+                            const v1::CompleteResponse& acknowledged, Moment sent_at) {
   const std::size_t reply_bytes = ReplyBytes(completed.reply());
   // The service stores a reply over kMaxReplyBytes without its content.
   if (reply_bytes > limits::kMaxReplyBytes || reply_bytes > max_entry_bytes_) return;
@@ -262,15 +262,15 @@ void ReplayCache::KeepReply(const v1::ReserveRequest& request, const v1::Reserve
   *replay.mutable_expires_at() = acknowledged.expires_at();
   replay.set_attempt(grant.reserved().attempt());
   *replay.mutable_labels() = grant.reserved().labels();
-  Keep(std::move(answer), asked);
+  Keep(std::move(answer), sent_at);
 }
 
-void ReplayCache::Keep(std::shared_ptr<const Answer> answer, Moment asked) {
+void ReplayCache::Keep(std::shared_ptr<const Answer> answer, Moment sent_at) {
   Entries added(1);
   Entry& entry = added.front();
   entry.hash = answer->request.hash() & hash_mask_;
-  entry.asked = asked;
-  entry.end = EndOf(answer->response, asked);
+  entry.sent_at = sent_at;
+  entry.end = EndOf(answer->response, sent_at);
   entry.bytes = WeightOf(*answer);
   const Moment now = Now();
   if (entry.bytes > max_entry_bytes_ || IsOver(entry.end, now)) return;

@@ -76,21 +76,21 @@ class ReplayCache {
   std::shared_ptr<const Answer> FindReplay(const v1::RecordKey& key,
                                            const Fingerprints& fingerprints);
 
-  // The store has answered `request`, which was sent at `asked`. A replay is cached, field by
+  // The store has answered `request`, which was sent at `sent_at`. A replay is cached, field by
   // field; any other verdict but a mismatch, which concerns another request, drops the record's
   // replay.
   void KeepVerdict(const v1::ReserveRequest& request, const v1::ReserveResponse& verdict,
-                   Moment asked);
-  // The store has acknowledged `completed`, which was sent at `asked`, for the reservation that
+                   Moment sent_at);
+  // The store has acknowledged `completed`, which was sent at `sent_at`, for the reservation that
   // `grant` granted to `request`. Caches the replay that the store would answer, and takes the
   // reply out of `completed` for it.
   void KeepReply(const v1::ReserveRequest& request, const v1::ReserveResponse& grant,
                  v1::CompleteRequest& completed, const v1::CompleteResponse& acknowledged,
-                 Moment asked);
+                 Moment sent_at);
 
   // Stores `answer` in place of the cached one for its key, unless that one was requested
   // later, or `answer` is over max_entry_bytes().
-  void Keep(std::shared_ptr<const Answer> answer, Moment asked);
+  void Keep(std::shared_ptr<const Answer> answer, Moment sent_at);
   void Drop(const v1::RecordKey& key);
 
   // The maximum size of one entry.
@@ -101,8 +101,8 @@ class ReplayCache {
   class Shard;
   struct Key;
 
-  // The time from which an answer, requested at `asked`, is no longer given.
-  Moment EndOf(const v1::ReserveResponse& response, Moment asked) const;
+  // The time from which an answer, requested at `sent_at`, is no longer given.
+  Moment EndOf(const v1::ReserveResponse& response, Moment sent_at) const;
   Key KeyOf(const v1::RecordKey& key) const;
   Shard& ShardOf(std::size_t hash) const;
 

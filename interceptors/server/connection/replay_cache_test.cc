@@ -50,10 +50,10 @@ struct TestAnswer {
 };
 
 void KeepIn(ReplayCache& cache, const v1::RecordKey& key, const TestAnswer& answer,
-            ReplayCache::Moment asked) {
+            ReplayCache::Moment sent_at) {
   cache.Keep(std::make_shared<const ReplayCache::Answer>(
                  ReplayCache::Answer{ReservedRequest(key, answer.fingerprints), answer.response}),
-             asked);
+             sent_at);
 }
 
 class ReplayCacheTest : public testing::Test {
@@ -110,7 +110,7 @@ TEST_F(ReplayCacheTest, PartsThatReadTheSameInARowAreDifferentKeys) {
   EXPECT_FALSE(Has(other));
 }
 
-// The store must answer every other request: it may know a version that differs.
+// The store must answer every other request: it may have a version that differs.
 TEST_F(ReplayCacheTest, OnlyTheSameFingerprintsAreAnswered) {
   TestAnswer answer = Replay();
   answer.fingerprints = Prints({{1, 'a'}, {2, 'b'}});
@@ -130,9 +130,9 @@ TEST_F(ReplayCacheTest, OnlyTheSameFingerprintsAreAnswered) {
 }
 
 TEST_F(ReplayCacheTest, MaxAgeCountsFromTheQuestion) {
-  const ReplayCache::Moment asked = cache_.Now();
+  const ReplayCache::Moment sent_at = cache_.Now();
   clock_.Advance(absl::Seconds(4));
-  KeepIn(cache_, Key("order-1"), Replay(), asked);
+  KeepIn(cache_, Key("order-1"), Replay(), sent_at);
   clock_.Advance(absl::Seconds(5));
   EXPECT_TRUE(Has("order-1"));
   clock_.Advance(absl::Seconds(1));
@@ -151,9 +151,9 @@ TEST_F(ReplayCacheTest, GivingItAgainDoesNotLengthenItsLife) {
 }
 
 TEST_F(ReplayCacheTest, AnAnswerThatCameTooLateIsNotKept) {
-  const ReplayCache::Moment asked = cache_.Now();
+  const ReplayCache::Moment sent_at = cache_.Now();
   clock_.Advance(kMaxAge);
-  KeepIn(cache_, Key("order-1"), Replay(), asked);
+  KeepIn(cache_, Key("order-1"), Replay(), sent_at);
   EXPECT_EQ(cache_.counters().entries, 0u);
 }
 

@@ -65,17 +65,17 @@ ReservedRequest::ReservedRequest(const v1::RecordKey& key, const Fingerprints& f
 
 std::size_t ReservedRequest::HashOf(const v1::RecordKey& key) { return absl::HashOf(PartsOf(key)); }
 
-bool ReservedRequest::HasKey(const v1::RecordKey& asked) const {
+bool ReservedRequest::HasKey(const v1::RecordKey& other) const {
   std::string_view rest = key();
-  for (const std::string_view part : PartsOf(asked)) {
+  for (const std::string_view part : PartsOf(other)) {
     if (!StartsWithPart(rest, part)) return false;
   }
   return true;
 }
 
-bool ReservedRequest::HasFingerprints(const Fingerprints& asked) const {
+bool ReservedRequest::HasFingerprints(const Fingerprints& other) const {
   std::string_view rest = fingerprints();
-  for (const v1::Fingerprint& fingerprint : asked) {
+  for (const v1::Fingerprint& fingerprint : other) {
     if (!StartsWithNumber(rest, fingerprint.version())) return false;
     if (!StartsWithPart(rest, fingerprint.digest())) return false;
   }

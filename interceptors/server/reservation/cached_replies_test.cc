@@ -99,7 +99,7 @@ class CachedRepliesTest : public testing::Test {
     request.mutable_reply()->set_content(content);
     store_->Complete(request, Connection::Deadline::max(), [](const auto&) {});
   }
-  int asked() const { return store_->calls(Operation::kReserve); }
+  int reserves_sent() const { return store_->calls(Operation::kReserve); }
 
   ManualClock clock_;
   std::shared_ptr<ReplayCache> cache_;
@@ -111,10 +111,10 @@ TEST_F(CachedRepliesTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
   CompleteElsewhere("order-1");
   const auto first = Reserve("order-1");
   ASSERT_TRUE(first.ok() && first->has_replay());
-  const int before = asked();
+  const int before = reserves_sent();
   const auto second = Reserve("order-1");
   ASSERT_TRUE(second.ok());
-  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(reserves_sent(), before);
   EXPECT_TRUE(MessageDifferencer::Equals(*second, *first));
 }
 
@@ -124,10 +124,10 @@ TEST_F(CachedRepliesTest, WhatIsNotFullIsGivenAsItCameToo) {
     const std::string key = absl::StrCat("order-", content);
     CompleteElsewhere(key, content);
     const auto first = Reserve(key);
-    const int before = asked();
+    const int before = reserves_sent();
     const auto second = Reserve(key);
     ASSERT_TRUE(first.ok() && second.ok());
-    EXPECT_EQ(asked(), before);
+    EXPECT_EQ(reserves_sent(), before);
     EXPECT_EQ(second->replay().reply().content(), content);
     EXPECT_TRUE(MessageDifferencer::Equals(*second, *first));
   }
@@ -143,14 +143,14 @@ TEST_F(CachedRepliesTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheStore
   reply.set_details("details");
   reply.add_trailing_metadata()->set_key("trailer");
   ASSERT_TRUE(Complete("order-1", *grant, reply).ok());
-  const int before = asked();
+  const int before = reserves_sent();
   const auto kept = Reserve("order-1");
   ASSERT_TRUE(kept.ok());
-  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(reserves_sent(), before);
   clock_.Advance(kMaxAge);
   const auto stored = Reserve("order-1");
   ASSERT_TRUE(stored.ok());
-  EXPECT_EQ(asked(), before + 1);
+  EXPECT_EQ(reserves_sent(), before + 1);
   EXPECT_TRUE(MessageDifferencer::Equivalent(*kept, *stored)) << kept->ShortDebugString() << "\n"
                                                               << stored->ShortDebugString();
 }
@@ -178,7 +178,7 @@ TEST_F(CachedRepliesTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
     was_kept = Reserve("order-1")->has_replay();
   });
   EXPECT_TRUE(was_kept);
-  EXPECT_EQ(asked(), 1);
+  EXPECT_EQ(reserves_sent(), 1);
 }
 
 TEST_F(CachedRepliesTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
@@ -188,18 +188,18 @@ TEST_F(CachedRepliesTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
   EXPECT_FALSE(Reserve("order-1")->has_replay());
   // The same Complete again, acknowledged now.
   EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
-  const int before = asked();
+  const int before = reserves_sent();
   EXPECT_TRUE(Reserve("order-1")->has_replay());
-  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(reserves_sent(), before);
 }
 
 TEST_F(CachedRepliesTest, AReplyIsKeptAfterALongExecution) {
   const auto grant = Reserve("order-1");
   clock_.Advance(2 * kMaxAge);
   EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
-  const int before = asked();
+  const int before = reserves_sent();
   EXPECT_TRUE(Reserve("order-1")->has_replay());
-  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(reserves_sent(), before);
 }
 
 class LargeCachedRepliesTest : public CachedRepliesTest {
@@ -213,18 +213,18 @@ TEST_F(LargeCachedRepliesTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
   reply.set_body(std::string(limits::kMaxReplyBytes, 'x'));
   EXPECT_TRUE(Complete("order-1", *grant, reply).ok());
   Reserve("order-1").IgnoreError();
-  EXPECT_EQ(asked(), 2);
+  EXPECT_EQ(reserves_sent(), 2);
 }
 
 TEST_F(CachedRepliesTest, WhetherARequestDiffersIsTheStoresVerdict) {
   CompleteElsewhere("order-1");
   ASSERT_TRUE(Reserve("order-1")->has_replay());
-  const int before = asked();
+  const int before = reserves_sent();
   EXPECT_TRUE(Reserve(ReserveRequestFor("order-1", "other"))->has_mismatch());
-  EXPECT_EQ(asked(), before + 1);
+  EXPECT_EQ(reserves_sent(), before + 1);
   // It does not affect the cached reply.
   EXPECT_TRUE(Reserve("order-1")->has_replay());
-  EXPECT_EQ(asked(), before + 1);
+  EXPECT_EQ(reserves_sent(), before + 1);
 }
 
 TEST_F(CachedRepliesTest, OnlyRepliesAreGivenAgain) {
@@ -238,10 +238,10 @@ TEST_F(CachedRepliesTest, OnlyRepliesAreGivenAgain) {
     v1::ReserveResponse verdict;
     set(verdict);
     store_->SetVerdict(verdict);
-    const int before = asked();
+    const int before = reserves_sent();
     EXPECT_EQ(Reserve("order-1")->verdict_case(), verdict.verdict_case());
     EXPECT_EQ(Reserve("order-1")->verdict_case(), verdict.verdict_case());
-    EXPECT_EQ(asked(), before + 2);
+    EXPECT_EQ(reserves_sent(), before + 2);
   }
 }
 
@@ -282,9 +282,9 @@ TEST_F(CachedRepliesTest, ADuplicateInFlightDoesNotLoseTheReply) {
   duplicate.set_request_token(Uuid::Random().ToString());
   EXPECT_TRUE(Reserve(duplicate)->has_in_flight());
   EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
-  const int before = asked();
+  const int before = reserves_sent();
   EXPECT_TRUE(Reserve("order-1")->has_replay());
-  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(reserves_sent(), before);
 }
 
 TEST_F(CachedRepliesTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) {
@@ -293,12 +293,12 @@ TEST_F(CachedRepliesTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) {
   Reserve("order-1").IgnoreError();
   clock_.Advance(kMaxAge - absl::Seconds(1));
   store_->AnswerHeld(Operation::kReserve);
-  const int before = asked();
+  const int before = reserves_sent();
   EXPECT_TRUE(Reserve("order-1")->has_replay());
-  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(reserves_sent(), before);
   clock_.Advance(absl::Seconds(1));
   EXPECT_TRUE(Reserve("order-1")->has_replay());
-  EXPECT_EQ(asked(), before + 1);
+  EXPECT_EQ(reserves_sent(), before + 1);
 }
 
 // Threads that run operations and retry them, against a store that answers on

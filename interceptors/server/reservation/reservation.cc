@@ -313,19 +313,19 @@ void Reservation::TryComplete() {
     request = complete_;
   }
   const Time deadline = After(context_->scheduler.Now(), TryTimeoutFor(request->reply()));
-  const ReplayCache::Moment asked = ReplayCache::NowOf(context_->replays.get());
+  const ReplayCache::Moment sent_at = ReplayCache::NowOf(context_->replays.get());
   context_->connection.Complete(*request, deadline,
-                                [self = shared_from_this(), request, asked](auto answer) {
-                                  self->KeepReply(*request, answer, asked);
+                                [self = shared_from_this(), request, sent_at](auto answer) {
+                                  self->KeepReply(*request, answer, sent_at);
                                   self->OnCompleted(std::move(answer));
                                 });
 }
 
 void Reservation::KeepReply(v1::CompleteRequest& request,
                             const absl::StatusOr<v1::CompleteResponse>& answer,
-                            ReplayCache::Moment asked) const {
+                            ReplayCache::Moment sent_at) const {
   if (context_->replays == nullptr || !answer.ok()) return;
-  context_->replays->KeepReply(*grant_.request, grant_.answer, request, *answer, asked);
+  context_->replays->KeepReply(*grant_.request, grant_.answer, request, *answer, sent_at);
 }
 
 void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {

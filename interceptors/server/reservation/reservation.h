@@ -165,7 +165,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Before the caller gets the answer. Takes the reply of an acknowledged request, which is not
   // sent again.
   void KeepReply(v1::CompleteRequest& request, const absl::StatusOr<v1::CompleteResponse>& answer,
-                 ReplayCache::Moment asked) const;
+                 ReplayCache::Moment sent_at) const;
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
   void LogRefusal(const char* request, const absl::Status& refusal) const;
   void RepeatComplete() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

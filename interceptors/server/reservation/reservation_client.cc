@@ -68,14 +68,14 @@ std::shared_ptr<const ReplayCache::Answer> ReservationClient::FindReplay(
 void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> request,
                                 absl::Duration max_wait, Scheduler::Time deadline,
                                 ReserveCall::Done done, LateGrant late) {
-  std::shared_ptr<ReserveCall> asked;
+  std::shared_ptr<ReserveCall> call;
   bool closed = false;
   {
     MutexLock lock(mutex_);
     closed = closed_;
-    if (!closed) asked = Admit(request, max_wait, deadline, done, std::move(late));
+    if (!closed) call = Admit(request, max_wait, deadline, done, std::move(late));
   }
-  if (asked != nullptr) return asked->Start();
+  if (call != nullptr) return call->Start();
   if (closed) return done(Closed());
   done(ReserveAnswer{InFlightHere(), Now()});
 }
@@ -91,15 +91,15 @@ std::shared_ptr<ReserveCall> ReservationClient::Admit(
   const bool waits = max_wait > absl::ZeroDuration();
   if (waits) ++waits_;
   const RequestId id = ++last_id_;
-  auto asked = ReserveCall::Make(
+  auto call = ReserveCall::Make(
       context_, request, max_wait, deadline,
       [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) mutable {
         Forget(id);
         done(std::move(answer));
       },
       std::move(late));
-  waiting_.emplace(id, SentReserve{asked, key, waits});
-  return asked;
+  waiting_.emplace(id, SentReserve{call, key, waits});
+  return call;
 }
 
 void ReservationClient::Forget(RequestId id) {

@@ -107,7 +107,7 @@ TEST_F(FakeConnectionTest, AnotherReplyDoesNotReplaceTheOneThatIsStored) {
 
 class FakeDeadlineTest : public testing::Test {
  protected:
-  void Ask() {
+  void Reserve() {
     v1::ReserveRequest reserve_request = SampleReserveRequest();
     reserve_request.set_request_token(Uuid::Random().ToString());
     store_.Reserve(reserve_request, scheduler_.Now() + std::chrono::seconds(2),
@@ -127,7 +127,7 @@ class FakeDeadlineTest : public testing::Test {
 
 TEST_F(FakeDeadlineTest, ALateStoreAppliesTheOperationAfterTheCallWasAnswered) {
   store_.Hold(FakeConnection::Operation::kReserve);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Milliseconds(1'999));
   EXPECT_EQ(answers_.size(), 0u);
   scheduler_.Advance(absl::Milliseconds(1));
@@ -140,7 +140,7 @@ TEST_F(FakeDeadlineTest, ALateStoreAppliesTheOperationAfterTheCallWasAnswered) {
 
 TEST_F(FakeDeadlineTest, ALateAnswerIsOfAnAppliedOperation) {
   store_.HoldAnswers(FakeConnection::Operation::kReserve);
-  Ask();
+  Reserve();
   EXPECT_EQ(store_.record().attempt, 1u);
   scheduler_.Advance(absl::Seconds(2));
   ExpectNotInTime();
@@ -150,7 +150,7 @@ TEST_F(FakeDeadlineTest, ALateAnswerIsOfAnAppliedOperation) {
 
 TEST_F(FakeDeadlineTest, AnAnswerInTimeIsTheStoresAndTheOnlyOne) {
   store_.HoldAnswers(FakeConnection::Operation::kReserve);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(1));
   store_.AnswerHeld(FakeConnection::Operation::kReserve);
   ASSERT_EQ(answers_.size(), 1u);

@@ -40,7 +40,7 @@ class RecordedShift(unittest.TestCase):
                  '{"event":"end","t":6500000000}']
         self.assertEqual(self._shift(lines, 0), 40)
 
-    def test_an_earlier_execution_tells_nothing(self):
+    def test_an_earlier_execution_proves_nothing(self):
         self.assertIsNone(self._shift([_start(5_000_000_000, 1_038_000)], 5_000_000_000))
 
     def test_a_line_that_is_being_written_is_left_out(self):

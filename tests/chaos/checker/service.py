@@ -48,7 +48,7 @@ class Service:
         for kind, share in sorted(wanted.items()):
             sent = self.sent[kind]
             if sent == 0:
-                yield f"nobody called while {kind} went on"
+                yield f"no calls while {kind} went on"
                 continue
             served = 1 - self.unserved[kind] / sent
             if served < share:

@@ -314,7 +314,7 @@ class Faults(ProxyTest):
         self.assertEqual(read_all(client), (b"ND", False))
         self.assertEqual(read_all(server), (b"", True))
 
-    def test_drop_as_often_as_told(self):
+    def test_drop_as_often_as_commanded(self):
         self.proxy.command("drop a up bytes=1 times=2")
         for _ in range(2):
             client, server = self.pair()

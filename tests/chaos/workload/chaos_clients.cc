@@ -63,7 +63,7 @@ void CallGuarded(GuardedClient& client, const DrawnCalls& calls, std::mt19937_64
   }
 }
 
-void AskRaw(RawClient& client, KnownRecords& known, std::mt19937_64 random, StopSign& stop) {
+void CallRaw(RawClient& client, KnownRecords& known, std::mt19937_64 random, StopSign& stop) {
   const std::chrono::milliseconds pause(absl::GetFlag(FLAGS_raw_round_ms));
   while (true) {
     RawBurst burst(client, known, random);
@@ -73,7 +73,7 @@ void AskRaw(RawClient& client, KnownRecords& known, std::mt19937_64 random, Stop
   }
 }
 
-// A key is no longer used so long after its first call.
+// A key is no longer used this long after its first call.
 constexpr std::chrono::seconds kOld(30);
 constexpr std::chrono::seconds kSettleLimit(5);
 constexpr int kSettlers = 2;
@@ -109,7 +109,7 @@ std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, Se
   for (int i = 0; i < absl::GetFlag(FLAGS_raw); ++i) {
     threads.emplace_back([&raw, &known, generator = random(), &stop] {
       pthread_setname_np(pthread_self(), "raw");
-      AskRaw(raw, known, generator, stop);
+      CallRaw(raw, known, generator, stop);
     });
   }
   for (int i = 0; i < kSettlers; ++i) {

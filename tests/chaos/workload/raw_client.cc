@@ -16,11 +16,11 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-// Shorter than the lease: a client without an answer for so long does not act later on a record
+// Shorter than the lease: a client without an answer for this long does not act later on a record
 // that was taken over meanwhile.
 constexpr std::chrono::milliseconds kTimeout(1000);
 
-// Of a reservation that waits for a running attempt: less than the time to answer.
+// The max_wait of a reservation that waits for a running attempt: less than the time to answer.
 constexpr std::chrono::milliseconds kWait(600);
 
 Connection::Deadline DeadlineFromNow() { return std::chrono::steady_clock::now() + kTimeout; }
@@ -67,10 +67,10 @@ bool Lapsed(const v1::Record& record) {
 
 // For Connection, which calls back on other threads.
 template <typename Answer>
-Answer WaitFor(const std::function<void(std::function<void(Answer)>)>& ask) {
+Answer WaitFor(const std::function<void(std::function<void(Answer)>)>& send) {
   auto promise = std::make_shared<std::promise<Answer>>();
   std::future<Answer> answer = promise->get_future();
-  ask([promise](Answer given) { promise->set_value(std::move(given)); });
+  send([promise](Answer given) { promise->set_value(std::move(given)); });
   return answer.get();
 }
 
@@ -220,7 +220,7 @@ void RawClient::Send(const RawOperation& operation, Done done) {
   }
 }
 
-RawAnswer RawClient::Ask(const RawOperation& operation) {
+RawAnswer RawClient::Call(const RawOperation& operation) {
   return WaitFor<RawAnswer>(
       [&](std::function<void(RawAnswer)> done) { Send(operation, std::move(done)); });
 }

@@ -19,14 +19,14 @@ struct RawOperation {
   enum class Kind { kReserve, kComplete, kRelease, kExtend };
   Kind kind = Kind::kReserve;
   RecordKey key;
-  // Of a reservation.
+  // For a reservation.
   std::string request = "a";
   std::string request_token;
   bool recovery = false;
   bool recover = false;
   // The wait for a running attempt to end; otherwise the answer is in_flight.
   bool waits = false;
-  // Of the others.
+  // For the other operations.
   std::string token;
   std::string reply;
   bool outcome_unknown = false;
@@ -36,7 +36,7 @@ struct RawOperation {
 struct RawAnswer {
   std::string event;
   std::string verdict;
-  // Of a grant.
+  // Set by a grant.
   std::string token;
 };
 
@@ -50,11 +50,11 @@ class RawClient {
   // Like Connection's methods; `done` must not block.
   void Send(const RawOperation& operation, Done done);
   // Waits for the answer.
-  RawAnswer Ask(const RawOperation& operation);
+  RawAnswer Call(const RawOperation& operation);
   // The record's state, or "" if it could not be read. Waits for it.
   std::string Look(const RecordKey& key);
 
-  // Of every reservation and extension.
+  // The lease of every reservation and extension.
   static constexpr std::chrono::milliseconds kLease{2000};
 
  private:

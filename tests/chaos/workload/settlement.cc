@@ -41,11 +41,11 @@ void Settlement::ForEach(Visit visit) {
 std::string Settlement::Run() {
   const auto began = std::chrono::steady_clock::now();
   const Settler::Deadline deadline = began + kLimit;
-  std::atomic<int> asked{0};
+  std::atomic<int> tried{0};
   std::atomic<int> open{0};
   ForEach([&](const KnownRecords::Record& record) {
     if (record.settled) return;
-    ++asked;
+    ++tried;
     if (!settler_.Settle(record, deadline)) ++open;
   });
   const auto settled = std::chrono::steady_clock::now();
@@ -53,7 +53,7 @@ std::string Settlement::Run() {
   const auto seconds = [](auto duration) {
     return std::chrono::duration_cast<std::chrono::seconds>(duration).count();
   };
-  return absl::StrCat("settled ", asked.load(), " records but for ", open.load(), " in ",
+  return absl::StrCat("settled ", tried.load(), " records but for ", open.load(), " in ",
                       seconds(settled - began), " s, looked at all ", records_.size(), " in ",
                       seconds(std::chrono::steady_clock::now() - settled), " s");
 }

@@ -44,7 +44,7 @@ bool Settler::SettleRaw(const KnownRecords::Record& record, Deadline deadline) {
   reserve.recover = true;
   while (Before(deadline)) {
     reserve.request_token = Uuid::Random().ToString();
-    const RawAnswer granted = raw_.Ask(reserve);
+    const RawAnswer granted = raw_.Call(reserve);
     if (granted.verdict == "replay") return true;
     if (granted.verdict == "reserved") {
       RawOperation complete;
@@ -52,7 +52,7 @@ bool Settler::SettleRaw(const KnownRecords::Record& record, Deadline deadline) {
       complete.key = record.key;
       complete.token = granted.token;
       complete.reply = "settled";
-      if (raw_.Ask(complete).verdict == "completed") return true;
+      if (raw_.Call(complete).verdict == "completed") return true;
     }
     std::this_thread::sleep_for(kPause);
   }

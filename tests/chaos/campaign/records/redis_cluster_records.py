@@ -55,7 +55,7 @@ class RedisClusterRecords(Records):
         return name.startswith("redis")
 
     def is_idle(self, name):
-        """Nobody replicates a replica."""
+        """No node replicates a replica."""
         if not name.startswith("replication-redis"):
             return False
         try:

@@ -31,7 +31,7 @@ class CompletionsKeptTest(HistoryTest):
                 story.answer(story.send(), "fail", verdict)
                 self.breaks("kept")
 
-    def test_an_answer_to_what_was_asked_before(self):
+    def test_an_answer_to_an_earlier_request(self):
         story = self.story()
         early, call = story.send(), story.send()
         story.run(call)

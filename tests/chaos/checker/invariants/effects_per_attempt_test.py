@@ -34,7 +34,7 @@ class EffectsPerAttemptTest(HistoryTest):
         self.taken_over(LEASE_MS)
         self.keeps_all()
 
-    def test_twice_though_the_first_said_ok(self):
+    def test_twice_though_the_first_returned_ok(self):
         self.taken_over(100, "ok")
         self.breaks("effects")
 

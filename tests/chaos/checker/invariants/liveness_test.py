@@ -63,7 +63,7 @@ class LivenessTest(HistoryTest):
         self.looked_at_late(None, "RESERVED")
         self.breaks("liveness")
 
-    def test_asked_for_before_it_was_looked_at_late(self):
+    def test_requested_before_a_late_probe(self):
         self.looked_at_late(22_000 * MS, "UNKNOWN")
         self.breaks("liveness")
 

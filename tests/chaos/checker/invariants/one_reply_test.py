@@ -22,7 +22,7 @@ class OneReplyTest(HistoryTest):
         story.ok(story.send(), "replay")
         self.keeps_all()
 
-    def test_part_of_it_that_says_so(self):
+    def test_part_of_it_that_is_marked_so(self):
         story = self.completed()
         story.answer(story.send(), "ok", "replay", reply="part", content="partial")
         self.keeps_all()

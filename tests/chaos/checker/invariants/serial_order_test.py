@@ -95,7 +95,7 @@ class SerialOrderTest(HistoryTest):
         self.write(story, "complete", "t2", reply="d1")
         self.keeps_all()
 
-    def test_recovery_that_nobody_asked_for(self):
+    def test_recovery_that_was_not_requested(self):
         story = self.story()
         self.granted(story, policy="recovery")
         story.outlive(LEASE_MS + 100)
