@@ -23,6 +23,7 @@
 
 #include "client/connection/not_connected.h"
 #include "client/testing/fake_service.h"
+#include "client/testing/log_lines.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/connection_factory.h"
@@ -40,6 +41,7 @@ using ::testing::ElementsAre;
 using testing::FakeService;
 using ::testing::HasSubstr;
 using testing::HeldPort;
+using testing::LogLines;
 using ::testing::Not;
 using testing::Serve;
 using ::testing::StartsWith;
@@ -56,11 +58,11 @@ v1::ReserveRequest RequestWithKey(const std::string& key) {
 
 // Sends through `method` and waits for the answer.
 template <typename Request, typename Response>
-absl::StatusOr<Response> Ask(Connection& connection,
-                             void (Connection::*method)(const Request&, Connection::Deadline,
-                                                        Connection::Callback<Response>),
-                             const Request& request,
-                             Connection::Deadline deadline = In(seconds(10))) {
+absl::StatusOr<Response> Send(Connection& connection,
+                              void (Connection::*method)(const Request&, Connection::Deadline,
+                                                         Connection::Callback<Response>),
+                              const Request& request,
+                              Connection::Deadline deadline = In(seconds(10))) {
   std::promise<absl::StatusOr<Response>> answer;
   (connection.*method)(request, deadline, [&](absl::StatusOr<Response> response) {
     answer.set_value(std::move(response));
@@ -125,20 +127,11 @@ class ConnectionTest : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<Connection> Connect(std::shared_ptr<grpc::Channel> channel) {
     ConnectionOptions options;
     options.kind = GetParam();
-    options.log = [this](LogSeverity, std::string_view line) {
-      MutexLock lock(mutex_);
-      lines_.emplace_back(line);
-    };
+    options.log = log_.Sink();
     return MakeConnection(std::move(channel), options);
   }
 
-  std::vector<std::string> lines() {
-    MutexLock lock(mutex_);
-    return lines_;
-  }
-
-  Mutex mutex_;
-  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+  LogLines log_;
   FakeService service_;
   const HeldPort port_;
   std::unique_ptr<grpc::Server> server_;
@@ -150,28 +143,28 @@ class ConnectionTest : public ::testing::TestWithParam<Kind> {
 class UnaryConnectionTest : public ConnectionTest {};
 
 TEST_P(ConnectionTest, EveryOperationReachesItsMethod) {
-  auto reserved = Ask(*connection_, &Connection::Reserve, RequestWithKey("k"));
+  auto reserved = Send(*connection_, &Connection::Reserve, RequestWithKey("k"));
   ASSERT_TRUE(reserved.ok()) << reserved.status();
   EXPECT_EQ(reserved->record_id(), "k");
   EXPECT_EQ(reserved->reserved().attempt(), 7u);
 
   v1::CompleteRequest complete;
   complete.mutable_reply()->set_code(5);
-  auto completed = Ask(*connection_, &Connection::Complete, complete);
+  auto completed = Send(*connection_, &Connection::Complete, complete);
   ASSERT_TRUE(completed.ok()) << completed.status();
   EXPECT_EQ(completed->completed_at().seconds(), 5);
 
-  EXPECT_TRUE(Ask(*connection_, &Connection::Release, v1::ReleaseRequest()).ok());
+  EXPECT_TRUE(Send(*connection_, &Connection::Release, v1::ReleaseRequest()).ok());
 
   v1::ExtendRequest extend;
   extend.mutable_lease()->set_seconds(9);
-  auto extended = Ask(*connection_, &Connection::Extend, extend);
+  auto extended = Send(*connection_, &Connection::Extend, extend);
   ASSERT_TRUE(extended.ok()) << extended.status();
   EXPECT_EQ(extended->lease_remaining().seconds(), 9);
 }
 
 TEST_P(ConnectionTest, RepliesOverGrpcsDefaultLimitArrive) {
-  auto record = Ask(*connection_, &Connection::Get, v1::GetRequest());
+  auto record = Send(*connection_, &Connection::Get, v1::GetRequest());
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_EQ(record->record().reply().body().size(), std::size_t{5 << 20});
 }
@@ -181,7 +174,7 @@ TEST_P(ConnectionTest, CatalogueErrorsPassThrough) {
   details.retry_delay = absl::Seconds(3);
   const absl::Status error = MakeError(Reason::kQuotaExceeded, "slow down", details);
   service_.FailWith(ToGrpcStatus(error));
-  const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
+  const absl::Status seen = Send(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
   EXPECT_EQ(seen.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(seen), Reason::kQuotaExceeded);
   EXPECT_EQ(DetailsOf(seen).retry_delay, absl::Seconds(3));
@@ -190,7 +183,7 @@ TEST_P(ConnectionTest, CatalogueErrorsPassThrough) {
 
 TEST_P(ConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
   service_.FailWith(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host:443"));
-  const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
+  const absl::Status seen = Send(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
   ExpectStoreUnavailable(seen);
   EXPECT_THAT(seen.message(), HasSubstr("status code 7"));
   EXPECT_THAT(seen.message(), Not(HasSubstr("secret.host")));
@@ -201,9 +194,9 @@ TEST_P(ConnectionTest, ACallOverARefusedConnectionIsReportedAsUnsent) {
   server_.reset();
   for (int call = 0; call < 3; ++call) {
     const absl::Status seen =
-        Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+        Send(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
     ExpectStoreUnavailable(seen);
-    // Of a unary call that gRPC got, only gRPC could determine whether it was sent.
+    // Only gRPC could determine whether a unary call that it got was sent.
     const bool certain = GetParam() == Kind::kSession || call > 0;
     EXPECT_EQ(IsNotConnected(seen), certain) << "call " << call << ": " << seen;
   }
@@ -211,7 +204,7 @@ TEST_P(ConnectionTest, ACallOverARefusedConnectionIsReportedAsUnsent) {
 
 // Earlier answers came over a connection: this call may have reached the server too.
 TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
-  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  ASSERT_TRUE(Send(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   service_.KeepReserveUnanswered();
   std::promise<absl::Status> answer;
   connection_->Reserve(RequestWithKey("k"), In(seconds(60)),
@@ -225,11 +218,11 @@ TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
 }
 
 TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotReportedAsUnsent) {
-  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  ASSERT_TRUE(Send(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   const absl::Status seen =
-      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+      Send(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
   ExpectStoreUnavailable(seen);
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
@@ -242,7 +235,7 @@ TEST_P(UnaryConnectionTest, ACallThatArrivedIsNotReportedAsUnsentBecauseTheDaemo
   server_.reset();
   const auto channel = Dial(port_.number());
   const auto connection = Connect(channel);
-  ExpectStoreUnavailable(Ask(*connection, &Connection::Reserve, RequestWithKey("k")).status());
+  ExpectStoreUnavailable(Send(*connection, &Connection::Reserve, RequestWithKey("k")).status());
   server_ = Serve(service_, port_);
   ASSERT_NE(server_, nullptr);
   ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + seconds(10)));
@@ -273,7 +266,7 @@ TEST_P(UnaryConnectionTest, ACallThatArrivedIsNotReportedAsUnsentBecauseTheDaemo
 // The first call of all, and its operation may have been applied.
 TEST_P(ConnectionTest, AServerThatIsThereAndFailsWasReached) {
   service_.FailWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, "behind it"));
-  const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
+  const absl::Status seen = Send(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
   ExpectStoreUnavailable(seen);
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
@@ -283,13 +276,13 @@ TEST_P(ConnectionTest, AnOperationOverTheChannelsSendLimitIsRefusedAndNoOther) {
   arguments.SetMaxSendMessageSize(64 * 1024);
   const auto limited = Connect(
       grpc::CreateCustomChannel(port_.address(), grpc::InsecureChannelCredentials(), arguments));
-  ASSERT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("before")).ok());
+  ASSERT_TRUE(Send(*limited, &Connection::Reserve, RequestWithKey("before")).ok());
   v1::CompleteRequest complete;
   complete.mutable_reply()->set_body(std::string(128 * 1024, 'x'));
   const absl::Status refused =
-      Ask(*limited, &Connection::Complete, complete, In(seconds(30))).status();
+      Send(*limited, &Connection::Complete, complete, In(seconds(30))).status();
   EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid) << refused;
-  EXPECT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("after")).ok());
+  EXPECT_TRUE(Send(*limited, &Connection::Reserve, RequestWithKey("after")).ok());
 }
 
 TEST_P(ConnectionTest, AStoppedServerIsReportedLongBeforeTheDeadline) {
@@ -297,27 +290,27 @@ TEST_P(ConnectionTest, AStoppedServerIsReportedLongBeforeTheDeadline) {
   server_.reset();
   const auto start = std::chrono::steady_clock::now();
   const absl::Status seen =
-      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+      Send(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
   ExpectStoreUnavailable(seen);
   EXPECT_THAT(seen.message(), Not(HasSubstr("127.0.0.1")));
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(5));
 }
 
 TEST_P(ConnectionTest, ARestartedServerIsFoundAgainQuickly) {
-  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  ASSERT_TRUE(Send(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
-  // Down for so many attempts that the pauses between them have grown.
+  // Down until the pauses between the attempts have grown.
   ASSERT_TRUE(RefusingListener(port_.number()).AwaitAttempts(6));
-  ExpectStoreUnavailable(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status());
+  ExpectStoreUnavailable(Send(*connection_, &Connection::Reserve, RequestWithKey("k")).status());
   server_ = Serve(service_, port_);
   ASSERT_NE(server_, nullptr);
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(channel_->WaitForConnected(std::chrono::system_clock::now() + seconds(10)));
-  EXPECT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  EXPECT_TRUE(Send(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   // At most one backoff (1 s and 20 % of jitter) and the machine's own delays.
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(2000));
-  EXPECT_THAT(lines(),
+  EXPECT_THAT(log_.All(),
               ElementsAre(StartsWith("calls to idempotencyd fail"), "idempotencyd answers again"))
       << "in the application's log";
 }
@@ -326,7 +319,7 @@ TEST_P(ConnectionTest, TheDeadlineTravelsAndEndsTheCall) {
   service_.KeepReserveUnanswered();
   const auto start = std::chrono::steady_clock::now();
   const absl::Status seen =
-      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(milliseconds(300))).status();
+      Send(*connection_, &Connection::Reserve, RequestWithKey("k"), In(milliseconds(300))).status();
   const auto took = std::chrono::steady_clock::now() - start;
   ExpectStoreUnavailable(seen);
   EXPECT_THAT(seen.message(), HasSubstr("deadline"));
@@ -339,12 +332,12 @@ TEST_P(ConnectionTest, TheDeadlineTravelsAndEndsTheCall) {
 
 TEST_P(ConnectionTest, APassedDeadlineIsAnswered) {
   ExpectStoreUnavailable(
-      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(-seconds(1))).status());
+      Send(*connection_, &Connection::Reserve, RequestWithKey("k"), In(-seconds(1))).status());
 }
 
 TEST_P(ConnectionTest, AnInfiniteDeadlineIsOne) {
   EXPECT_TRUE(
-      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), Connection::Deadline::max())
+      Send(*connection_, &Connection::Reserve, RequestWithKey("k"), Connection::Deadline::max())
           .ok());
 }
 
@@ -390,7 +383,7 @@ TEST_P(ConnectionTest, DestructionRightAfterSendingAnswersEveryCallOnce) {
 
 TEST_P(ConnectionTest, WorksOverAnInProcessChannel) {
   auto connection = Connect(server_->InProcessChannel(IdempotencydChannelArguments()));
-  EXPECT_TRUE(Ask(*connection, &Connection::Reserve, RequestWithKey("k")).ok());
+  EXPECT_TRUE(Send(*connection, &Connection::Reserve, RequestWithKey("k")).ok());
 }
 
 std::string NameOf(const ::testing::TestParamInfo<Kind>& tested) {

@@ -24,7 +24,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using testing::AnswerAsUsual;
-using testing::Answers;
 using testing::Contents;
 using ::testing::ElementsAre;
 using testing::FakeSessionStream;
@@ -34,16 +33,17 @@ using testing::Limits;
 using testing::RequestWithKey;
 using testing::Reserved;
 using testing::SessionConnectionTest;
+using testing::StatusSink;
 
 TEST_F(SessionConnectionTest, WhatGathersLeavesTogetherAndWhatEndsWorkLeavesFirst) {
   Open();
   OccupyWriter();
   Reserve("third");
-  session_->Get(v1::GetRequest(), In(seconds(60)), answers_.ExpectEnd<v1::GetResponse>());
+  session_->Get(v1::GetRequest(), In(seconds(60)), StatusSink<v1::GetResponse>(answers_));
   Complete();
-  session_->Extend(v1::ExtendRequest(), In(seconds(60)), answers_.ExpectEnd<v1::ExtendResponse>());
+  session_->Extend(v1::ExtendRequest(), In(seconds(60)), StatusSink<v1::ExtendResponse>(answers_));
   session_->Release(v1::ReleaseRequest(), In(seconds(60)),
-                    answers_.ExpectEnd<v1::ReleaseResponse>());
+                    StatusSink<v1::ReleaseResponse>(answers_));
   EXPECT_EQ(stream().frames().size(), 2u);
   stream().ReleaseWrites();
   Settle();
@@ -51,14 +51,14 @@ TEST_F(SessionConnectionTest, WhatGathersLeavesTogetherAndWhatEndsWorkLeavesFirs
   EXPECT_THAT(Contents(stream().frames()[2]),
               ElementsAre("complete 5", "extend 6", "release 7", "reserve 3", "get 4"));
   AnswerAll(stream());
-  for (const Reserved& answer : answers_.Wait(7)) EXPECT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answers_.count(), 7u);
+  for (const Reserved& answer : answers_.Await(7)) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answers_.size(), 7u);
 }
 
 TEST_F(SessionConnectionTest, FramesKeepToTheServersLimit) {
   Open();
   Reserve("first");
-  stream().Say(Limits(100, 1000));
+  stream().ServerSends(Limits(100, 1000));
   Settle();
   stream().HoldWrites();
   for (int i = 0; i < 10; ++i) Reserve(std::string(250, 'k'));
@@ -84,7 +84,7 @@ TEST_F(SessionConnectionTest, UntilTheServersLimitsArriveFramesAreSmallAndFewRes
   v1::CompleteRequest complete;
   complete.set_reservation_token(std::string(64, 't'));
   for (int i = 0; i < 2000; ++i) {
-    session_->Complete(complete, In(seconds(60)), answers_.ExpectEnd<v1::CompleteResponse>());
+    session_->Complete(complete, In(seconds(60)), StatusSink<v1::CompleteResponse>(answers_));
   }
   for (int i = 0; i < 100; ++i) Reserve(absl::StrCat(i));
   stream().ReleaseWrites();
@@ -109,7 +109,7 @@ TEST_F(SessionConnectionTest, FramesStayFarBelowWhatAServerOfLargeMessagesTakes)
   constexpr std::size_t kOperationBytes = 100 * 1024;
   Open();
   Reserve("first");
-  stream().Say(Limits(1000, 16 << 20));
+  stream().ServerSends(Limits(1000, 16 << 20));
   Settle();
   stream().HoldWrites();
   for (int i = 0; i < 20; ++i) Reserve(std::string(kOperationBytes, 'k'));
@@ -127,7 +127,7 @@ TEST_F(SessionConnectionTest, FramesStayFarBelowWhatAServerOfLargeMessagesTakes)
 TEST_F(SessionConnectionTest, AnOperationOverAFrameHasOneOfItsOwn) {
   Open();
   Reserve("first");
-  stream().Say(Limits(100, 1000));
+  stream().ServerSends(Limits(100, 1000));
   Settle();
   stream().HoldWrites();
   for (const char* key : {"a", "b"}) Reserve(key);
@@ -160,7 +160,7 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatMakesItsFrameUnreadableIsRefus
       if (operation.reserve().record_key().key() == "bad") return link.End(ToGrpcStatus(invalid));
       AnswerAsUsual(operation, response);
     }
-    link.Say(response);
+    link.ServerSends(response);
   });
   streams_.SetFirstFrame(Limits(100, 1 << 20));
   Open();
@@ -170,14 +170,14 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatMakesItsFrameUnreadableIsRefus
   for (const char* key : {"occupies the writer", "a", "bad", "b"}) Reserve(key);
   stream().ReleaseWrites();
   std::size_t refused = 0;
-  for (const Reserved& answer : answers_.Wait(5)) {
+  for (const Reserved& answer : answers_.Await(5)) {
     if (!answer.ok()) {
       EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
       ++refused;
     }
   }
   EXPECT_EQ(refused, 1u);
-  EXPECT_EQ(answers_.count(), 5u);
+  EXPECT_EQ(answers_.size(), 5u);
   EXPECT_EQ(streams_.count(), 3u);
 }
 
@@ -201,12 +201,12 @@ TEST_F(SessionConnectionTest, TheOthersAreAnsweredWhileCulpritsBreakOneStreamAft
       // It waits for a running attempt, so that its frame is never answered completely.
       if (key != "waits") AnswerAsUsual(operation, response);
     }
-    if (response.answers_size() > 0) link.Say(response);
+    if (response.answers_size() > 0) link.ServerSends(response);
   });
   streams_.SetFirstFrame(Limits(1000, 1 << 20));
   Open();
-  Answers waiting;
-  session_->Reserve(RequestWithKey("waits"), In(seconds(60)), waiting.Expect());
+  Answers<testing::Reserved> waiting;
+  session_->Reserve(RequestWithKey("waits"), In(seconds(60)), waiting.Sink());
   Settle();
   stream().HoldWrites();
   Reserve("occupies the writer");
@@ -216,19 +216,19 @@ TEST_F(SessionConnectionTest, TheOthersAreAnsweredWhileCulpritsBreakOneStreamAft
   }
   stream().ReleaseWrites();
   int refused = 0;
-  for (const Reserved& answer : answers_.Wait(1 + 2 * kCulprits)) {
+  for (const Reserved& answer : answers_.Await(1 + 2 * kCulprits)) {
     if (answer.ok()) continue;
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
     ++refused;
   }
   EXPECT_EQ(refused, kCulprits);
-  EXPECT_EQ(answers_.count(), 1u + 2 * kCulprits);
-  EXPECT_EQ(waiting.count(), 0u) << "it is sent again with every stream, and waits";
+  EXPECT_EQ(answers_.size(), 1u + 2 * kCulprits);
+  EXPECT_EQ(waiting.size(), 0u) << "it is sent again with every stream, and waits";
   // All of them in one frame, and then each by itself.
   EXPECT_EQ(streams_.count(), 2u + kCulprits);
   Settle();
   AnswerId(stream(streams_.count() - 1), /*id=*/1);
-  EXPECT_TRUE(waiting.Wait(1)[0].ok());
+  EXPECT_TRUE(waiting.Await(1)[0].ok());
 }
 
 TEST_F(SessionConnectionTest, AStreamThatACulpritEndsBeforeItsFirstFrameCostsTheOthersNothing) {
@@ -245,17 +245,17 @@ TEST_F(SessionConnectionTest, AStreamThatACulpritEndsBeforeItsFirstFrameCostsThe
   ASSERT_EQ(stream().frames().size(), 2u);
   stream().End(invalid_frame(2));
   Settle();
-  EXPECT_EQ(answers_.count(), 0u);
+  EXPECT_EQ(answers_.size(), 0u);
   ASSERT_EQ(streams_.count(), 2u);
   ASSERT_EQ(stream(1).frames().size(), 2u);
   stream(1).End(invalid_frame(2));
   Settle();
-  ASSERT_EQ(answers_.count(), 1u);
-  EXPECT_EQ(ReasonOf(answers_.Wait(1)[0].status()), Reason::kRequestInvalid);
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers_.Await(1)[0].status()), Reason::kRequestInvalid);
   ASSERT_EQ(streams_.count(), 3u);
-  stream(2).Say(Limits(100, 1 << 20));
+  stream(2).ServerSends(Limits(100, 1 << 20));
   AnswerId(stream(2), 1);
-  EXPECT_TRUE(answers_.Wait(2)[1].ok());
+  EXPECT_TRUE(answers_.Await(2)[1].ok());
 }
 
 TEST_F(SessionConnectionTest, WhatMayBeACulpritSharesNoFrameWithWhatComesAfterIt) {
@@ -263,7 +263,7 @@ TEST_F(SessionConnectionTest, WhatMayBeACulpritSharesNoFrameWithWhatComesAfterIt
   details.metadata[std::string(kFrameDetail)] = "2";
   Open();
   Reserve("1");
-  stream().Say(Limits(2, 1 << 20));
+  stream().ServerSends(Limits(2, 1 << 20));
   Settle();
   Reserve("suspected");
   Settle();
@@ -294,8 +294,8 @@ TEST_F(SessionConnectionTest, AnUnreadableFrameWithoutANumberIsTheFirstUnanswere
   ASSERT_EQ(streams_.count(), 2u);
   stream(1).End(invalid);
   Settle();
-  ASSERT_EQ(answers_.count(), 1u);
-  EXPECT_EQ(ReasonOf(answers_.Wait(1)[0].status()), Reason::kRequestInvalid);
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers_.Await(1)[0].status()), Reason::kRequestInvalid);
   ASSERT_EQ(streams_.count(), 3u);
   EXPECT_THAT(Contents(stream(2).frames()[0]), ElementsAre("reserve 2"));
 }
@@ -304,20 +304,20 @@ TEST_F(SessionConnectionTest, AnOperationWithATextThatIsNotUtf8IsNotSent) {
   Open();
   v1::ReserveRequest labelled = RequestWithKey("key");
   (*labelled.mutable_labels())["traceparent"] = "\xff";
-  session_->Reserve(labelled, In(seconds(60)), answers_.Expect());
+  session_->Reserve(labelled, In(seconds(60)), answers_.Sink());
   v1::CompleteRequest complete;
   complete.mutable_reply()->set_message("\xc3");
-  session_->Complete(complete, In(seconds(60)), answers_.ExpectEnd<v1::CompleteResponse>());
+  session_->Complete(complete, In(seconds(60)), StatusSink<v1::CompleteResponse>(answers_));
   v1::ReleaseRequest release;
   release.set_reason("\x80");
-  session_->Release(release, In(seconds(60)), answers_.ExpectEnd<v1::ReleaseResponse>());
+  session_->Release(release, In(seconds(60)), StatusSink<v1::ReleaseResponse>(answers_));
   v1::ExtendRequest extend;
   extend.mutable_record_key()->set_scope("\xff");
-  session_->Extend(extend, In(seconds(60)), answers_.ExpectEnd<v1::ExtendResponse>());
+  session_->Extend(extend, In(seconds(60)), StatusSink<v1::ExtendResponse>(answers_));
   v1::GetRequest get;
   get.set_record_id("\xff");
-  session_->Get(get, In(seconds(60)), answers_.ExpectEnd<v1::GetResponse>());
-  const auto answers = answers_.Wait(5);
+  session_->Get(get, In(seconds(60)), StatusSink<v1::GetResponse>(answers_));
+  const auto answers = answers_.Await(5);
   ASSERT_EQ(answers.size(), 5u);
   for (const Reserved& answer : answers) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
@@ -330,7 +330,7 @@ TEST_F(SessionConnectionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
   Reserve("first");
   v1::SessionResponse limits = Limits(100, 1 << 20);
   limits.mutable_limits()->set_max_frame_operations(3);
-  stream().Say(limits);
+  stream().ServerSends(limits);
   Settle();
   stream().HoldWrites();
   for (int i = 0; i < 8; ++i) Reserve(absl::StrCat(i), In(milliseconds(500)));
@@ -338,7 +338,7 @@ TEST_F(SessionConnectionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
   Settle();
   stream().HoldWrites();
   // Abandoned, and so cancelled, in frames that keep within it, too.
-  ASSERT_EQ(answers_.Wait(8).size(), 8u);
+  ASSERT_EQ(answers_.Await(8).size(), 8u);
   stream().ReleaseWrites();
   Settle();
   std::size_t operations = 0;
@@ -376,7 +376,7 @@ TEST_F(SessionConnectionTest, AServerMayTakeOneOperationAtATime) {
   Reserve("first");
   v1::SessionResponse limits = Limits(100, 1 << 20);
   limits.mutable_limits()->set_max_frame_operations(1);
-  stream().Say(limits);
+  stream().ServerSends(limits);
   Settle();
   stream().HoldWrites();
   for (const char* key : {"2", "3", "4"}) Reserve(key);
@@ -400,7 +400,7 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatIsOverTheSendLimitIsRefused) {
       const bool slow = operation.reserve().record_key().key() == "slow" && slow_arrivals++ == 0;
       if (!slow) AnswerAsUsual(operation, response);
     }
-    link.Say(response);
+    link.ServerSends(response);
   });
   streams_.SetFirstFrame(Limits(100, 1 << 20));
   Open();
@@ -413,14 +413,14 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatIsOverTheSendLimitIsRefused) {
   }
   stream().ReleaseWrites();
   std::size_t refused = 0;
-  for (const Reserved& answer : answers_.Wait(5)) {
+  for (const Reserved& answer : answers_.Await(5)) {
     if (answer.ok()) continue;
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
     EXPECT_THAT(answer.status().message(), HasSubstr("session.operation: is over the send limit"));
     ++refused;
   }
   EXPECT_EQ(refused, 1u);
-  EXPECT_EQ(answers_.count(), 5u);
+  EXPECT_EQ(answers_.size(), 5u);
   EXPECT_EQ(streams_.count(), 3u);
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "absl/time/time.h"
+
 #include "client/connection/not_connected.h"
 #include "client/connection/session_connection.h"
 #include "client/testing/fake_service.h"
@@ -56,10 +58,10 @@ TEST_F(SessionConnectionTest, WhatABrokenStreamLeavesOpenIsSentAgainWithTheSameT
   const std::string token = stream().frames()[0].operations(0).reserve().request_token();
   EXPECT_TRUE(Uuid::Parse(token).has_value()) << token;
   EXPECT_EQ(stream(1).frames()[0].operations(1).reserve().request_token(), token);
-  stream(1).Say(Limits(100, 1 << 20));
+  stream(1).ServerSends(Limits(100, 1 << 20));
   AnswerAll(stream(1));
-  for (const Reserved& answer : answers_.Wait(2)) EXPECT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answers_.count(), 2u);
+  for (const Reserved& answer : answers_.Await(2)) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answers_.size(), 2u);
 }
 
 // A daemon refuses an operation that was sent before on a stream that broke.
@@ -85,8 +87,8 @@ class RefusedRepetitionTest : public SessionConnectionTest {
     return Refuse(stream(1), reason);
   }
   absl::Status Refuse(testing::FakeSessionStream& on, Reason reason) {
-    on.Say(Refusal(reason));
-    const auto answers = answers_.Wait(1);
+    on.ServerSends(Refusal(reason));
+    const auto answers = answers_.Await(1);
     return answers.size() == 1 ? answers[0].status() : absl::OkStatus();
   }
 };
@@ -120,7 +122,7 @@ TEST_P(RefusedRepeatedReserve, HasNoAnswerFromAStreamThatIsRefused) {
   stream().End(kBroken);
   Settle();
   stream(1).End(ToGrpcStatus(MakeError(GetParam(), "not now")));
-  const auto answers = answers_.Wait(1);
+  const auto answers = answers_.Await(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kStoreUnavailable) << answers[0].status();
   EXPECT_EQ(KindOfAnswer(answers[0].status()), AnswerKind::kNone) << answers[0].status();
@@ -136,7 +138,7 @@ TEST_P(RefusedRepeatedReserve, HasNoAnswerFromAUnaryCallThatIsRefused) {
   stream().End(kBroken);
   Settle();
   stream(1).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
-  const auto answers = answers_.Wait(1);
+  const auto answers = answers_.Await(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(unary_calls_, 1);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kStoreUnavailable) << answers[0].status();
@@ -153,7 +155,7 @@ TEST_F(RefusedRepetitionTest, WithoutAConnectionForTheUnaryCallItMayHaveBeenDone
   stream().End(kBroken);
   Settle();
   stream(1).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
-  const auto answers = answers_.Wait(2);
+  const auto answers = answers_.Await(2);
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_EQ(unary_calls_, 2);
   for (const Reserved& answer : answers) {
@@ -170,7 +172,7 @@ TEST_P(RefusedRepeatedReserve, HasNoAnswerFromTheOnlyStreamThatItWasSentOn) {
   Open();
   Reserve("1");
   stream().End(ToGrpcStatus(MakeError(GetParam(), "not now")));
-  const auto answers = answers_.Wait(1);
+  const auto answers = answers_.Await(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kStoreUnavailable) << answers[0].status();
   EXPECT_EQ(KindOfAnswer(answers[0].status()), AnswerKind::kNone) << answers[0].status();
@@ -198,7 +200,7 @@ TEST_F(SessionConnectionTest, ACallersOwnTokenIsKept) {
   Open();
   v1::ReserveRequest request = RequestWithKey("k");
   request.set_request_token("mine");
-  session_->Reserve(request, In(seconds(60)), answers_.Expect());
+  session_->Reserve(request, In(seconds(60)), answers_.Sink());
   EXPECT_EQ(stream().frames()[0].operations(0).reserve().request_token(), "mine");
 }
 
@@ -213,14 +215,14 @@ TEST_F(SessionConnectionTest, OnlyTheUnansweredIsSentAgain) {
   Settle();
   ASSERT_EQ(streams_.count(), 2u);
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
-  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(answers_.size(), 1u);
 }
 
 TEST_F(SessionConnectionTest, AnUnreachableDaemonIsReportedAtOnceAndTriedAgainByTheNext) {
   Open();
   Reserve("1");
   for (std::size_t i = 0; i < streams_.count(); ++i) {
-    EXPECT_EQ(answers_.count(), 0u);
+    EXPECT_EQ(answers_.size(), 0u);
     stream(i).End(kBroken);
     Settle();
   }
@@ -232,16 +234,16 @@ TEST_F(SessionConnectionTest, AnUnreachableDaemonIsReportedAtOnceAndTriedAgainBy
   Reserve("2");
   ASSERT_EQ(streams_.count(), tried + 1);
   stream(tried).End(kBroken);
-  EXPECT_EQ(answers_.Wait(2).size(), 2u);
+  EXPECT_EQ(answers_.Await(2).size(), 2u);
   Settle();
   EXPECT_EQ(streams_.count(), tried + 1);
   // Reachable again.
   Reserve("3");
   Settle();
-  stream(tried + 1).Say(Limits(100, 1 << 20));
+  stream(tried + 1).ServerSends(Limits(100, 1 << 20));
   AnswerAll(stream(tried + 1));
-  ASSERT_EQ(answers_.Wait(3).size(), 3u);
-  EXPECT_TRUE(answers_.Wait(3)[2].ok());
+  ASSERT_EQ(answers_.Await(3).size(), 3u);
+  EXPECT_TRUE(answers_.Await(3)[2].ok());
   EXPECT_EQ(log_.Count("calls to idempotencyd fail"), 1u);
   EXPECT_EQ(log_.Count("answers again"), 1u);
 }
@@ -257,14 +259,14 @@ TEST_F(SessionConnectionTest, AStreamThatOpenedMakesGoodTheOnesThatDidNot) {
   OpenStream(2);
   for (std::size_t i = 2; i < 5; ++i) {
     ASSERT_EQ(streams_.count(), i + 1);
-    EXPECT_EQ(answers_.count(), 0u);
+    EXPECT_EQ(answers_.size(), 0u);
     stream(i).End(kBroken);
     Settle();
   }
-  EXPECT_EQ(answers_.count(), 0u) << "one that opened, and two that did not";
+  EXPECT_EQ(answers_.size(), 0u) << "one that opened, and two that did not";
   stream(5).End(kBroken);
   Settle();
-  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(answers_.size(), 1u);
 }
 
 // A daemon that exits ends such streams too, and may be the only one for a while.
@@ -277,15 +279,15 @@ TEST_F(SessionConnectionTest, AStreamThatOpenedOnlyToDrainDoesNot) {
   }
   v1::SessionResponse draining = Limits(100, 1 << 20);
   draining.set_draining(true);
-  stream(2).Say(draining);
+  stream(2).ServerSends(draining);
   Settle();
   stream(2).End(kBroken);
   Settle();
-  EXPECT_EQ(answers_.count(), 0u);
+  EXPECT_EQ(answers_.size(), 0u);
   ASSERT_EQ(streams_.count(), 4u);
   stream(3).End(kBroken);
   Settle();
-  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(answers_.size(), 1u);
   EXPECT_EQ(streams_.count(), 4u);
 }
 
@@ -337,7 +339,7 @@ TEST_F(SessionConnectionTest, ARefusalIsForThoseWhoWaitForTheStreamToo) {
   Reserve("waits");
   stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no"));
   Settle();
-  EXPECT_EQ(answers_.count(), 3u);
+  EXPECT_EQ(answers_.size(), 3u);
   EXPECT_EQ(streams_.count(), 1u);
 }
 
@@ -349,18 +351,18 @@ TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsAbandoned) {
     stream(i).End(kBroken);
     Settle();
   }
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
-  ExpectStoreUnavailable(answers_.Wait(1)[0]);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
+  ExpectStoreUnavailable(answers_.Await(1)[0]);
   EXPECT_EQ(streams_.count(), 8u);
 }
 
 TEST_F(SessionConnectionTest, ADrainingServerIsLeftWithoutLosingAnything) {
   Open();
   Reserve("1");
-  stream().Say(Limits(100, 1 << 20));
+  stream().ServerSends(Limits(100, 1 << 20));
   v1::SessionResponse draining;
   draining.set_draining(true);
-  stream().Say(draining);
+  stream().ServerSends(draining);
   Settle();
   EXPECT_FALSE(stream().half_closed());
   Reserve("2");
@@ -370,24 +372,24 @@ TEST_F(SessionConnectionTest, ADrainingServerIsLeftWithoutLosingAnything) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
   AnswerId(stream(), 1);
   EXPECT_TRUE(stream().half_closed());
-  EXPECT_TRUE(answers_.Wait(1)[0].ok());
+  EXPECT_TRUE(answers_.Await(1)[0].ok());
   stream().End(grpc::Status::OK);
   Settle();
-  stream(1).Say(Limits(100, 1 << 20));
+  stream(1).ServerSends(Limits(100, 1 << 20));
   AnswerId(stream(1), 2);
-  EXPECT_TRUE(answers_.Wait(2)[1].ok());
+  EXPECT_TRUE(answers_.Await(2)[1].ok());
   EXPECT_EQ(streams_.count(), 2u);
 }
 
 TEST_F(SessionConnectionTest, AnIdleDrainingStreamIsHalfClosedOnceItIsRead) {
   Open();
   Reserve("1");
-  stream().Say(Limits(100, 1 << 20));
+  stream().ServerSends(Limits(100, 1 << 20));
   AnswerId(stream(), 1);
   ASSERT_TRUE(stream().AwaitRead());
   v1::SessionResponse draining;
   draining.set_draining(true);
-  stream().Say(draining);
+  stream().ServerSends(draining);
   Settle();
   EXPECT_TRUE(stream().half_closed());
   EXPECT_EQ(streams_.count(), 1u);
@@ -395,15 +397,15 @@ TEST_F(SessionConnectionTest, AnIdleDrainingStreamIsHalfClosedOnceItIsRead) {
 
 TEST_F(SessionConnectionTest, AHalfClosedStreamThatTheServerDoesNotEndIsCancelled) {
   SessionConnectionOptions options;
-  options.silence_allowed = milliseconds(50);
+  options.silence_allowed = absl::Milliseconds(50);
   Open(options);
   Reserve("1");
-  stream().Say(Limits(100, 1 << 20));
+  stream().ServerSends(Limits(100, 1 << 20));
   AnswerId(stream(), 1);
   ASSERT_TRUE(stream().AwaitRead());
   v1::SessionResponse draining;
   draining.set_draining(true);
-  stream().Say(draining);
+  stream().ServerSends(draining);
   Settle();
   ASSERT_TRUE(stream().half_closed());
   EXPECT_FALSE(stream().cancelled());
@@ -415,13 +417,13 @@ TEST_F(SessionConnectionTest, AHalfClosedStreamThatTheServerDoesNotEndIsCancelle
 TEST_F(SessionConnectionTest, ADrainingStreamIsHalfClosedOnceAbandonedOperationsAreAnswered) {
   Open();
   Reserve("1");
-  stream().Say(Limits(100, 1 << 20));
+  stream().ServerSends(Limits(100, 1 << 20));
   AnswerId(stream(), 1);
   Reserve("given up", In(milliseconds(30)));
-  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  ASSERT_EQ(answers_.Await(2).size(), 2u);
   v1::SessionResponse draining;
   draining.set_draining(true);
-  stream().Say(draining);
+  stream().ServerSends(draining);
   Settle();
   EXPECT_FALSE(stream().half_closed());
   AnswerId(stream(), 2);
@@ -431,15 +433,15 @@ TEST_F(SessionConnectionTest, ADrainingStreamIsHalfClosedOnceAbandonedOperations
 
 TEST_F(SessionConnectionTest, ASilentServerWithUnansweredOperationsIsAbandoned) {
   SessionConnectionOptions options;
-  options.silence_allowed = milliseconds(50);
+  options.silence_allowed = absl::Milliseconds(50);
   Open(options);
   Reserve("1");
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   Settle();
   AnswerId(stream(), 1);
   Reserve("2", In(milliseconds(20)));
   Reserve("3", In(seconds(60)));
-  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  ASSERT_EQ(answers_.Await(2).size(), 2u);
   const auto deadline = In(seconds(10));
   const auto sent_again = [&] { return streams_.count() > 1 && !stream(1).frames().empty(); };
   const auto abandoned = [&] { return sent_again() && stream().cancelled(); };
@@ -452,7 +454,7 @@ TEST_F(SessionConnectionTest, ASilentServerWithUnansweredOperationsIsAbandoned) 
 // The stream's end arrives on a thread of gRPC's, which may be busy with a callback.
 TEST_F(SessionConnectionTest, AnAbandonedStreamTakesNoOperationBeforeItsEnd) {
   SessionConnectionOptions options;
-  options.silence_allowed = milliseconds(50);
+  options.silence_allowed = absl::Milliseconds(50);
   Open(options);
   std::promise<void> called;
   std::promise<void> go_on;
@@ -465,7 +467,7 @@ TEST_F(SessionConnectionTest, AnAbandonedStreamTakesNoOperationBeforeItsEnd) {
   first.set_id(1);
   first.mutable_reserve();
   AnswerAsUsual(first, frame);
-  stream().Say(frame);
+  stream().ServerSends(frame);
   called.get_future().wait();
   Reserve("2", In(milliseconds(20)));
   const auto deadline = In(seconds(10));
@@ -483,7 +485,7 @@ TEST_F(SessionConnectionTest, AnAbandonedStreamTakesNoOperationBeforeItsEnd) {
 
 TEST_F(SessionConnectionTest, OfTwoStreamsTheSilentOneIsAbandoned) {
   SessionConnectionOptions options = WithStreams(2);
-  options.silence_allowed = milliseconds(50);
+  options.silence_allowed = absl::Milliseconds(50);
   Open(options);
   Reserve("1");
   ASSERT_EQ(streams_.count(), 2u);
@@ -491,7 +493,7 @@ TEST_F(SessionConnectionTest, OfTwoStreamsTheSilentOneIsAbandoned) {
   OpenStream(1);
   // By the stream that has fewer unanswered operations.
   Reserve("2", In(milliseconds(20)));
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   const auto deadline = In(seconds(10));
   while (!stream(1).cancelled() && std::chrono::steady_clock::now() < deadline) Settle();
   EXPECT_TRUE(stream(1).cancelled());
@@ -500,16 +502,16 @@ TEST_F(SessionConnectionTest, OfTwoStreamsTheSilentOneIsAbandoned) {
 
 TEST_F(SessionConnectionTest, AServerThatSendsOtherAnswersIsAlive) {
   SessionConnectionOptions options;
-  options.silence_allowed = milliseconds(1000);
+  options.silence_allowed = absl::Milliseconds(1000);
   Open(options);
   Reserve("owed", In(milliseconds(20)));
   Reserve("2");
-  stream().Say(Limits(100, 1 << 20));
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  stream().ServerSends(Limits(100, 1 << 20));
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   AnswerId(stream(), 2);
   // Ends after the deadline of the first one would have passed.
   Reserve("3", In(milliseconds(1300)));
-  ASSERT_EQ(answers_.Wait(3).size(), 3u);
+  ASSERT_EQ(answers_.Await(3).size(), 3u);
   EXPECT_FALSE(stream().cancelled());
   EXPECT_EQ(streams_.count(), 1u);
 }
@@ -528,20 +530,20 @@ TEST_F(SessionConnectionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
   // One breaks: the other carries its operations.
   stream(0).End(kBroken);
   Settle();
-  EXPECT_EQ(answers_.count(), 0u);
+  EXPECT_EQ(answers_.size(), 0u);
 }
 
 TEST_F(SessionConnectionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
   SessionConnectionOptions options = WithStreams(2);
-  options.retry_session_after = milliseconds(1000);
+  options.retry_session_after = absl::Milliseconds(1000);
   Open(options);
   Reserve("1");
   stream(0).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   OpenStream(1);
   // Abandoned after the time at which sessions would have been tried again.
   Reserve("2", In(milliseconds(1300)));
-  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  ASSERT_EQ(answers_.Await(2).size(), 2u);
   EXPECT_EQ(stream(1).frames().size(), 2u) << "the reservation, and that it was given up";
   EXPECT_EQ(streams_.count(), 2u);
 }
@@ -578,7 +580,7 @@ TEST_F(SessionConnectionTest,
   }
   EXPECT_EQ(streams_.count(), 2u);
   EXPECT_EQ(stream(0).frames().size(), 11u);
-  EXPECT_EQ(answers_.count(), 0u);
+  EXPECT_EQ(answers_.size(), 0u);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 #include "client/testing/fake_service.h"
 #include "client/testing/fake_session_streams.h"
@@ -27,7 +28,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::AnswerAsUsual;
-using testing::Answers;
 using testing::BlockingCall;
 using testing::Contents;
 using ::testing::ElementsAre;
@@ -42,6 +42,7 @@ using testing::Limits;
 using testing::RequestWithKey;
 using testing::Reserved;
 using testing::SessionConnectionTest;
+using testing::StatusSink;
 using testing::WithStreams;
 
 TEST_F(SessionConnectionTest, ALoneOperationIsWrittenBeforeTheCallReturns) {
@@ -61,7 +62,7 @@ TEST_F(SessionConnectionTest, AnswersComeInAnyOrder) {
   OpenStream();
   AnswerId(stream(), 2);
   AnswerId(stream(), 1);
-  const auto answers = answers_.Wait(2);
+  const auto answers = answers_.Await(2);
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_EQ(answers[0]->record_id(), "id 2");
   EXPECT_EQ(answers[1]->record_id(), "id 1");
@@ -74,10 +75,10 @@ TEST_F(SessionConnectionTest, AnswersOfAServerThatBrokeARuleDoNotCount) {
   wrong.add_answers()->set_id(77);
   v1::SessionResponse right;
   AnswerAsUsual(stream().frames()[0].operations(0), right);
-  stream().Say(wrong);
-  stream().Say(right);
+  stream().ServerSends(wrong);
+  stream().ServerSends(right);
   Settle();
-  EXPECT_EQ(answers_.count(), 0u);
+  EXPECT_EQ(answers_.size(), 0u);
   ASSERT_EQ(streams_.count(), 2u);
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 1"));
 }
@@ -85,13 +86,13 @@ TEST_F(SessionConnectionTest, AnswersOfAServerThatBrokeARuleDoNotCount) {
 TEST_F(SessionConnectionTest, NothingMoreIsWrittenToAServerThatBrokeARule) {
   Open();
   Reserve("1");
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   Settle();
   Reserve("waits for room");
   v1::SessionResponse frame;
   AnswerAsUsual(stream().frames()[0].operations(0), frame);
   frame.add_answers()->set_id(77);
-  stream().Say(frame);
+  stream().ServerSends(frame);
   Settle();
   EXPECT_EQ(stream().frames().size(), 1u);
   ASSERT_EQ(streams_.count(), 2u);
@@ -108,8 +109,8 @@ TEST_F(SessionConnectionTest, AnErrorArrivesWithItsReasonAndItsMessage) {
   answer.mutable_error()->set_code(reused.error_code());
   answer.mutable_error()->set_message(reused.error_message());
   answer.mutable_error()->set_details(reused.error_details());
-  stream().Say(frame);
-  const auto answers = answers_.Wait(1);
+  stream().ServerSends(frame);
+  const auto answers = answers_.Await(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kKeyReused);
   EXPECT_EQ(answers[0].status().message(), "another request");
@@ -157,21 +158,21 @@ TEST_P(RogueServer, LosesItsStream) {
       frame.add_answers()->set_id(2);
       break;
   }
-  stream().Say(frame);
+  stream().ServerSends(frame);
   Settle();
   EXPECT_TRUE(stream().cancelled());
   ASSERT_EQ(streams_.count(), 2u);
-  stream(1).Say(Limits(100, 1 << 20));
+  stream(1).ServerSends(Limits(100, 1 << 20));
   AnswerAll(stream(1));
-  const auto answers = answers_.Wait(2);
+  const auto answers = answers_.Await(2);
   EXPECT_EQ(answers.size(), 2u);
   for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(Contents(stream(1).frames()[0]).size(), 2u - answered);
   // Once, over any number of streams.
-  v1::SessionResponse never_asked;
-  never_asked.add_answers()->set_id(77);
+  v1::SessionResponse never_sent;
+  never_sent.add_answers()->set_id(77);
   ASSERT_TRUE(stream(1).AwaitRead());
-  stream(1).Say(never_asked);
+  stream(1).ServerSends(never_sent);
   Settle();
   EXPECT_TRUE(stream(1).cancelled());
   EXPECT_EQ(log_.Count("violated the session protocol"), 1u);
@@ -183,11 +184,11 @@ TEST_F(SessionConnectionTest, AServerWithoutSessionsGetsUnaryCallsAndNoCallerGet
   Reserve("1");
   Complete();
   stream().End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
-  auto answers = answers_.Wait(2);
+  auto answers = answers_.Await(2);
   ASSERT_EQ(answers.size(), 2u);
   for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
   Reserve("2");
-  answers = answers_.Wait(3);
+  answers = answers_.Await(3);
   ASSERT_EQ(answers.size(), 3u);
   EXPECT_EQ(answers[2]->record_id(), "unary 2");
   EXPECT_EQ(unary_calls_, 3);
@@ -198,14 +199,14 @@ TEST_F(SessionConnectionTest, OperationsOfEveryKindTakeTheUnaryWay) {
   Open();
   Reserve("1");
   stream().End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   Reserve("2");
   Complete();
   session_->Release(v1::ReleaseRequest(), In(seconds(60)),
-                    answers_.ExpectEnd<v1::ReleaseResponse>());
-  session_->Extend(v1::ExtendRequest(), In(seconds(60)), answers_.ExpectEnd<v1::ExtendResponse>());
-  session_->Get(v1::GetRequest(), In(seconds(60)), answers_.ExpectEnd<v1::GetResponse>());
-  const auto answers = answers_.Wait(6);
+                    StatusSink<v1::ReleaseResponse>(answers_));
+  session_->Extend(v1::ExtendRequest(), In(seconds(60)), StatusSink<v1::ExtendResponse>(answers_));
+  session_->Get(v1::GetRequest(), In(seconds(60)), StatusSink<v1::GetResponse>(answers_));
+  const auto answers = answers_.Await(6);
   ASSERT_EQ(answers.size(), 6u);
   for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(unary_calls_, 6);
@@ -214,12 +215,12 @@ TEST_F(SessionConnectionTest, OperationsOfEveryKindTakeTheUnaryWay) {
 
 TEST_F(SessionConnectionTest, SessionsAreTriedAgainAndTaken) {
   SessionConnectionOptions options;
-  options.retry_session_after = milliseconds(30);
+  options.retry_session_after = absl::Milliseconds(30);
   Open(options);
   Reserve("1");
   const grpc::Status unimplemented(grpc::StatusCode::UNIMPLEMENTED, "unknown method");
   stream().End(unimplemented);
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   const auto await_stream = [&](std::size_t count) {
     const auto deadline = In(seconds(10));
     while (streams_.count() < count && std::chrono::steady_clock::now() < deadline) Settle();
@@ -261,23 +262,23 @@ TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsNotUse
 
 TEST_F(SessionConnectionTest, DestructionAnswersEveryOperationAlsoNewOnes) {
   Open();
-  Answers late;
+  Answers<testing::Reserved> late;
   SessionConnection* const session = session_.get();
   for (int i = 0; i < 5; ++i) {
     session->Reserve(RequestWithKey("k"), In(seconds(60)), [&, session](Reserved answer) {
-      answers_.Expect()(std::move(answer));
-      session->Reserve(RequestWithKey("again"), In(seconds(60)), late.Expect());
+      answers_.Sink()(std::move(answer));
+      session->Reserve(RequestWithKey("again"), In(seconds(60)), late.Sink());
     });
   }
-  stream().Say(Limits(2, 1 << 20));
+  stream().ServerSends(Limits(2, 1 << 20));
   Settle();
   session_.reset();
-  EXPECT_EQ(answers_.count(), 5u);
-  EXPECT_EQ(late.count(), 5u);
-  for (const Reserved& answer : answers_.Wait(5)) ExpectStoreUnavailable(answer);
-  for (const Reserved& answer : late.Wait(5)) ExpectStoreUnavailable(answer);
-  EXPECT_THAT(late.Wait(5)[0].status().message(), HasSubstr("was cancelled"));
-  EXPECT_EQ(log_.count(), 0u) << "it says nothing of the daemon";
+  EXPECT_EQ(answers_.size(), 5u);
+  EXPECT_EQ(late.size(), 5u);
+  for (const Reserved& answer : answers_.Await(5)) ExpectStoreUnavailable(answer);
+  for (const Reserved& answer : late.Await(5)) ExpectStoreUnavailable(answer);
+  EXPECT_THAT(late.Await(5)[0].status().message(), HasSubstr("was cancelled"));
+  EXPECT_EQ(log_.count(), 0u) << "the daemon is not reported";
 }
 
 TEST_F(SessionConnectionTest, DestructionOpensNoStreamForWhatStillWaits) {
@@ -286,7 +287,7 @@ TEST_F(SessionConnectionTest, DestructionOpensNoStreamForWhatStillWaits) {
   Reserve("waits");
   session_.reset();
   EXPECT_EQ(streams_.count(), 1u);
-  EXPECT_EQ(answers_.count(), 3u);
+  EXPECT_EQ(answers_.size(), 3u);
 }
 
 TEST_F(SessionConnectionTest, AnAnswerThatComesDuringDestructionIsTooLate) {
@@ -305,14 +306,14 @@ TEST_F(SessionConnectionTest, AnAnswerThatComesDuringDestructionIsTooLate) {
     operation.mutable_reserve();
     v1::SessionResponse answer;
     AnswerAsUsual(operation, answer);
-    stream().Say(answer);
+    stream().ServerSends(answer);
   }
   called.get_future().wait();
   auto destroyed = std::async(std::launch::async, [&] { session_.reset(); });
-  ExpectStoreUnavailable(answers_.Wait(1)[0]);
+  ExpectStoreUnavailable(answers_.Await(1)[0]);
   go_on.set_value();
   destroyed.get();
-  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(answers_.size(), 1u);
 }
 
 TEST_F(SessionConnectionTest, DestructionWaitsForTheCallbacksOfAStreamThatEnded) {
@@ -352,7 +353,7 @@ TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
       if (!operation.has_cancel()) AnswerAsUsual(operation, response);
     }
     if (number % 61 == 0) response.set_draining(true);
-    stream.Say(response);
+    stream.ServerSends(response);
     if (number % 61 == 0) stream.End(grpc::Status::OK);
   });
   const SessionConnectionOptions options = WithStreams(2);

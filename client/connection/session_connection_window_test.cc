@@ -25,6 +25,7 @@ using testing::Limits;
 using testing::RequestWithKey;
 using testing::Reserved;
 using testing::SessionConnectionTest;
+using testing::StatusSink;
 
 TEST_F(SessionConnectionTest, AnOperationWhoseDeadlineHasPassedIsNotSent) {
   Open();
@@ -38,7 +39,7 @@ TEST_F(SessionConnectionTest, AnOperationWhoseDeadlineHasPassedIsNotSent) {
 TEST_F(SessionConnectionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) {
   Open();
   Reserve("1");
-  stream().Say(Limits(2, 1 << 20));
+  stream().ServerSends(Limits(2, 1 << 20));
   Settle();
   Reserve("2");
   Settle();
@@ -57,9 +58,9 @@ TEST_F(SessionConnectionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNo
 TEST_F(SessionConnectionTest, TheAnswerToACompletionLeavesTheWindowAsItWas) {
   Open();
   Complete();
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   AnswerAll(stream());
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   Reserve("2");
   EXPECT_EQ(stream().frames().size(), 2u);
   Reserve("3");
@@ -71,9 +72,9 @@ TEST_F(SessionConnectionTest, TheAnswerToACompletionLeavesTheWindowAsItWas) {
 TEST_F(SessionConnectionTest, AnAbandonedCompletionIsNotCancelled) {
   Open();
   session_->Complete(v1::CompleteRequest(), In(milliseconds(30)),
-                     answers_.ExpectEnd<v1::CompleteResponse>());
-  stream().Say(Limits(1, 1 << 20));
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+                     StatusSink<v1::CompleteResponse>(answers_));
+  stream().ServerSends(Limits(1, 1 << 20));
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   Reserve("2");
   Settle();
   ASSERT_EQ(stream().frames().size(), 2u);
@@ -85,7 +86,7 @@ TEST_F(SessionConnectionTest, OneMayWaitInAnyCase) {
   options.max_waiting = 0;
   Open(options);
   Reserve("1");
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   Settle();
   ASSERT_EQ(stream().frames().size(), 1u);
   EXPECT_THAT(Contents(stream().frames()[0]), ElementsAre("reserve 1"));
@@ -96,7 +97,7 @@ TEST_F(SessionConnectionTest, OneTooManyWaitingIsOverloaded) {
   options.max_waiting = 2;
   Open(options);
   Reserve("1");
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   Settle();
   for (const char* key : {"2", "3", "4"}) Reserve(key);
   const Reserved answer = OnlyAnswer();
@@ -121,7 +122,7 @@ TEST_F(SessionConnectionTest, TheTimeThatIsLeftTravels) {
 TEST_F(SessionConnectionTest, APassedDeadlineAbandonsAReservation) {
   Open();
   Reserve("1", In(milliseconds(30)));
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   Settle();
   const Reserved answer = OnlyAnswer();
   ExpectStoreUnavailable(answer);
@@ -135,17 +136,17 @@ TEST_F(SessionConnectionTest, APassedDeadlineAbandonsAReservation) {
   EXPECT_EQ(stream().frames().size(), 2u);
   AnswerId(stream(), 1);
   EXPECT_EQ(stream().frames().size(), 3u);
-  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(answers_.size(), 1u);
   EXPECT_FALSE(stream().cancelled());
 }
 
 TEST_F(SessionConnectionTest, ADeadlineWhileWaitingSendsNothing) {
   Open();
   Reserve("1");
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   Settle();
   Reserve("2", In(milliseconds(30)));
-  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
   AnswerId(stream(), 1);
   Settle();
   EXPECT_EQ(stream().frames().size(), 1u);
@@ -177,7 +178,7 @@ TEST_F(SessionConnectionTest, TheRoomThatAnAnswerMakesIsUsedBeforeItsCallbackRun
   std::size_t frames = 0;
   session_->Reserve(RequestWithKey("1"), In(seconds(60)),
                     [&](const Reserved&) { frames = stream().frames().size(); });
-  stream().Say(Limits(1, 1 << 20));
+  stream().ServerSends(Limits(1, 1 << 20));
   Settle();
   Reserve("waits for room");
   AnswerId(stream(), 1);

@@ -24,6 +24,7 @@
 #include "client/connection/session_stream.h"
 #include "client/connection/unary_connection.h"
 #include "client/testing/fake_service.h"
+#include "client/testing/log_lines.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/errors.h"
@@ -40,6 +41,7 @@ using ::testing::ElementsAre;
 using testing::FakeService;
 using testing::FakeSession;
 using testing::HeldPort;
+using testing::LogLines;
 using testing::Serve;
 using ::testing::StartsWith;
 
@@ -62,8 +64,8 @@ v1::ReserveRequest RequestWithKey(const std::string& key) {
   return request;
 }
 
-std::future<Reserved> Ask(Connection& connection, const std::string& key,
-                          Connection::Deadline deadline = In(seconds(20))) {
+std::future<Reserved> Send(Connection& connection, const std::string& key,
+                           Connection::Deadline deadline = In(seconds(20))) {
   auto answer = std::make_shared<std::promise<Reserved>>();
   std::future<Reserved> future = answer->get_future();
   connection.Reserve(RequestWithKey(key), deadline,
@@ -76,24 +78,14 @@ class SessionOverGrpcTest : public ::testing::Test {
   void SetUp() override {
     server_ = Serve(service_, port_);
     ASSERT_NE(server_, nullptr);
-    connection_ = MakeSessionConnection(Dial(port_.number()), {},
-                                        ApplicationLog([this](LogSeverity, std::string_view line) {
-                                          MutexLock lock(mutex_);
-                                          lines_.emplace_back(line);
-                                        }));
+    connection_ = MakeSessionConnection(Dial(port_.number()), {}, ApplicationLog(log_.Sink()));
   }
   void TearDown() override {
     connection_.reset();
     Stop(server_);
   }
 
-  std::vector<std::string> lines() {
-    MutexLock lock(mutex_);
-    return lines_;
-  }
-
-  Mutex mutex_;
-  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+  LogLines log_;
   FakeService service_;
   const HeldPort port_;
   std::unique_ptr<grpc::Server> server_;
@@ -104,7 +96,7 @@ TEST_F(SessionOverGrpcTest, ManyOperationsShareOneStreamAndAreFramedTogether) {
   constexpr int kOperations = 2000;
   std::vector<std::future<Reserved>> answers;
   for (int i = 0; i < kOperations; ++i) {
-    answers.push_back(Ask(*connection_, absl::StrCat("k", i)));
+    answers.push_back(Send(*connection_, absl::StrCat("k", i)));
   }
   for (int i = 0; i < kOperations; ++i) {
     const Reserved answer = answers[i].get();
@@ -133,7 +125,7 @@ TEST_P(CutStream, TheOperationIsRepeatedUnderItsToken) {
     session.End(kBroken);
     return true;
   });
-  const Reserved answer = Ask(*connection_, "k").get();
+  const Reserved answer = Send(*connection_, "k").get();
   EXPECT_TRUE(answer.ok()) << answer.status();
   MutexLock lock(mutex);
   ASSERT_EQ(tokens.size(), 2u);
@@ -146,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(BeforeAndAfter, CutStream, ::testing::Bool());
 
 TEST_F(SessionOverGrpcTest, ADeadlineIsSentToTheServer) {
   service_.KeepReserveUnanswered();
-  const Reserved answer = Ask(*connection_, "k", In(milliseconds(100))).get();
+  const Reserved answer = Send(*connection_, "k", In(milliseconds(100))).get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   EXPECT_TRUE(service_.WaitUntil([&] { return service_.cancels() == 1; }));
 }
@@ -164,7 +156,7 @@ TEST_F(SessionOverGrpcTest, ADeadlineIsKeptWhileConnecting) {
   ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
   auto connection = MakeSessionConnection(Dial(ntohs(address.sin_port)));
   const auto start = std::chrono::steady_clock::now();
-  const Reserved answer = Ask(*connection, "k", In(milliseconds(100))).get();
+  const Reserved answer = Send(*connection, "k", In(milliseconds(100))).get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(3));
   connection.reset();
@@ -174,21 +166,21 @@ TEST_F(SessionOverGrpcTest, ADeadlineIsKeptWhileConnecting) {
 TEST_F(SessionOverGrpcTest, ADaemonFromBeforeSessionsIsServedByUnaryCalls) {
   service_.HaveSessions(false);
   std::vector<std::future<Reserved>> answers;
-  for (int i = 0; i < 100; ++i) answers.push_back(Ask(*connection_, "k"));
+  for (int i = 0; i < 100; ++i) answers.push_back(Send(*connection_, "k"));
   for (auto& answer : answers) {
     const Reserved got = answer.get();
     EXPECT_TRUE(got.ok()) << got.status();
   }
   EXPECT_EQ(service_.unary_calls(), 100);
   EXPECT_EQ(service_.sessions_opened(), 1);
-  EXPECT_THAT(lines(), ElementsAre("idempotencyd does not support sessions: using unary calls"));
+  EXPECT_THAT(log_.All(), ElementsAre("idempotencyd does not support sessions: using unary calls"));
 }
 
 TEST_F(SessionOverGrpcTest, AnAnswerBeforeTheFirstFrameIsRefused) {
   service_.KeepFirstFrame();
-  const Reserved answer = Ask(*connection_, "k").get();
+  const Reserved answer = Send(*connection_, "k").get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
-  EXPECT_THAT(lines(), Contains(StartsWith("idempotencyd violated the session protocol")));
+  EXPECT_THAT(log_.All(), Contains(StartsWith("idempotencyd violated the session protocol")));
 }
 
 TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEveryCall) {
@@ -196,7 +188,7 @@ TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEveryCall) {
   for (int round = 0; round < 20; ++round) {
     auto connection = MakeSessionConnection(Dial(port_.number()));
     std::vector<std::future<Reserved>> answers;
-    for (int i = 0; i < 20; ++i) answers.push_back(Ask(*connection, "k"));
+    for (int i = 0; i < 20; ++i) answers.push_back(Send(*connection, "k"));
     std::thread breaker([&] { service_.EndAll(kBroken); });
     connection.reset();
     breaker.join();
@@ -225,7 +217,7 @@ TEST_F(SessionOverGrpcTest, ARollingRestartIsNotSeen) {
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&] {
       while (!stop) {
-        const Reserved answer = Ask(*connection, "k").get();
+        const Reserved answer = Send(*connection, "k").get();
         if (!answer.ok()) ADD_FAILURE() << answer.status();
         ++(answer.ok() ? answered : failed);
       }
@@ -238,7 +230,7 @@ TEST_F(SessionOverGrpcTest, ARollingRestartIsNotSeen) {
     for (FakeService* connected : {&service_, &other_service}) {
       const int calls = connected->unary_calls();
       ASSERT_TRUE(service_.WaitUntil([&] {
-        Ask(*unary, "k").wait();
+        Send(*unary, "k").wait();
         return connected->unary_calls() > calls;
       }));
     }

@@ -69,7 +69,7 @@ FakeSessionStream::~FakeSessionStream() {
   Check(!started_ || ended_, "destroyed before its end");
 }
 
-void FakeSessionStream::Say(v1::SessionResponse frame) {
+void FakeSessionStream::ServerSends(v1::SessionResponse frame) {
   MutexLock lock(mutex_);
   if (status_) return;
   incoming_.push_back(std::move(frame));
@@ -237,7 +237,7 @@ SessionStreamFactory FakeSessionStreams::Factory() {
   return [this](SessionStream::Events& events) {
     MutexLock lock(mutex_);
     streams_.push_back(std::make_shared<FakeSessionStream>(network_, events, peer_));
-    if (first_frame_) streams_.back()->Say(*first_frame_);
+    if (first_frame_) streams_.back()->ServerSends(*first_frame_);
     return streams_.back();
   };
 }

@@ -46,7 +46,7 @@ class FakeSessionStream final : public SessionStream {
   ~FakeSessionStream() override;
 
   // The server's actions. They have no effect after End().
-  void Say(v1::SessionResponse frame);
+  void ServerSends(v1::SessionResponse frame);
   void End(grpc::Status status);
   // There was no connection for this stream.
   void HadNoConnection();

@@ -3,12 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,8 +16,9 @@
 #include "client/connection/session_connection.h"
 #include "client/testing/fake_service.h"
 #include "client/testing/fake_session_streams.h"
+#include "client/testing/log_lines.h"
 #include "client/testing/scripted_connection.h"
-#include "core/mutex.h"
+#include "core/testing/answers.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal::testing {
@@ -44,43 +43,13 @@ inline v1::ReserveRequest RequestWithKey(const std::string& key) {
   return request;
 }
 
-// Collects the answers to operations, in the order in which they came.
-class Answers {
- public:
-  Connection::Callback<v1::ReserveResponse> Expect() {
-    return [this](Reserved answer) {
-      MutexLock lock(mutex_);
-      answers_.push_back(std::move(answer));
-      changed_.NotifyAll();
-    };
-  }
-  // For operations whose answers only have to be counted.
-  template <typename Response>
-  Connection::Callback<Response> ExpectEnd() {
-    return [this](const absl::StatusOr<Response>& answer) {
-      MutexLock lock(mutex_);
-      answers_.push_back(answer.ok() ? Reserved(v1::ReserveResponse()) : Reserved(answer.status()));
-      changed_.NotifyAll();
-    };
-  }
-  // All that there are after 10 s.
-  std::vector<Reserved> Wait(std::size_t count) {
-    MutexLock lock(mutex_);
-    const auto deadline = In(std::chrono::seconds(10));
-    while (answers_.size() < count && changed_.WaitUntil(lock, deadline)) {
-    }
-    return answers_;
-  }
-  std::size_t count() {
-    MutexLock lock(mutex_);
-    return answers_.size();
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::vector<Reserved> answers_ ABSL_GUARDED_BY(mutex_);
-};
+// For operations whose answers only have to be counted: `answers` gets no response.
+template <typename Response>
+Connection::Callback<Response> StatusSink(Answers<Reserved>& answers) {
+  return [&answers](const absl::StatusOr<Response>& answer) {
+    answers.Add(answer.ok() ? Reserved(v1::ReserveResponse()) : Reserved(answer.status()));
+  };
+}
 
 // Serves while there are no sessions: answers reservations with the key.
 inline std::unique_ptr<Connection> FakeUnary(std::atomic<int>& calls,
@@ -97,29 +66,6 @@ inline std::unique_ptr<Connection> FakeUnary(std::atomic<int>& calls,
         reserve->done(response);
       });
 }
-
-// The lines of the application's log.
-class LogLines {
- public:
-  LogSink Sink() {
-    return [this](LogSeverity, std::string_view line) {
-      MutexLock lock(mutex_);
-      lines_.emplace_back(line);
-    };
-  }
-  // The lines that contain `part`.
-  std::size_t Count(std::string_view part) {
-    MutexLock lock(mutex_);
-    return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
-      return line.find(part) != std::string::npos;
-    });
-  }
-  std::size_t count() { return Count(""); }
-
- private:
-  Mutex mutex_;
-  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
-};
 
 // The content of a frame, as "reserve 1".
 inline std::vector<std::string> Contents(const v1::SessionRequest& frame) {
@@ -149,17 +95,17 @@ class SessionConnectionTest : public ::testing::Test {
 
   // The server sends its limits: the stream is open.
   void OpenStream(std::size_t index = 0) {
-    stream(index).Say(Limits(100, 1 << 20));
+    stream(index).ServerSends(Limits(100, 1 << 20));
     Settle();
   }
 
   void Reserve(const std::string& key,
                Connection::Deadline deadline = In(std::chrono::seconds(60))) {
-    session_->Reserve(RequestWithKey(key), deadline, answers_.Expect());
+    session_->Reserve(RequestWithKey(key), deadline, answers_.Sink());
   }
   void Complete() {
     session_->Complete(v1::CompleteRequest(), In(std::chrono::seconds(60)),
-                       answers_.ExpectEnd<v1::CompleteResponse>());
+                       StatusSink<v1::CompleteResponse>(answers_));
   }
   // An operation that keeps the first stream writing, so that those after it gather.
   void OccupyWriter() {
@@ -170,7 +116,7 @@ class SessionConnectionTest : public ::testing::Test {
   }
   // The answer to the only operation.
   Reserved OnlyAnswer() {
-    std::vector<Reserved> answers = answers_.Wait(1);
+    std::vector<Reserved> answers = answers_.Await(1);
     EXPECT_EQ(answers.size(), 1u);
     return answers.empty() ? absl::UnknownError("no answer") : std::move(answers[0]);
   }
@@ -181,7 +127,7 @@ class SessionConnectionTest : public ::testing::Test {
         if (!operation.has_cancel()) AnswerAsUsual(operation, answers);
       }
     }
-    on.Say(answers);
+    on.ServerSends(answers);
     Settle();
   }
   void AnswerId(FakeSessionStream& on, std::uint64_t id) {
@@ -190,16 +136,16 @@ class SessionConnectionTest : public ::testing::Test {
     operation.mutable_reserve()->mutable_record_key()->set_key(absl::StrCat("id ", id));
     v1::SessionResponse answer;
     AnswerAsUsual(operation, answer);
-    on.Say(answer);
+    on.ServerSends(answer);
     Settle();
   }
 
   LogLines log_;
   FakeSessionStreams streams_;
   std::atomic<int> unary_calls_{0};
-  // Of every unary call, if it is set before Open().
+  // The answer to every unary call, if it is set before Open().
   absl::Status unary_refusal_;
-  Answers answers_;
+  Answers<Reserved> answers_;
   std::unique_ptr<SessionConnection> session_;
 };
 

@@ -25,6 +25,7 @@
 #include "interceptors/server/execution/ledger_lookup.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/log/guard_log.h"
+#include "interceptors/server/testing/admitted.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/threads/places.h"
 #include "interceptors/server/threads/worker_pool.h"
@@ -73,7 +74,7 @@ class GuardLedgerTest : public testing::Test {
                                options_,
                                *reservations_,
                                pools_,
-                               recovery ? UnknownOutcome::kRecover : UnknownOutcome::kAskLedger};
+                               recovery ? UnknownOutcome::kRecover : UnknownOutcome::kLookUpLedger};
     operation.log = std::make_shared<GuardLog>([this](LogSeverity, std::string_view line) {
       MutexLock lock(mutex_);
       lines_.emplace_back(line);
@@ -85,7 +86,7 @@ class GuardLedgerTest : public testing::Test {
     pools_.Stop();
   }
 
-  Admission::Decision Ask(const std::string& digest = std::string(32, 'd')) {
+  Admission::Decision Admit(const std::string& digest = std::string(32, 'd')) {
     v1::ReserveRequest reserve_request;
     v1::RecordKey& key = *reserve_request.mutable_record_key();
     key.set_namespace_("shop");
@@ -101,19 +102,7 @@ class GuardLedgerTest : public testing::Test {
                      [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     return decided.get_future().get();
   }
-  std::shared_ptr<LiveExecution> Run() {
-    Admission::Decision decision = Ask();
-    const auto* granted = std::get_if<Admission::Granted>(&decision);
-    return granted == nullptr ? nullptr : granted->execution;
-  }
-  static Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution,
-                                    v1::Reply reply) {
-    auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
-    Settlement::Settle(execution, std::move(reply), [settled](const Settlement::Outcome& outcome) {
-      settled->set_value(outcome);
-    });
-    return settled->get_future().get();
-  }
+  std::shared_ptr<LiveExecution> Run() { return ExecutionOf(Admit()); }
   // Commits `text` as the reply, in a transaction of this execution.
   bool Commit(Execution& execution, const std::string& text) {
     FakeTransaction transaction{*ledger_, {}};
@@ -124,7 +113,7 @@ class GuardLedgerTest : public testing::Test {
     const auto execution = Run();
     EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
     EXPECT_THAT(Lines(), testing::ElementsAre(line));
-    Settle(execution, Failure(grpc::StatusCode::INTERNAL));
+    SettleWith(execution, Failure(grpc::StatusCode::INTERNAL));
   }
   // An execution that ended without an answer: its reservation has ended, with or without a
   // commit.
@@ -172,13 +161,13 @@ class GuardLedgerRecoveryTest : public GuardLedgerTest {
 TEST_F(GuardLedgerTest, FirstAttemptsDoNotQuery) {
   const auto execution = Run();
   ASSERT_NE(execution, nullptr);
-  EXPECT_TRUE(Settle(execution, Answer("x")).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Answer("x")).error.ok());
   EXPECT_EQ(ledger_->finds(), 0);
 }
 
 TEST_F(GuardLedgerTest, WhatAnEarlierAttemptCommittedIsCompletedAndReplayed) {
   DieAfter(/*commit=*/true);
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
   EXPECT_EQ(replayed->reply.body(), Body("paid"));
@@ -194,35 +183,35 @@ TEST_F(GuardLedgerTest, WhatWasNotCommittedRunsAgain) {
   ASSERT_NE(execution, nullptr);
   EXPECT_EQ(execution->attempt(), 2U);
   EXPECT_EQ(ledger_->finds(), 1);
-  Settle(execution, Answer("x"));
+  SettleWith(execution, Answer("x"));
 }
 
 TEST_F(GuardLedgerTest, AnAttemptAfterTheFirstDoesNotRunWhileTheLedgerIsAway) {
   DieAfter(/*commit=*/true);
   verdict_timeout_ = std::chrono::milliseconds(200);
   ledger_->Fail(Away(), 1000);
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   EXPECT_EQ(RefusalOf(decision), Reason::kStoreUnavailable);
   EXPECT_EQ(WaitOf(decision), absl::Seconds(1));
   EXPECT_GT(ledger_->finds(), 1);
   // Released, so that the next try finds it.
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   ledger_->Fail(Away(), 0);
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
 }
 
 TEST_F(GuardLedgerTest, ALookupThatHangsIsAbandonedInTime) {
   DieAfter(/*commit=*/true);
   verdict_timeout_ = std::chrono::milliseconds(100);
   ledger_->Hold(true);
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kStoreUnavailable);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kStoreUnavailable);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
 }
 
 TEST_F(GuardLedgerTest, ARowOfAnotherRequestIsAMismatch) {
   DieAfter(/*commit=*/true);
   ledger_->row().fingerprints = EncodeFingerprints({{1, std::string(32, 'e')}});
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kKeyReused);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kKeyReused);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
 }
 
@@ -231,7 +220,7 @@ TEST_F(GuardLedgerTest, ARowOfAnotherRequestIsAMismatch) {
 TEST_F(GuardLedgerTest, ARowWithoutACommonFingerprintVersionIsNoReply) {
   DieAfter(/*commit=*/true);
   ledger_->row().fingerprints = EncodeFingerprints({{2, std::string(32, 'd')}});
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kFingerprintUnknown);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kFingerprintUnknown);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
 }
@@ -240,20 +229,20 @@ TEST_F(GuardLedgerTest, OneCommonFingerprintVersionIsEnough) {
   DieAfter(/*commit=*/true);
   ledger_->row().fingerprints =
       EncodeFingerprints({{1, std::string(32, 'd')}, {2, std::string(32, 'e')}});
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
 }
 
 TEST_F(GuardLedgerTest, ARowOfAnotherOperationUnderTheSameIdIsACollision) {
   DieAfter(/*commit=*/true);
   ledger_->row().record_key.scope = "bob";
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kRecordIdCollision);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kRecordIdCollision);
 }
 
 TEST_F(GuardLedgerTest, ADamagedRowNeverRunsAgain) {
   DieAfter(/*commit=*/true);
   ledger_->row().reply.bytes += "x";
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kRecordDamaged);
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kRecordDamaged);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kRecordDamaged);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kRecordDamaged);
 }
 
 TEST_F(GuardLedgerTest, AnOkThatWasCommittedIsCompleted) {
@@ -261,7 +250,7 @@ TEST_F(GuardLedgerTest, AnOkThatWasCommittedIsCompleted) {
   ASSERT_TRUE(Commit(*execution, "paid"));
   v1::Reply reply = Answer(Body("paid"));
   reply.add_trailing_metadata()->set_key("x");
-  EXPECT_TRUE(Settle(execution, reply).error.ok());
+  EXPECT_TRUE(SettleWith(execution, reply).error.ok());
   // The stored reply is the first caller's, with its metadata.
   EXPECT_EQ(store_->record().reply.SerializeAsString(), reply.SerializeAsString());
 }
@@ -269,26 +258,26 @@ TEST_F(GuardLedgerTest, AnOkThatWasCommittedIsCompleted) {
 TEST_F(GuardLedgerTest, AFailureAfterTheCommitIsStillDone) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
-  const absl::Status error = Settle(execution, Failure(grpc::StatusCode::INTERNAL)).error;
+  const absl::Status error = SettleWith(execution, Failure(grpc::StatusCode::INTERNAL)).error;
   EXPECT_EQ(ReasonOf(error), Reason::kReservationLost);
   EXPECT_EQ(error.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(PushbackOf(error), "1");
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
 }
 
 TEST_F(GuardLedgerTest, NothingHappenedDoesNotReleaseWhatIsCommitted) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   execution->MarkNoEffect();
-  Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE));
+  SettleWith(execution, Failure(grpc::StatusCode::UNAVAILABLE));
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
 TEST_F(GuardLedgerTest, AnAnswerOfOtherBytesIsNotSent) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("else"))).error), Reason::kReservationLost);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("else"))).error), Reason::kReservationLost);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
 }
 
@@ -301,7 +290,7 @@ TEST_F(GuardLedgerTest, ADeclineIsCommittedLikeAnyReply) {
   v1::Reply reply = Failure(grpc::StatusCode::FAILED_PRECONDITION);
   reply.set_message("no money");
   reply.set_details("details");
-  EXPECT_TRUE(Settle(execution, reply).error.ok());
+  EXPECT_TRUE(SettleWith(execution, reply).error.ok());
   EXPECT_EQ(store_->record().reply.message(), "no money");
 }
 
@@ -309,7 +298,8 @@ TEST_F(GuardLedgerTest, AnOkWithoutACommitIsNotRecorded) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
+            Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
 }
@@ -318,7 +308,7 @@ TEST_F(GuardLedgerTest, AFailureWithoutACommitIsSettledAsEver) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
-  EXPECT_TRUE(Settle(execution, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error.ok());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(ledger_->finds(), 1);
 }
@@ -326,20 +316,20 @@ TEST_F(GuardLedgerTest, AFailureWithoutACommitIsSettledAsEver) {
 // The expiry decides whether a stream's messages are held back: those of an attempt that may
 // run again must not be sent.
 TEST_F(GuardLedgerTest, OnlyARecordedReplyHasAnExpiry) {
-  const auto recorded = Settle(Run(), Answer("x"));
+  const auto recorded = SettleWith(Run(), Answer("x"));
   EXPECT_TRUE(recorded.error.ok());
   EXPECT_GT(recorded.expires_at, absl::UnixEpoch());
   EXPECT_LT(recorded.expires_at, absl::InfiniteFuture());
 }
 
 TEST_F(GuardLedgerTest, AReleasedAttemptHasNoExpiry) {
-  const auto released = Settle(Run(), Failure(grpc::StatusCode::UNAVAILABLE));
+  const auto released = SettleWith(Run(), Failure(grpc::StatusCode::UNAVAILABLE));
   EXPECT_TRUE(released.error.ok());
   EXPECT_EQ(released.expires_at, absl::InfinitePast());
 }
 
 TEST_F(GuardLedgerTest, AnAttemptLeftToItsLeaseHasNoExpiry) {
-  const auto left = Settle(Run(), Failure(grpc::StatusCode::DEADLINE_EXCEEDED));
+  const auto left = SettleWith(Run(), Failure(grpc::StatusCode::DEADLINE_EXCEEDED));
   EXPECT_TRUE(left.error.ok());
   EXPECT_EQ(left.expires_at, absl::InfinitePast());
   EXPECT_EQ(store_->calls(Operation::kRelease), 0);
@@ -349,7 +339,7 @@ TEST_F(GuardLedgerTest, WhileTheLedgerIsAwayNothingIsSettled) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   ledger_->Fail(Away(), 1'000'000);
-  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::INTERNAL)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Failure(grpc::StatusCode::INTERNAL)).error),
             Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->calls(Operation::kRelease), 0);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
@@ -364,7 +354,7 @@ TEST_F(GuardLedgerTest, AGuardThatStopsWhileTheLedgerIsAwayLeavesItToTheLease) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   ledger_->Fail(Away(), 1'000'000);
-  Settle(execution, Answer(Body("paid")));
+  SettleWith(execution, Answer(Body("paid")));
   pools_.Stop();
   const auto begun = std::chrono::steady_clock::now();
   reservations_.reset();
@@ -407,7 +397,7 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
       Reason::kReservationLost);
   EXPECT_FALSE(transaction.row.has_value());
   late.reservation()->LetLapse();
-  Settle(execution, Answer("x"));
+  SettleWith(execution, Answer("x"));
 }
 
 using Ending = FakeTransaction::Ending;
@@ -420,7 +410,7 @@ TEST_F(GuardLedgerTest, AnAcknowledgedCommitIsNotLookedUp) {
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
   v1::Reply reply = Answer(Body("paid"));
   reply.add_trailing_metadata()->set_key("x");
-  EXPECT_TRUE(Settle(execution, reply).error.ok());
+  EXPECT_TRUE(SettleWith(execution, reply).error.ok());
   EXPECT_EQ(ledger_->finds(), 0);
   EXPECT_EQ(store_->record().reply.SerializeAsString(), reply.SerializeAsString());
 }
@@ -430,7 +420,7 @@ TEST_F(GuardLedgerTest, AfterAnAcknowledgedCommitItsReplyIsTheOutcomeForAnyStatu
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
   execution->MarkNoEffect();
-  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
             Reason::kReservationLost);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
@@ -442,7 +432,7 @@ TEST_F(GuardLedgerTest, AfterAnAcknowledgedCommitTheReplyDoesNotWaitForTheStore)
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
   store_->HoldAnswers(Operation::kComplete);
-  const Settlement::Outcome outcome = Settle(execution, Answer(Body("paid")));
+  const Settlement::Outcome outcome = SettleWith(execution, Answer(Body("paid")));
   EXPECT_TRUE(outcome.error.ok()) << outcome.error;
   EXPECT_GT(outcome.expires_at, absl::InfinitePast());
   store_->AnswerHeld(Operation::kComplete);
@@ -455,7 +445,7 @@ TEST_F(GuardLedgerTest, ACommittedReplyIsRecordedWhenTheStoreIsBack) {
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
   store_->Fail(Operation::kComplete, Away(), 3);
-  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Answer(Body("paid"))).error.ok());
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
 }
 
@@ -464,7 +454,8 @@ TEST_F(GuardLedgerTest, ALookedUpReplyWaitsForTheStore) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   store_->Hold(Operation::kComplete);
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
+            Reason::kOutcomeNotRecorded);
   store_->AnswerHeld(Operation::kComplete);
 }
 
@@ -474,7 +465,8 @@ TEST_F(GuardLedgerTest, ACommittedReplyThatIsLargeWaitsForTheStore) {
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message(large)).ok());
   store_->Hold(Operation::kComplete);
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body(large))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body(large))).error),
+            Reason::kOutcomeNotRecorded);
   store_->AnswerHeld(Operation::kComplete);
 }
 
@@ -488,7 +480,8 @@ TEST_F(GuardLedgerTest, OverTheBoundCommittedRepliesWaitForTheStore) {
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
   store_->Hold(Operation::kComplete);
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
+            Reason::kOutcomeNotRecorded);
   store_->AnswerHeld(Operation::kComplete);
 }
 
@@ -507,7 +500,7 @@ TEST_F(GuardLedgerTest, ACommittedReplyHasItsPlaceUntilItIsRecorded) {
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
   store_->Hold(Operation::kComplete);
-  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Answer(Body("paid"))).error.ok());
   EXPECT_EQ(ReasonOf(timed_out.get_future().get()), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(reservations_->replies_ahead().TryTake(), nullptr);
   store_->AnswerHeld(Operation::kComplete);
@@ -525,7 +518,7 @@ TEST_F(GuardLedgerTest, ACommitWhoseAnswerWasLostIsFoundInTheLedger) {
   FakeTransaction transaction{*ledger_, {}, Ending::kAnswerLost};
   const absl::Status doubt = execution->Commit(transaction, Message("paid"));
   EXPECT_EQ(ReasonOf(doubt), Reason::kOutcomeNotRecorded);
-  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
             Reason::kReservationLost);
   EXPECT_EQ(ledger_->finds(), 1);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
@@ -550,7 +543,7 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseDoesNotWaitForALedgerThatIsAway
   ledger_->Fail(Away(), 1'000'000);
   store_->TakeOver();
   EXPECT_EQ(ReasonOf(execution->Checkpoint("paid")), Reason::kReservationLost);
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kReservationLost);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error), Reason::kReservationLost);
   EXPECT_EQ(ledger_->finds(), 1);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
 }
@@ -560,7 +553,8 @@ TEST_F(GuardLedgerTest, AfterARowThatIsNoAnswerTheOutcomeIsLeftToAnotherAttempt)
   FakeTransaction transaction{*ledger_, {}, Ending::kAnswerLost};
   EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
   ledger_->row().record_key.key = "order-2";
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kRecordIdCollision);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
+            Reason::kRecordIdCollision);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_GT(store_->record().release_pause, absl::ZeroDuration());
 }
@@ -569,7 +563,8 @@ TEST_F(GuardLedgerTest, ALostCommitIsNoOutcomeEvenIfTheHandlerReturnsOk) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kCommitLost};
   EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
+            Reason::kOutcomeNotRecorded);
   EXPECT_EQ(ledger_->finds(), 1);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
 }
@@ -582,13 +577,13 @@ TEST_F(GuardLedgerTest, ARefusalAfterACommitInDoubtIsNotRecorded) {
   ASSERT_TRUE(execution->certainly_first());
   FakeTransaction transaction{*ledger_, {}, FakeTransaction::Ending::kCommitLost};
   EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
-  const auto settled = Settle(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION));
+  const auto settled = SettleWith(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION));
   EXPECT_EQ(ReasonOf(settled.error), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(store_->record().release_pause, kFirstReleasePause);
 
   ASSERT_TRUE(transaction.Commit());
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
   EXPECT_EQ(replayed->reply.body(), Body("paid"));
@@ -601,7 +596,7 @@ TEST_F(GuardLedgerTest, NothingHappenedIsNotBelievedWhileACommitIsInDoubt) {
   ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
   execution->MarkCommitInDoubt();
   execution->MarkNoEffect();
-  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
             Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(store_->record().release_pause, kFirstReleasePause);
@@ -612,7 +607,7 @@ TEST_F(GuardLedgerTest, ARefusalAfterACommitThatTheDatabaseRefusedIsRecorded) {
   ASSERT_NE(execution, nullptr);
   FakeTransaction transaction{*ledger_, {}, FakeTransaction::Ending::kRefused};
   EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
-  EXPECT_TRUE(Settle(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION)).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION)).error.ok());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
@@ -620,7 +615,7 @@ TEST_F(GuardLedgerTest, ACommitThatNoStandbyConfirmedIsLookedUp) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kUnconfirmed};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
-  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Answer(Body("paid"))).error.ok());
   EXPECT_EQ(ledger_->finds(), 1);
 }
 
@@ -630,7 +625,7 @@ TEST_F(GuardLedgerTest, ACommitThatTheDatabaseRefusedMayBeRepeated) {
   EXPECT_EQ(ReasonOf(execution->Commit(refused, Message("paid"))), Reason::kStoreUnavailable);
   FakeTransaction repeated{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(repeated, Message("paid")).ok());
-  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Answer(Body("paid"))).error.ok());
   EXPECT_EQ(ledger_->finds(), 0);
 }
 
@@ -644,7 +639,7 @@ TEST_F(GuardLedgerTest, NothingIsCommittedUnderALeaseThatEndedAfterTheRow) {
   };
   EXPECT_EQ(ReasonOf(execution->Commit(transaction, Message("paid"))), Reason::kReservationLost);
   EXPECT_FALSE(transaction.row.has_value());
-  Settle(execution, Failure(grpc::StatusCode::ABORTED));
+  SettleWith(execution, Failure(grpc::StatusCode::ABORTED));
 }
 
 // Recovery handlers, loaders and the ledger have threads of their own.
@@ -660,7 +655,7 @@ TEST_F(GuardLedgerTest, SlowRecoveryAndLoadersDelayNoLedgerLookup) {
   options_.recording_timeout = absl::Seconds(30);
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
-  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(SettleWith(execution, Answer(Body("paid"))).error.ok());
   EXPECT_EQ(ledger_->finds(), 1);
   open.set_value();
 }
@@ -683,7 +678,7 @@ class GuardLedgerCrowdTest : public GuardLedgerTest {
 TEST_F(GuardLedgerCrowdTest, AnAttemptAfterTheFirstIsRefusedAtOnce) {
   DieAfter(/*commit=*/true);
   Crowd();
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   EXPECT_EQ(RefusalOf(decision), Reason::kStoreUnavailable);
   EXPECT_THAT(std::string(std::get<Admission::Refused>(decision).why.message()),
               testing::HasSubstr("too many queries"));
@@ -696,7 +691,8 @@ TEST_F(GuardLedgerCrowdTest, AnAnsweredExecutionIsLookedUpLater) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   Crowd();
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
+            Reason::kOutcomeNotRecorded);
   Open();
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
 }
@@ -705,7 +701,7 @@ TEST_F(GuardLedgerTest, TheSecondOfTwoCommitsFailsAndItsCallerIsSentForTheFirst)
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   EXPECT_FALSE(Commit(*execution, "paid again"));
-  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid again"))).error),
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid again"))).error),
             Reason::kReservationLost);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
 }
@@ -726,13 +722,13 @@ TEST_F(RelaxedLedgerTest, OfTwoFirstAttemptsOneCommitsAndBothCallersGetItsReply)
 
   FakeTransaction of_lost{*ledger_, {}};
   ASSERT_TRUE(lost->Commit(of_lost, Message("paid")).ok()) << "it cannot know";
-  EXPECT_TRUE(Settle(lost, Answer(Body("paid"))).error.ok()) << "the commit is the outcome";
+  EXPECT_TRUE(SettleWith(lost, Answer(Body("paid"))).error.ok()) << "the commit is the outcome";
   FakeTransaction of_second{*ledger_, {}};
   EXPECT_FALSE(second->Commit(of_second, Message("paid twice")).ok());
-  EXPECT_EQ(ReasonOf(Settle(second, Failure(grpc::StatusCode::ABORTED)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(second, Failure(grpc::StatusCode::ABORTED)).error),
             Reason::kReservationLost);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
 }
 
 TEST_F(RelaxedLedgerTest, ARetryAfterTheCommitAndTheLossGetsTheFirstReply) {
@@ -740,12 +736,12 @@ TEST_F(RelaxedLedgerTest, ARetryAfterTheCommitAndTheLossGetsTheFirstReply) {
   FakeTransaction of_lost{*ledger_, {}};
   ASSERT_TRUE(lost->Commit(of_lost, Message("paid")).ok());
   store_->LoseRecord();
-  EXPECT_TRUE(Settle(lost, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(SettleWith(lost, Answer(Body("paid"))).error.ok());
   // The handler finds its own effect and declines without the ledger: no outcome.
   const auto retry = Run();
   ASSERT_NE(retry, nullptr);
   EXPECT_EQ(retry->attempt(), 1u);
-  EXPECT_EQ(ReasonOf(Settle(retry, Failure(grpc::StatusCode::ALREADY_EXISTS)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(retry, Failure(grpc::StatusCode::ALREADY_EXISTS)).error),
             Reason::kReservationLost);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
 }
@@ -755,15 +751,15 @@ TEST_F(RelaxedLedgerTest, AnotherRequestAfterTheLossCommitsNothingAndIsRefused) 
   FakeTransaction of_lost{*ledger_, {}};
   ASSERT_TRUE(lost->Commit(of_lost, Message("paid")).ok());
   store_->LoseRecord();
-  Admission::Decision other = Ask(std::string(32, 'e'));
+  Admission::Decision other = Admit(std::string(32, 'e'));
   const auto* granted = std::get_if<Admission::Granted>(&other);
-  ASSERT_NE(granted, nullptr) << "only the ledger knows the first request";
+  ASSERT_NE(granted, nullptr) << "only the ledger has the first request";
   FakeTransaction of_other{*ledger_, {}};
   EXPECT_FALSE(granted->execution->Commit(of_other, Message("other")).ok());
-  EXPECT_EQ(ReasonOf(Settle(granted->execution, Failure(grpc::StatusCode::ABORTED)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(granted->execution, Failure(grpc::StatusCode::ABORTED)).error),
             Reason::kKeyReused);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0) << "the first reply is not for this request";
-  EXPECT_EQ(RefusalOf(Ask(std::string(32, 'e'))), Reason::kKeyReused) << "nor for its retry";
+  EXPECT_EQ(RefusalOf(Admit(std::string(32, 'e'))), Reason::kKeyReused) << "nor for its retry";
 }
 
 TEST_F(RelaxedLedgerTest, TheTokenOfALostReservationWritesNothing) {
@@ -773,7 +769,7 @@ TEST_F(RelaxedLedgerTest, TheTokenOfALostReservationWritesNothing) {
   EXPECT_TRUE(lost->lost());
   FakeTransaction transaction{*ledger_, {}};
   EXPECT_EQ(ReasonOf(lost->Commit(transaction, Message("paid"))), Reason::kReservationLost);
-  EXPECT_EQ(ReasonOf(Settle(lost, Failure(grpc::StatusCode::ABORTED)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(lost, Failure(grpc::StatusCode::ABORTED)).error),
             Reason::kReservationLost);
 }
 
@@ -783,7 +779,7 @@ TEST_F(RelaxedLedgerTest, ACompletionWithTheTokenOfALostReservationIsRefused) {
   const auto other = Run();
   ASSERT_NE(other, nullptr);
   ASSERT_TRUE(Commit(*lost, "paid"));
-  EXPECT_EQ(ReasonOf(Settle(lost, Answer(Body("paid"))).error), Reason::kReservationLost);
+  EXPECT_EQ(ReasonOf(SettleWith(lost, Answer(Body("paid"))).error), Reason::kReservationLost);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RESERVED) << "the other attempt's";
   other->reservation()->LetLapse();
 }
@@ -806,20 +802,20 @@ TEST_F(RelaxedLedgerTest, AFirstAttemptMakesNoDownstreamCalls) {
 
 TEST_F(RelaxedLedgerTest, ARefusalThatIsNotInTheLedgerIsNotRecorded) {
   const auto execution = Run();
-  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(execution, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error),
             Reason::kOutcomeNotRecorded);
   EXPECT_EQ(ledger_->finds(), 1);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
 }
 
 TEST_F(RelaxedLedgerTest, AFailureThatIsNotRecordedIsNotLookedUp) {
-  EXPECT_TRUE(Settle(Run(), Failure(grpc::StatusCode::UNAVAILABLE)).error.ok());
+  EXPECT_TRUE(SettleWith(Run(), Failure(grpc::StatusCode::UNAVAILABLE)).error.ok());
   EXPECT_EQ(ledger_->finds(), 0);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
 }
 
 TEST_F(RelaxedLedgerTest, AnOkThatIsNotInTheLedgerIsNotRecorded) {
-  EXPECT_EQ(ReasonOf(Settle(Run(), Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(SettleWith(Run(), Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_THAT(Lines(), testing::Contains(testing::HasSubstr("Call Commit for every outcome")));
@@ -851,7 +847,7 @@ TEST_F(GuardLedgerTest, RowsOutliveTheirRecordTwice) {
       execution->expires_at() - FromWire(execution->grant().created_at());
   ASSERT_GT(record_life, policy_.retention);
   EXPECT_EQ(ledger_->row().life, 2 * record_life);
-  Settle(execution, Answer(Body("paid")));
+  SettleWith(execution, Answer(Body("paid")));
 }
 
 TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
@@ -869,7 +865,7 @@ TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
   v1::Reply sent;
   sent.add_stream(Body("one"));
   sent.add_stream(Body("two"));
-  EXPECT_TRUE(Settle(execution, sent).error.ok());
+  EXPECT_TRUE(SettleWith(execution, sent).error.ok());
   EXPECT_EQ(store_->record().reply.stream_size(), 2);
   sent.add_stream(Body("three"));
   EXPECT_FALSE(SameOutcome(sent, stream.reply()));
@@ -877,7 +873,7 @@ TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
 
 TEST_F(GuardLedgerTest, AStreamOfTheLedgerOverTheLimitIsStoredAsItsStatus) {
   GuardedOperation operation = *operation_;
-  operation.policy.stream = MethodPolicy::Stream::kForward;
+  operation.policy.stream = MethodPolicy::Stream::kPassOn;
   operation.policy.stream_limit_bytes = 150;
   operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
   const auto execution = Run();
@@ -889,7 +885,7 @@ TEST_F(GuardLedgerTest, AStreamOfTheLedgerOverTheLimitIsStoredAsItsStatus) {
   ASSERT_TRUE(transaction.Commit());
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
   EXPECT_EQ(replayed->reply.stream_size(), 2) << "the row has the whole stream";
@@ -916,7 +912,7 @@ TEST_F(LateCommitTest, ARefusalOfTheNextAttemptIsNotRecordedInItsPlace) {
   const auto second = Run();
   ASSERT_NE(second, nullptr);
   EXPECT_FALSE(second->certainly_first());
-  EXPECT_EQ(ReasonOf(Settle(second, Failure(grpc::StatusCode::FAILED_PRECONDITION)).error),
+  EXPECT_EQ(ReasonOf(SettleWith(second, Failure(grpc::StatusCode::FAILED_PRECONDITION)).error),
             Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
@@ -924,7 +920,7 @@ TEST_F(LateCommitTest, ARefusalOfTheNextAttemptIsNotRecordedInItsPlace) {
   EXPECT_THAT(Lines(), testing::Contains(testing::HasSubstr("Call Commit for every outcome")));
 
   ASSERT_TRUE(stalled_.Commit());
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
   EXPECT_EQ(replayed->reply.body(), Body("paid"));
@@ -939,7 +935,7 @@ TEST_F(LateCommitTest, ACommittedRefusalOfTheNextAttemptIsTheOutcome) {
   ASSERT_TRUE(second->Commit(refusal, declined).ok());
   v1::Reply reply = Failure(grpc::StatusCode::FAILED_PRECONDITION);
   reply.set_message("no money");
-  EXPECT_TRUE(Settle(second, reply).error.ok());
+  EXPECT_TRUE(SettleWith(second, reply).error.ok());
   EXPECT_FALSE(stalled_.Commit()) << "the refusal has its row";
 }
 
@@ -949,9 +945,9 @@ TEST_F(LateCommitTest, AnOkOfTheNextAttemptWithoutARowIsRecorded) {
   FirstAttemptStalls();
   const auto second = Run();
   ASSERT_NE(second, nullptr);
-  EXPECT_TRUE(Settle(second, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(SettleWith(second, Answer(Body("paid"))).error.ok());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
-  EXPECT_THAT(Lines(), testing::Contains(testing::HasSubstr("an on_lease_expiry")));
+  EXPECT_THAT(Lines(), testing::Contains(testing::HasSubstr("MethodPolicy::on_unknown_outcome")));
 }
 
 TEST_F(LateCommitTest, AFailureThatIsNotRecordedIsSettledAsEver) {
@@ -959,13 +955,13 @@ TEST_F(LateCommitTest, AFailureThatIsNotRecordedIsSettledAsEver) {
   const auto second = Run();
   ASSERT_NE(second, nullptr);
   const int finds = ledger_->finds();
-  EXPECT_TRUE(Settle(second, Failure(grpc::StatusCode::UNAVAILABLE)).error.ok());
+  EXPECT_TRUE(SettleWith(second, Failure(grpc::StatusCode::UNAVAILABLE)).error.ok());
   EXPECT_EQ(ledger_->finds(), finds);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
 }
 
 TEST_F(LateCommitTest, ARefusalOfACertainFirstAttemptNeedsNoRow) {
-  EXPECT_TRUE(Settle(Run(), Failure(grpc::StatusCode::FAILED_PRECONDITION)).error.ok());
+  EXPECT_TRUE(SettleWith(Run(), Failure(grpc::StatusCode::FAILED_PRECONDITION)).error.ok());
   EXPECT_EQ(ledger_->finds(), 0);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
@@ -998,7 +994,7 @@ TEST_F(GuardLedgerReferenceTest, AnAttemptThatFindsTheRowKeepsItsReference) {
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
 
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
   EXPECT_EQ(replayed->reply.body(), Body("paid"));
@@ -1017,14 +1013,14 @@ TEST_F(GuardLedgerReferenceTest, ACommitWhoseAnswerWasLostKeepsItsReference) {
   execution->SetReference("charge", "ch-1");
   FakeTransaction transaction{*ledger_, {}, Ending::kAnswerLost};
   EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
-  Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE));
+  SettleWith(execution, Failure(grpc::StatusCode::UNAVAILABLE));
   EXPECT_EQ(Kept().id(), "ch-1");
 }
 
 // REPLY_REFERENCE keeps replies out of the store.
 TEST_F(GuardLedgerReferenceTest, OfARowWithoutAReferenceTheStatusIsKept) {
   DieAfter(/*commit=*/true);
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
   EXPECT_EQ(store_->record().reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_THAT(Lines(), testing::Contains(testing::HasSubstr("before it commits")));
 }
@@ -1035,7 +1031,7 @@ TEST_F(GuardLedgerTest, UnderOtherPoliciesARowHasNoReference) {
   execution->SetReference("charge", "ch-1");
   ASSERT_TRUE(Commit(*execution, "paid"));
   EXPECT_EQ(DecodeReply(ledger_->row().reply)->trailing_metadata_size(), 0);
-  Settle(execution, Answer(Body("paid")));
+  SettleWith(execution, Answer(Body("paid")));
 }
 
 TEST_F(GuardLedgerTest, CodesThatProveNothingAreRefused) {
@@ -1045,7 +1041,7 @@ TEST_F(GuardLedgerTest, CodesThatProveNothingAreRefused) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(execution->RecordInTransaction(transaction, grpc::Status::CANCELLED).code(),
             absl::StatusCode::kInvalidArgument);
-  Settle(execution, Answer("x"));
+  SettleWith(execution, Answer("x"));
 }
 
 TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatWasCommittedIsFound) {
@@ -1053,7 +1049,7 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatWasCommittedIsFound) {
   ASSERT_TRUE(Commit(*execution, "paid"));
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
@@ -1062,7 +1058,7 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatIsNotThereStaysUnknown) {
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   const std::string token = store_->record().reservation_token;
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kOutcomeUnknown);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kOutcomeUnknown);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
   EXPECT_EQ(ledger_->finds(), 1);
   // The method may not use the ledger, and the first attempt may only be slow: its token is still
@@ -1085,7 +1081,7 @@ TEST_F(GuardLedgerRecoveryTest, TheLedgerIsQueriedBeforeTheRecoveryHandler) {
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   // No row: the handler decides, and the ledger is queried for its row.
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
   EXPECT_EQ(recoveries, 1);
   EXPECT_EQ(ledger_->finds(), 2);
   EXPECT_EQ(store_->record().reply.body(), Body("found out"));
@@ -1103,7 +1099,7 @@ TEST_F(GuardLedgerRecoveryTest, WhatIsCommittedIsNotRecovered) {
   ASSERT_TRUE(Commit(*execution, "paid"));
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
-  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Admit()));
   EXPECT_EQ(recoveries, 0);
 }
 
@@ -1113,7 +1109,7 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeStaysUnknownWhileTheLedgerIsAway
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   verdict_timeout_ = std::chrono::milliseconds(100);
   ledger_->Fail(Away(), 1000);
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kStoreUnavailable);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kStoreUnavailable);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
 }
 
@@ -1139,7 +1135,7 @@ TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown
   EXPECT_EQ(all_held.get_future().wait_for(kLong), std::future_status::ready);
   while (pools_.recovery.Run([] {}) == WorkerPool::Outcome::kTaken) {
   }
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kOverloaded);
+  EXPECT_EQ(RefusalOf(Admit()), Reason::kOverloaded);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   open.set_value();
   pools_.Stop();
@@ -1150,7 +1146,7 @@ TEST_F(GuardLedgerRecoveryTest, ARefusalAfterACommitInDoubtIsUnknown) {
   ASSERT_NE(execution, nullptr);
   FakeTransaction transaction{*ledger_, {}, FakeTransaction::Ending::kCommitLost};
   EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
-  const auto settled = Settle(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION));
+  const auto settled = SettleWith(execution, Failure(grpc::StatusCode::FAILED_PRECONDITION));
   EXPECT_EQ(ReasonOf(settled.error), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }
@@ -1159,7 +1155,7 @@ TEST_F(GuardLedgerRecoveryTest, AnOkWithoutACommitIsUnknown) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
-  Settle(execution, Answer(Body("paid")));
+  SettleWith(execution, Answer(Body("paid")));
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }
 

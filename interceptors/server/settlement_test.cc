@@ -18,6 +18,7 @@
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/reservation/reservation_client.h"
+#include "interceptors/server/testing/admitted.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/threads/worker_pool.h"
 
@@ -59,22 +60,12 @@ class SettlementTest : public testing::Test {
                      std::make_shared<v1::ReserveRequest>(SampleReserveRequest()),
                      reservations_->Now() + std::chrono::seconds(10),
                      [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
-    Admission::Decision decision = decided.get_future().get();
-    const auto* granted = std::get_if<Admission::Granted>(&decision);
-    return granted == nullptr ? nullptr : granted->execution;
-  }
-  static Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution,
-                                    v1::Reply reply) {
-    auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
-    Settlement::Settle(execution, std::move(reply), [settled](const Settlement::Outcome& outcome) {
-      settled->set_value(outcome);
-    });
-    return settled->get_future().get();
+    return ExecutionOf(decided.get_future().get());
   }
   // The reason of the release after a handler's answer.
   std::string ReasonAfter(grpc::StatusCode code) {
     policy_.released = {code};
-    Settle(Run(), ReplyOf(code, "no"));
+    SettleWith(Run(), ReplyOf(code, "no"));
     return store_->record().release_reason;
   }
   v1::Reply Kept() const { return store_->record().reply; }
@@ -90,7 +81,7 @@ TEST_F(SettlementTest, UnderReferenceWhatTheReplyRefersToIsKeptInItsPlace) {
   policy_.reply = MethodPolicy::Reply::kReference;
   const auto execution = Run();
   execution->SetReference("charge", "ch-1");
-  EXPECT_TRUE(Settle(execution, ReplyOf(grpc::StatusCode::OK, "paid")).error.ok());
+  EXPECT_TRUE(SettleWith(execution, ReplyOf(grpc::StatusCode::OK, "paid")).error.ok());
   EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_REFERENCE);
   v1::Reference reference;
   ASSERT_TRUE(reference.ParseFromString(Kept().body()));
@@ -100,7 +91,7 @@ TEST_F(SettlementTest, UnderReferenceWhatTheReplyRefersToIsKeptInItsPlace) {
 
 TEST_F(SettlementTest, UnderReferenceAReplyThatRefersToNothingIsKeptByItsStatus) {
   policy_.reply = MethodPolicy::Reply::kReference;
-  EXPECT_TRUE(Settle(Run(), ReplyOf(grpc::StatusCode::OK, "paid")).error.ok());
+  EXPECT_TRUE(SettleWith(Run(), ReplyOf(grpc::StatusCode::OK, "paid")).error.ok());
   EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_FALSE(Kept().has_body());
 }
@@ -109,7 +100,8 @@ TEST_F(SettlementTest, UnderReferenceAnErrorIsKeptItself) {
   policy_.reply = MethodPolicy::Reply::kReference;
   const auto execution = Run();
   execution->SetReference("charge", "ch-1");
-  EXPECT_TRUE(Settle(execution, ReplyOf(grpc::StatusCode::NOT_FOUND, "no such card")).error.ok());
+  EXPECT_TRUE(
+      SettleWith(execution, ReplyOf(grpc::StatusCode::NOT_FOUND, "no such card")).error.ok());
   EXPECT_EQ(Kept().message(), "no such card");
   EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_UNSPECIFIED);
 }
@@ -117,14 +109,14 @@ TEST_F(SettlementTest, UnderReferenceAnErrorIsKeptItself) {
 TEST_F(SettlementTest, AReplyOfTheLargestSizeIsKept) {
   const v1::Reply reply = ReplyOf(grpc::StatusCode::OK, "paid");
   options_.max_reply_bytes = ReplyBytes(reply);
-  EXPECT_TRUE(Settle(Run(), reply).error.ok());
+  EXPECT_TRUE(SettleWith(Run(), reply).error.ok());
   EXPECT_EQ(Kept().body(), "paid");
 }
 
 TEST_F(SettlementTest, OfALargerReplyOnlyTheStatusIsKept) {
   const v1::Reply reply = ReplyOf(grpc::StatusCode::OK, "paid");
   options_.max_reply_bytes = ReplyBytes(reply) - 1;
-  EXPECT_TRUE(Settle(Run(), reply).error.ok());
+  EXPECT_TRUE(SettleWith(Run(), reply).error.ok());
   EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_FALSE(Kept().has_body());
 }

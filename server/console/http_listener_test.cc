@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/mutex.h"
+#include "core/testing/answers.h"
 #include "server/limits.h"
-#include "server/testing/answers.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/raw_connection.h"
 

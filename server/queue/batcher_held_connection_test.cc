@@ -8,12 +8,12 @@
 #include <utility>
 #include <variant>
 
+#include "core/testing/answers.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/queue/batcher.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
-#include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/holding_store.h"
 

@@ -17,13 +17,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/testing/answers.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/queue/answer_batch_scope.h"
 #include "server/store/limits.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
-#include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 #include "tracing/testing/kept_spans.h"

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "core/mutex.h"
+#include "core/testing/answers.h"
 #include "core/testing/manual_clock.h"
 #include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/limits.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
-#include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 

@@ -53,11 +53,11 @@ class Answers {
     };
   }
 
-  void SaidByUnary(const std::string& key) {
+  void AnsweredByUnary(const std::string& key) {
     MutexLock lock(mutex_);
     operations_[key].unary = true;
   }
-  void Said(const v1::SessionResponse& frame) {
+  void ServerSent(const v1::SessionResponse& frame) {
     MutexLock lock(mutex_);
     for (const v1::SessionAnswer& answer : frame.answers()) {
       std::set<std::string>& said = said_[answer.id()];
@@ -104,12 +104,13 @@ class Answers {
 
 // Serves a daemon that has no sessions.
 std::unique_ptr<Connection> Unary(Answers& answers) {
-  return std::make_unique<ScriptedConnection>([&answers](const AnyConnectionCall& call,
-                                                         Connection::Deadline /*deadline*/) {
-    std::visit([&](const auto& typed) { answers.SaidByUnary(typed.request.record_key().key()); },
-               call);
-    AnswerEmpty(call);
-  });
+  return std::make_unique<ScriptedConnection>(
+      [&answers](const AnyConnectionCall& call, Connection::Deadline /*deadline*/) {
+        std::visit(
+            [&](const auto& typed) { answers.AnsweredByUnary(typed.request.record_key().key()); },
+            call);
+        AnswerEmpty(call);
+      });
 }
 
 // The key of an operation of any kind.
@@ -132,28 +133,28 @@ class Conversation {
     session_ = std::make_unique<SessionConnection>(links_.Factory(), Unary(answers_), options);
   }
 
-  void Ask(int kind) {
+  void Send(int kind) {
     switch (kind % 5) {
       case 0:
-        return Ask<v1::ReserveResponse>(&Connection::Reserve);
+        return Send<v1::ReserveResponse>(&Connection::Reserve);
       case 1:
-        return Ask<v1::CompleteResponse>(&Connection::Complete);
+        return Send<v1::CompleteResponse>(&Connection::Complete);
       case 2:
-        return Ask<v1::ReleaseResponse>(&Connection::Release);
+        return Send<v1::ReleaseResponse>(&Connection::Release);
       case 3:
-        return Ask<v1::ExtendResponse>(&Connection::Extend);
+        return Send<v1::ExtendResponse>(&Connection::Extend);
       default:
-        return Ask<v1::GetResponse>(&Connection::Get);
+        return Send<v1::GetResponse>(&Connection::Get);
     }
   }
 
   // On the newest stream.
-  void Say(std::string_view bytes) {
+  void ServerSends(std::string_view bytes) {
     if (links_.count() == 0) return;
     v1::SessionResponse frame;
     if (frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      answers_.Said(frame);
-      Newest().Say(std::move(frame));
+      answers_.ServerSent(frame);
+      Newest().ServerSends(std::move(frame));
     } else {
       // In gRPC's form.
       Newest().End(grpc::Status(grpc::StatusCode::INTERNAL, "cannot be parsed"));
@@ -162,7 +163,7 @@ class Conversation {
   void SayFirst(std::string_view bytes) {
     v1::SessionResponse frame;
     if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
-    answers_.Said(frame);
+    answers_.ServerSent(frame);
     links_.SetFirstFrame(std::move(frame));
   }
   void EndStream(int code, std::string_view details) {
@@ -197,9 +198,9 @@ class Conversation {
 
  private:
   template <typename Response, typename Request>
-  void Ask(void (Connection::*method)(const Request&, Connection::Deadline,
-                                      Connection::Callback<Response>)) {
-    const std::string key = absl::StrCat("operation-", ++asked_);
+  void Send(void (Connection::*method)(const Request&, Connection::Deadline,
+                                       Connection::Callback<Response>)) {
+    const std::string key = absl::StrCat("operation-", ++sent_);
     Request request;
     request.mutable_record_key()->set_key(key);
     (static_cast<Connection&>(*session_).*method)(request, Connection::Deadline::max(),
@@ -210,7 +211,7 @@ class Conversation {
   Answers answers_;
   FakeSessionStreams links_;
   std::unique_ptr<SessionConnection> session_;
-  int asked_ = 0;
+  int sent_ = 0;
 };
 
 }  // namespace
@@ -223,7 +224,7 @@ void ClientSession(std::string_view bytes) {
     switch (input.Byte() % 8) {
       case 0:
       case 1:
-        conversation.Ask(input.Byte());
+        conversation.Send(input.Byte());
         break;
       case 2: {
         const int code = input.Byte();
@@ -237,7 +238,7 @@ void ClientSession(std::string_view bytes) {
         conversation.SayFirst(input.Block());
         break;
       default:
-        conversation.Say(input.Block());
+        conversation.ServerSends(input.Block());
     }
     conversation.Settle();
   }

@@ -116,9 +116,9 @@ inline absl::Status InsertLedgerRow(FakeTransaction& transaction,
 
 inline LedgerCommit CommitLedgerTransaction(FakeTransaction& transaction,
                                             const LedgerCommitPermit& permit) {
-  if (!permit.why_not.ok()) {
+  if (!permit.status.ok()) {
     transaction.row.reset();
-    return LedgerCommit::NotCommitted(permit.why_not);
+    return LedgerCommit::NotCommitted(permit.status);
   }
   switch (transaction.ending) {
     case FakeTransaction::Ending::kAcknowledged:

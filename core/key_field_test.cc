@@ -3,21 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "testdata/till.pb.h"
+#include "testdata/key_field.pb.h"
 
 namespace idempotency::internal {
 namespace {
 
-using testdata::ChargeRequest;
+using testdata::KeyedRequest;
 using testing::HasSubstr;
 
 absl::StatusOr<KeyField> Resolve(std::string_view name) {
-  const auto* till = ChargeRequest::descriptor()->file()->service(0);
-  return KeyField::Resolve(*till->FindMethodByName("Charge"), name);
+  const auto* service = KeyedRequest::descriptor()->file()->service(0);
+  return KeyField::Resolve(*service->FindMethodByName("Act"), name);
 }
 
 TEST(KeyFieldTest, ReadsTheRequestAndMessagesInIt) {
-  ChargeRequest request;
+  KeyedRequest request;
   const KeyField field = Resolve("request_id").value();
   const KeyField nested = Resolve("envelope.request_id").value();
   EXPECT_EQ(field.name(), "request_id");
@@ -31,10 +31,10 @@ TEST(KeyFieldTest, ReadsTheRequestAndMessagesInIt) {
 }
 
 TEST(KeyFieldTest, ErrorsNameTheMethodAndWhatIsWrong) {
-  const std::string message = "idempotency.testdata.ChargeRequest";
+  const std::string message = "idempotency.testdata.KeyedRequest";
   const std::pair<std::string, std::string> cases[] = {
       {"reqest_id", message + " has no field \"reqest_id\""},
-      {"envelope.key", "idempotency.testdata.Envelope has no field \"key\""},
+      {"envelope.key", "idempotency.testdata.KeyedEnvelope has no field \"key\""},
       {"", message + " has no field \"\""},
       {"envelope.", "has no field \"\""},
       {"amount_cents", message + ".amount_cents is not a string"},
@@ -47,7 +47,7 @@ TEST(KeyFieldTest, ErrorsNameTheMethodAndWhatIsWrong) {
   for (const auto& [name, what] : cases) {
     const absl::Status status = Resolve(name).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("/idempotency.testdata.Till/Charge"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/idempotency.testdata.Keyed/Act"));
     EXPECT_THAT(std::string(status.message()), HasSubstr(what));
   }
 }

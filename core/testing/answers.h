@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_TESTING_ANSWERS_H_
-#define IDEMPOTENCY_SERVER_TESTING_ANSWERS_H_
+#ifndef IDEMPOTENCY_CORE_TESTING_ANSWERS_H_
+#define IDEMPOTENCY_CORE_TESTING_ANSWERS_H_
 
 #include <chrono>
 #include <cstddef>
@@ -48,4 +48,4 @@ class Answers {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_TESTING_ANSWERS_H_
+#endif  // IDEMPOTENCY_CORE_TESTING_ANSWERS_H_
