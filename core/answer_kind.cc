@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 
+#include "core/indefinite_code.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 
@@ -12,15 +13,10 @@ namespace idempotency::internal {
 namespace {
 
 AnswerKind KindOfCode(absl::StatusCode code) {
+  if (IsIndefiniteCode(code)) return AnswerKind::kNone;
   switch (code) {
     case absl::StatusCode::kOk:
       return AnswerKind::kDone;
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kInternal:
-      return AnswerKind::kNone;
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kAborted:
       return AnswerKind::kBusy;

@@ -11,6 +11,7 @@
 #include "google/protobuf/util/time_util.h"
 
 #include "core/absl_view.h"
+#include "core/indefinite_code.h"
 #include "core/status_payload.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
@@ -212,17 +213,6 @@ ErrorDetails DetailsOf(const absl::Status& status) {
   return details;
 }
 
-bool IsIndefinite(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kInternal:
-      return true;
-    default:
-      return false;
-  }
-}
+bool IsIndefinite(const absl::Status& status) { return internal::IsIndefiniteCode(status.code()); }
 
 }  // namespace idempotency

@@ -24,6 +24,11 @@ grpc::StatusCode StatusCodeFrom(int number) {
   return static_cast<grpc::StatusCode>(number);
 }
 
+std::string StatusCodeName(grpc::StatusCode code) {
+  // absl's codes are gRPC's, number for number.
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+}
+
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const absl::optional<absl::Cord> payload = status.GetPayload(AbslView(kStatusPayloadUrl));

@@ -57,6 +57,15 @@ TEST(GrpcStatusTest, ANumberThatIsNoCodeIsUnknown) {
   }
 }
 
+TEST(GrpcStatusTest, CodesAreNamedAsInGrpc) {
+  EXPECT_EQ(StatusCodeName(grpc::StatusCode::OK), "OK");
+  EXPECT_EQ(StatusCodeName(grpc::StatusCode::NOT_FOUND), "NOT_FOUND");
+  EXPECT_EQ(StatusCodeName(grpc::StatusCode::UNAUTHENTICATED), "UNAUTHENTICATED");
+  for (const int number : {-1, 17, 31}) {
+    EXPECT_EQ(StatusCodeName(static_cast<grpc::StatusCode>(number)), "");
+  }
+}
+
 TEST(GrpcStatusTest, UnreadableDetailsArePassedOn) {
   const grpc::Status foreign(grpc::StatusCode::NOT_FOUND, "m", std::string("\xFF\0\x01", 3));
   const absl::Status status = FromGrpcStatus(foreign);

@@ -13,6 +13,7 @@
 #include "client/connection/unary_connection.h"
 #include "core/absl_view.h"
 #include "core/retry_delays.h"
+#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
@@ -157,7 +158,7 @@ void SessionConnection::Pump(Time now, DeferredActions& actions) {
       state->WriteBegins();
       actions.Write(*state->stream(), std::move(frame));
       BeginRead(*state, actions);
-    } else if (state->BeginHalfClose(now + options_.silence_allowed)) {
+    } else if (state->BeginHalfClose(After(now, options_.silence_allowed))) {
       timer_.NoLaterThan(state->owed_until());
       actions.HalfClose(*state->stream());
     }
@@ -229,7 +230,7 @@ void SessionConnection::ReadOn(StreamState& state, Time now, DeferredActions& ac
   // A read that begins now sends a packet that only extends the window. The next write
   // carries that along if the read begins behind it.
   if (closing_ || !state.usable() || state.unanswered() > 0) return BeginRead(state, actions);
-  state.DeferRead(now + options_.max_read_delay);
+  state.DeferRead(After(now, options_.max_read_delay));
   timer_.NoLaterThan(state.read_by());
 }
 
@@ -368,14 +369,15 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
 
 void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now) {
   const bool no_session = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
-  next_stream_at_ = now + (no_session ? options_.retry_session_after : kPauseBetweenStreams);
+  next_stream_at_ =
+      no_session ? After(now, options_.retry_session_after) : now + kPauseBetweenStreams;
   if (!no_session) ++failed_openings_;
   if (no_session && !streams_.AnyEstablished() && !unary_only_) {
     unary_only_ = true;
     log_.Write(LogSeverity::kInfo, "idempotencyd does not support sessions: using unary calls");
   }
   if (unary_only_) {
-    try_session_at_ = now + options_.retry_session_after;
+    try_session_at_ = After(now, options_.retry_session_after);
     timer_.NoLaterThan(try_session_at_);
   }
 }
@@ -446,7 +448,7 @@ SessionConnection::Time SessionConnection::FailExpired(Time now, DeferredActions
       continue;
     }
     if (operation.state != nullptr) {
-      operation.state->Abandon(operation, now + options_.silence_allowed);
+      operation.state->Abandon(operation, After(now, options_.silence_allowed));
     }
     actions.Fail(std::move(current->second), transport_errors_.Failed(Passed()));
     operations_.erase(current);

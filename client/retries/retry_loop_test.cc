@@ -107,7 +107,7 @@ TEST_F(CallWithRetriesTest, AbortedIsRetriedOnlyIfItIsNamed) {
 TEST_F(CallWithRetriesTest, AnEmptyBudgetReturnsTheLastStatus) {
   RetryBudgetOptions options;
   options.retries_per_second = 0;
-  options.most = 3;
+  options.max_tokens = 3;
   RetryBudget budget(options);
   retries_.budget = &budget;
   EXPECT_EQ(Run({Failed(grpc::StatusCode::UNAVAILABLE)}).error_code(),
@@ -122,7 +122,7 @@ TEST_F(CallWithRetriesTest, FirstTriesFillTheBudget) {
   RetryBudgetOptions options;
   options.retries_per_second = 0;
   options.retries_per_call = 0.5;
-  options.most = 1;
+  options.max_tokens = 1;
   RetryBudget budget(options);
   retries_.budget = &budget;
   ASSERT_TRUE(budget.TakeRetry());

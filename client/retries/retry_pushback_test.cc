@@ -16,7 +16,7 @@ namespace {
 class RetryPushbackTest : public ::testing::Test {
  protected:
   // The pushback that a caller reads from an answer with that status and trailer.
-  RetryPushback Ask(const grpc::Status& status, std::optional<std::string> pushback_ms) {
+  RetryPushback Read(const grpc::Status& status, std::optional<std::string> pushback_ms) {
     server_.Script({{status, std::move(pushback_ms), false, false}});
     grpc::ClientContext context;
     testdata::ChargeRequest request;
@@ -43,32 +43,32 @@ class RetryPushbackTest : public ::testing::Test {
 };
 
 TEST_F(RetryPushbackTest, WithoutAPushback) {
-  const RetryPushback pause = Ask(unavailable_, std::nullopt);
+  const RetryPushback pause = Read(unavailable_, std::nullopt);
   EXPECT_EQ(pause.least, absl::ZeroDuration());
   EXPECT_FALSE(pause.forbidden);
 }
 
 TEST_F(RetryPushbackTest, ThePushbackOfTheTrailer) {
-  const RetryPushback pause = Ask(unavailable_, "1500");
+  const RetryPushback pause = Read(unavailable_, "1500");
   EXPECT_EQ(pause.least, absl::Milliseconds(1500));
   EXPECT_FALSE(pause.forbidden);
 }
 
 TEST_F(RetryPushbackTest, APushbackThatIsNegativeOrNoNumberForbids) {
   for (const char* value : {"-1", "soon", "99999999999999999999"}) {
-    EXPECT_TRUE(Ask(unavailable_, value).forbidden) << value;
+    EXPECT_TRUE(Read(unavailable_, value).forbidden) << value;
   }
 }
 
 TEST_F(RetryPushbackTest, APushbackOfNothingAllowsARetryAtOnce) {
-  const RetryPushback pause = Ask(unavailable_, "0");
+  const RetryPushback pause = Read(unavailable_, "0");
   EXPECT_FALSE(pause.forbidden);
   EXPECT_EQ(pause.least, absl::ZeroDuration());
 }
 
 TEST_F(RetryPushbackTest, TheLongerOneCounts) {
-  EXPECT_EQ(Ask(InFlight(absl::Seconds(3)), "1000").least, absl::Seconds(3));
-  EXPECT_EQ(Ask(InFlight(absl::Seconds(3)), "5000").least, absl::Seconds(5));
+  EXPECT_EQ(Read(InFlight(absl::Seconds(3)), "1000").least, absl::Seconds(3));
+  EXPECT_EQ(Read(InFlight(absl::Seconds(3)), "5000").least, absl::Seconds(5));
 }
 
 TEST_F(RetryPushbackTest, RetryInfoOfAnyServiceCounts) {
@@ -81,15 +81,15 @@ TEST_F(RetryPushbackTest, RetryInfoOfAnyServiceCounts) {
   any.set_value(info.SerializeAsString());
   const grpc::Status status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
                             details.SerializeAsString());
-  EXPECT_EQ(Ask(status, std::nullopt).least, absl::Milliseconds(7500));
+  EXPECT_EQ(Read(status, std::nullopt).least, absl::Milliseconds(7500));
   const grpc::Status torn(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
                           details.SerializeAsString() + "\xff");
-  EXPECT_EQ(Ask(torn, std::nullopt).least, absl::ZeroDuration());
+  EXPECT_EQ(Read(torn, std::nullopt).least, absl::ZeroDuration());
 }
 
 TEST_F(RetryPushbackTest, DetailsThatAreNoneAreLeftOut) {
   const grpc::Status status(grpc::StatusCode::UNAVAILABLE, "away", "\xff\xff\xff");
-  EXPECT_EQ(Ask(status, std::nullopt).least, absl::ZeroDuration());
+  EXPECT_EQ(Read(status, std::nullopt).least, absl::ZeroDuration());
 }
 
 TEST_F(RetryPushbackTest, ACallThatWasNeverMadeHasNone) {

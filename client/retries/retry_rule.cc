@@ -45,13 +45,13 @@ bool IsRetryable(Reason reason) {
   return false;
 }
 
-bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& named) {
+bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& also_retried) {
   const grpc::StatusCode code = status.error_code();
   if (code == grpc::StatusCode::OK || code == grpc::StatusCode::FAILED_PRECONDITION) return false;
   const absl::Status failure = FromGrpcStatus(status);
   const std::optional<Reason> reason = ReasonOf(failure);
   if (reason.has_value()) return IsRetryable(*reason);
-  return ProvesNothing(code) || IsIndefinite(failure) || named.count(code) > 0;
+  return ProvesNothing(code) || IsIndefinite(failure) || also_retried.count(code) > 0;
 }
 
 }  // namespace idempotency

@@ -8,7 +8,7 @@ namespace {
 RetryBudgetOptions WithoutNegatives(RetryBudgetOptions options) {
   options.retries_per_call = std::max(0.0, options.retries_per_call);
   options.retries_per_second = std::max(0.0, options.retries_per_second);
-  options.most = std::max(0.0, options.most);
+  options.max_tokens = std::max(0.0, options.max_tokens);
   return options;
 }
 
@@ -17,7 +17,7 @@ RetryBudgetOptions WithoutNegatives(RetryBudgetOptions options) {
 TokenBucket::TokenBucket(const RetryBudgetOptions& options, const Clock& clock)
     : options_(WithoutNegatives(options)),
       clock_(clock),
-      left_(options_.most),
+      left_(options_.max_tokens),
       counted_until_(clock.Monotonic()) {}
 
 void TokenBucket::AddCall() {
@@ -39,6 +39,6 @@ void TokenBucket::AddElapsed() {
   counted_until_ = now;
 }
 
-void TokenBucket::Add(double retries) { left_ = std::min(options_.most, left_ + retries); }
+void TokenBucket::Add(double retries) { left_ = std::min(options_.max_tokens, left_ + retries); }
 
 }  // namespace idempotency::internal

@@ -62,7 +62,7 @@ TEST_F(TokenBucketTest, HoldsNoMoreThanItsMost) {
 TEST_F(TokenBucketTest, NothingAndLessAreAllowed) {
   options_.retries_per_call = -1;
   options_.retries_per_second = -1;
-  options_.most = -1;
+  options_.max_tokens = -1;
   TokenBucket bucket(options_, clock_);
   bucket.AddCall();
   clock_.Advance(absl::Hours(1));
@@ -72,7 +72,7 @@ TEST_F(TokenBucketTest, NothingAndLessAreAllowed) {
 TEST_F(TokenBucketTest, NeitherCallsNorTimeTakeRetriesAway) {
   options_.retries_per_call = -1;
   options_.retries_per_second = 0;
-  options_.most = 5;
+  options_.max_tokens = 5;
   TokenBucket by_calls(options_, clock_);
   for (int i = 0; i < 3; ++i) by_calls.AddCall();
   EXPECT_EQ(Drain(by_calls), 5);
@@ -84,7 +84,7 @@ TEST_F(TokenBucketTest, NeitherCallsNorTimeTakeRetriesAway) {
 }
 
 TEST_F(TokenBucketTest, ManyThreadsTakeNoMoreThanThereIs) {
-  options_.most = 1000;
+  options_.max_tokens = 1000;
   TokenBucket bucket(options_, clock_);
   std::atomic<int> taken{0};
   std::vector<std::thread> threads;

@@ -66,8 +66,8 @@ absl::Status InsertLedgerRow(examples::Transaction& transaction,
 
 LedgerCommit CommitLedgerTransaction(examples::Transaction& transaction,
                                      const LedgerCommitPermit& permit) {
-  transaction.broken = transaction.broken || !permit.why_not.ok() || !transaction.row.has_value();
-  if (!permit.why_not.ok()) return LedgerCommit::NotCommitted(permit.why_not);
+  transaction.broken = transaction.broken || !permit.status.ok() || !transaction.row.has_value();
+  if (!permit.status.ok()) return LedgerCommit::NotCommitted(permit.status);
   if (transaction.broken) return LedgerCommit::NotCommitted();
   if (transaction.database.Insert(*transaction.row)) return LedgerCommit::Committed();
   return LedgerCommit::NotCommitted(

@@ -174,7 +174,7 @@ TEST_F(GuardedPaymentsTest, WorkOfAClientThatCrashedIsPaidOnce) {
     const auto keys = idempotency::SqliteKeyStore::Open(folder_.File("keys.sqlite")).value();
     idempotency::CallRetries retries;
     idempotency::RetryBudgetOptions no_retries;
-    no_retries.most = 0;
+    no_retries.max_tokens = 0;
     idempotency::RetryBudget budget(no_retries);
     retries.budget = &budget;
     const grpc::Status status = idempotency::CallWithRetries(

@@ -17,16 +17,20 @@ namespace idempotency {
 // number is undefined.
 grpc::StatusCode StatusCodeFrom(int number);
 
+// The name of the code, for example "NOT_FOUND"; "" for a number that is no code of gRPC's.
+std::string StatusCodeName(grpc::StatusCode code);
+
 // Keeps the code and the message; the catalogue's details become grpc-status-details-bin
 // (google.rpc.Status with ErrorInfo, RetryInfo, BadRequest).
 grpc::Status ToGrpcStatus(const absl::Status& status);
 // The reverse: reason and details survive the round trip.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
-// True for the codes that gRPC itself generates, which therefore never prove what a handler
-// did: CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN, and UNIMPLEMENTED, which the
-// callback API returns when a handler throws. A guard records none of them. For a client
-// that gets one without a reason, the operation may have happened.
+// True for the codes that a guard never records: CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN
+// and UNIMPLEMENTED. gRPC generates them whatever the handler did; UNIMPLEMENTED is what the
+// callback API returns when a handler throws. INTERNAL, which gRPC generates too, can be recorded:
+// handlers return it as an answer of their own. It cannot be released (MethodPolicy::released).
+// For a client that gets one of these codes without a reason, the operation may have happened.
 bool ProvesNothing(grpc::StatusCode code);
 
 // True for the status that gRPC returns, without sending it, for a message over the channel's

@@ -15,6 +15,7 @@
 
 #include "core/fatal.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/client/retried_methods.h"
 
 namespace idempotency {
@@ -28,44 +29,9 @@ namespace {
 constexpr absl::Duration kMaxJsonDuration =
     absl::Seconds(google::protobuf::util::TimeUtil::kDurationMaxSeconds);
 
-// The names that a service config uses; empty for OK and unknown codes.
-absl::string_view CodeName(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::CANCELLED:
-      return "CANCELLED";
-    case grpc::StatusCode::UNKNOWN:
-      return "UNKNOWN";
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return "INVALID_ARGUMENT";
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return "DEADLINE_EXCEEDED";
-    case grpc::StatusCode::NOT_FOUND:
-      return "NOT_FOUND";
-    case grpc::StatusCode::ALREADY_EXISTS:
-      return "ALREADY_EXISTS";
-    case grpc::StatusCode::PERMISSION_DENIED:
-      return "PERMISSION_DENIED";
-    case grpc::StatusCode::UNAUTHENTICATED:
-      return "UNAUTHENTICATED";
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return "RESOURCE_EXHAUSTED";
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return "FAILED_PRECONDITION";
-    case grpc::StatusCode::ABORTED:
-      return "ABORTED";
-    case grpc::StatusCode::OUT_OF_RANGE:
-      return "OUT_OF_RANGE";
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return "UNIMPLEMENTED";
-    case grpc::StatusCode::INTERNAL:
-      return "INTERNAL";
-    case grpc::StatusCode::UNAVAILABLE:
-      return "UNAVAILABLE";
-    case grpc::StatusCode::DATA_LOSS:
-      return "DATA_LOSS";
-    default:
-      return "";
-  }
+// True for the codes that a service config may name: gRPC's, but OK.
+bool IsErrorCode(grpc::StatusCode code) {
+  return code != grpc::StatusCode::OK && !StatusCodeName(code).empty();
 }
 
 absl::Status ValidateBackoff(std::string_view field, absl::Duration backoff) {
@@ -89,7 +55,7 @@ absl::Status Validate(const RetryPolicy& policy) {
   }
   if (policy.retryable.empty()) return InvalidField("retryable", "must name a status code");
   for (const grpc::StatusCode code : policy.retryable) {
-    if (CodeName(code).empty()) return InvalidField("retryable", "must hold error codes only");
+    if (!IsErrorCode(code)) return InvalidField("retryable", "must hold error codes only");
   }
   if (policy.per_rpc_retry_buffer_bytes >
       static_cast<std::size_t>(std::numeric_limits<int>::max())) {
@@ -121,7 +87,7 @@ absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
   }
   std::vector<std::string> codes;
   for (const grpc::StatusCode code : policy.retryable) {
-    codes.push_back(absl::StrCat("\"", CodeName(code), "\""));
+    codes.push_back(absl::StrCat("\"", StatusCodeName(code), "\""));
   }
   return absl::StrCat("{\"methodConfig\":[{\"name\":[", absl::StrJoin(names, ","),
                       "],\"retryPolicy\":{\"maxAttempts\":", policy.max_attempts,

@@ -117,12 +117,12 @@ TEST_F(BeginTest, RunsOnceAndThenReplaysByteForByte) {
   ASSERT_NE(first->execution(), nullptr);
   EXPECT_EQ(first->execution()->attempt(), 1u);
   EXPECT_FALSE(first->execution()->lost());
-  const v1::ReserveRequest asked = Store().last_reserve();
-  EXPECT_EQ(asked.record_key().namespace_(), "tills");
-  EXPECT_EQ(asked.record_key().scope(), "shop-1");
-  EXPECT_EQ(asked.record_key().operation(), "till.charge");
-  EXPECT_EQ(asked.record_key().key(), "order-1");
-  EXPECT_EQ(asked.labels().at("delivery"), "7");
+  const v1::ReserveRequest sent = Store().last_reserve();
+  EXPECT_EQ(sent.record_key().namespace_(), "tills");
+  EXPECT_EQ(sent.record_key().scope(), "shop-1");
+  EXPECT_EQ(sent.record_key().operation(), "till.charge");
+  EXPECT_EQ(sent.record_key().key(), "order-1");
+  EXPECT_EQ(sent.labels().at("delivery"), "7");
 
   EXPECT_TRUE(first->Complete(Reply()).ok());
 
@@ -130,7 +130,7 @@ TEST_F(BeginTest, RunsOnceAndThenReplaysByteForByte) {
   ASSERT_TRUE(again.ok()) << again.status();
   ASSERT_EQ(again->decision(), Decision::kReplay);
   EXPECT_EQ(again->execution(), nullptr);
-  EXPECT_EQ(again->record_id(), RecordIdFor(FromProto(asked.record_key())).ToString());
+  EXPECT_EQ(again->record_id(), RecordIdFor(FromProto(sent.record_key())).ToString());
   EXPECT_EQ(again->reply().body(), Store().record().reply.body());
   ChargeReply reply;
   ASSERT_TRUE(again->ReadReply(reply).ok());
@@ -405,8 +405,8 @@ TEST_F(BeginTest, WhatACallbackThrowsEndsThere) {
 TEST_F(BeginTest, AGuardDestroyedFirstCallsEveryCallback) {
   options_.recording_timeout = absl::Hours(1);
   options_.closing_timeout = absl::ZeroDuration();
-  std::vector<absl::Status> told;
-  const auto note = [&told](const absl::Status& status) { told.push_back(status); };
+  std::vector<absl::Status> outcomes;
+  const auto note = [&outcomes](const absl::Status& status) { outcomes.push_back(status); };
   {
     auto completed = Begin();
     Store().Hold(Operation::kComplete);
@@ -416,10 +416,10 @@ TEST_F(BeginTest, AGuardDestroyedFirstCallsEveryCallback) {
     Store().Hold(Operation::kRelease);
     released->Release("not now", note);
   }
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(outcomes.empty());
   guard_.reset();
-  ASSERT_EQ(told.size(), 2u);
-  for (const absl::Status& status : told) {
+  ASSERT_EQ(outcomes.size(), 2u);
+  for (const absl::Status& status : outcomes) {
     EXPECT_EQ(ReasonOf(status), Reason::kOutcomeNotRecorded) << status;
   }
 }
@@ -518,7 +518,7 @@ TEST_F(BeginTest, PoliciesThatCannotWorkAreRefusedUnasked) {
               HasSubstr("key_field"));
   EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.fingerprint_metadata = {"x-tenant"}; }),
               HasSubstr("fingerprint_metadata"));
-  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.stream = MethodPolicy::Stream::kForward; }),
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.stream = MethodPolicy::Stream::kPassOn; }),
               HasSubstr("stream"));
   EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.reply = MethodPolicy::Reply::kReference; }),
               HasSubstr("REFERENCE"));
@@ -616,17 +616,17 @@ TEST_F(BeginWithLedgerTest, WhatIsCommittedAndForgottenIsCompleted) {
 }
 
 TEST_F(BeginTest, HooksHearOfItAsOfACall) {
-  std::vector<std::string> heard;
-  options_.hooks.on_verdict = [&heard](const VerdictEvent& event) {
-    heard.push_back(event.operation + (event.why.ok() ? " granted or replayed" : " refused"));
+  std::vector<std::string> events;
+  options_.hooks.on_verdict = [&events](const VerdictEvent& event) {
+    events.push_back(event.operation + (event.status.ok() ? " granted or replayed" : " refused"));
   };
-  options_.hooks.on_recorded = [&heard](const RecordedEvent& event) {
-    heard.push_back(event.disposition == Disposition::kComplete ? "completed" : "released");
+  options_.hooks.on_recorded = [&events](const RecordedEvent& event) {
+    events.push_back(event.disposition == Disposition::kComplete ? "completed" : "released");
   };
   ASSERT_TRUE(Begin()->Release("not now").ok());
   ASSERT_TRUE(Begin()->Complete(Reply()).ok());
   EXPECT_FALSE(Begin(Request(7)).ok());
-  EXPECT_THAT(heard,
+  EXPECT_THAT(events,
               ElementsAre("till.charge granted or replayed", "released",
                           "till.charge granted or replayed", "completed", "till.charge refused"));
 }

@@ -172,7 +172,7 @@ void BegunOperation::Complete(const grpc::Status& failure, Done done) {
       (!failure.ok() && IsRecorded(run_->execution->operation().policy, failure.error_code()));
   if (!recorded) {
     done(absl::InvalidArgumentError(
-        absl::StrCat("the policy does not record ", NameOf(failure.error_code()))));
+        absl::StrCat("the policy does not record ", StatusCodeName(failure.error_code()))));
     return;
   }
   Settle(ReplyOf(failure), std::move(done));

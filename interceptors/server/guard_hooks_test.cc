@@ -50,7 +50,8 @@ class Diary {
       Write("verdict " + std::to_string(static_cast<int>(event.verdict)) + " attempt " +
             std::to_string(event.attempt) + (event.record_id.empty() ? " no record" : "") + " in " +
             Short(event.traceparent) + " first " + Short(event.first_traceparent) + " " +
-            std::string(ReasonOf(event.why).has_value() ? ReasonName(*ReasonOf(event.why)) : "OK"));
+            std::string(ReasonOf(event.status).has_value() ? ReasonName(*ReasonOf(event.status))
+                                                           : "OK"));
     };
     hooks.on_recorded = [this](const RecordedEvent& event) {
       Write("recorded code " + std::to_string(static_cast<int>(event.code)) + " disposition " +
@@ -140,7 +141,7 @@ TEST_F(GuardHooksTest, AReplayLeadsToTheFirstAttemptsTrace) {
                                           "verdict 1 attempt 1 in 2 first 1 OK"));
 }
 
-// The cache knows the reply as the store does: with its code alone.
+// The cache has the same reply as the store: with its code alone.
 TEST_F(GuardHooksTest, AReplyThatWasNotKeptIsReportedWithTheStatusOfItsCaller) {
   MethodPolicy policy;
   policy.reply = MethodPolicy::Reply::kStatusOnly;

@@ -23,12 +23,12 @@ namespace idempotency::internal {
 namespace {
 
 constexpr UnknownOutcome kRunAgain = UnknownOutcome::kRunAgain;
-constexpr UnknownOutcome kAskLedger = UnknownOutcome::kAskLedger;
+constexpr UnknownOutcome kLookUpLedger = UnknownOutcome::kLookUpLedger;
 constexpr UnknownOutcome kRecover = UnknownOutcome::kRecover;
 
 TEST(DispositionTest, WhereItMayRunAgainNoCodeLetsItRunAtOnce) {
   const MethodPolicy policy;
-  for (const UnknownOutcome chosen : {kRunAgain, kAskLedger}) {
+  for (const UnknownOutcome chosen : {kRunAgain, kLookUpLedger}) {
     for (int c = 0; c <= 16; ++c) {
       const auto code = static_cast<grpc::StatusCode>(c);
       const bool recorded = MethodPolicy::DefaultRecorded().count(code) > 0;
@@ -102,7 +102,7 @@ TEST(UnknownOutcomeTest, TheMostSpecificChoiceDecides) {
   RecoveryHandler recovery;
   EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), std::nullopt);
   options.ledger = std::make_shared<FakeLedger>();
-  EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kAskLedger);
+  EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kLookUpLedger);
   options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
   EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kRunAgain);
   recovery = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
@@ -115,7 +115,7 @@ TEST(UnknownOutcomeTest, TheMostSpecificChoiceDecides) {
 
 TEST(UnknownOutcomeTest, TheWireHasAnExplicitValue) {
   EXPECT_EQ(LeaseExpiryFor(kRunAgain), v1::LEASE_EXPIRY_TAKE_OVER);
-  EXPECT_EQ(LeaseExpiryFor(kAskLedger), v1::LEASE_EXPIRY_TAKE_OVER);
+  EXPECT_EQ(LeaseExpiryFor(kLookUpLedger), v1::LEASE_EXPIRY_TAKE_OVER);
   EXPECT_EQ(LeaseExpiryFor(kRecover), v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
 }
 
@@ -251,7 +251,7 @@ TEST_F(GuardOptionsTest, TimesAreFinite) {
   }
 }
 TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
-  options_.methods["/a/B"].ReplacementPolicy().retention = absl::Seconds(2);
+  options_.methods["/a/B"].MutableReplacementPolicy().retention = absl::Seconds(2);
   ExpectRefused("methods[/a/B].policy retention");
 }
 TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
@@ -259,7 +259,7 @@ TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
   ExpectRefused("fingerprint_algorithms");
 }
 TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
-  options_.methods["/a/B"].ReplacementPolicy().recorded.insert(grpc::StatusCode::UNKNOWN);
+  options_.methods["/a/B"].MutableReplacementPolicy().recorded.insert(grpc::StatusCode::UNKNOWN);
   ExpectRefused("methods[/a/B].policy recorded");
 }
 
@@ -280,7 +280,7 @@ TEST_F(GuardOptionsTest, ChangesOfTheStoreTakeEffectInTime) {
 }
 
 TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
-  MethodPolicy& policy = options_.methods["/a/B"].ReplacementPolicy();
+  MethodPolicy& policy = options_.methods["/a/B"].MutableReplacementPolicy();
   policy.max_lease = policy.lease;
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   policy.max_lease = policy.lease - absl::Milliseconds(1);
@@ -290,14 +290,14 @@ TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
 }
 TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
   using grpc::StatusCode;
-  options_.methods["/a/B"].ReplacementPolicy().released = {StatusCode::RESOURCE_EXHAUSTED,
-                                                           StatusCode::ABORTED};
+  options_.methods["/a/B"].MutableReplacementPolicy().released = {StatusCode::RESOURCE_EXHAUSTED,
+                                                                  StatusCode::ABORTED};
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   for (const StatusCode code :
        {StatusCode::OK, StatusCode::CANCELLED, StatusCode::UNKNOWN, StatusCode::DEADLINE_EXCEEDED,
         StatusCode::UNIMPLEMENTED, StatusCode::INTERNAL, StatusCode::UNAVAILABLE,
         StatusCode::NOT_FOUND}) {
-    options_.methods["/a/B"].ReplacementPolicy().released = {code};
+    options_.methods["/a/B"].MutableReplacementPolicy().released = {code};
     ExpectRefused("released");
   }
 }

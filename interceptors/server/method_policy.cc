@@ -1,7 +1,5 @@
 #include "grpc_idempotency/server_guard/method_policy.h"
 
-#include "absl/strings/strip.h"
-
 #include "core/declared_policy.h"
 
 namespace idempotency {
@@ -22,12 +20,6 @@ MethodPolicy MethodPolicy::DefaultFor(const google::protobuf::MethodDescriptor& 
   MethodPolicy policy;
   if (KeyRule(method, v1::Policy()) == v1::Policy::KEY_NONE) policy.key = Key::kNone;
   return policy;
-}
-
-std::string NameOf(grpc::StatusCode code) {
-  if (code == grpc::StatusCode::OK) return "OK";
-  const std::string name = v1::StatusCode_Name(static_cast<v1::StatusCode>(code));
-  return std::string(absl::StripPrefix(name, "STATUS_CODE_"));
 }
 
 }  // namespace idempotency

@@ -247,7 +247,7 @@ TEST(InstallTest, RefusesHandlersOfUnknownMethods) {
 TEST(ProtectTest, RefusesPoliciesThatDoNotFitTheirMethod) {
   const auto refusal = [](const std::function<void(MethodPolicy&)>& change) {
     GuardOptions options;
-    change(options.methods["/idempotency.testdata.Till/Charge"].ReplacementPolicy());
+    change(options.methods["/idempotency.testdata.Till/Charge"].MutableReplacementPolicy());
     const auto guard = MakeGuard(std::move(options));
     Till::Service service;
     grpc::ServerBuilder builder;

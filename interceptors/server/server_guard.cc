@@ -58,8 +58,8 @@ absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
 
 // Its exceptions must not unwind the guard's threads. A granted operation that it drops in this
 // way is abandoned, as one that is destroyed unsettled.
-ServerGuard::Begun Contained(std::shared_ptr<GuardLog> log, const std::string& operation,
-                             ServerGuard::Begun done) {
+ServerGuard::BeginDone Contained(std::shared_ptr<GuardLog> log, const std::string& operation,
+                                 ServerGuard::BeginDone done) {
   return [log = std::move(log), operation,
           done = std::move(done)](absl::StatusOr<BegunOperation> begun) {
     CallApplication(*log, operation, "the callback of Begin", [&] {
@@ -127,7 +127,7 @@ class Guard final : public ServerGuard {
   absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
                                    InterceptorFactories others) override;
   void BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
-                      Begun done) override;
+                      BeginDone done) override;
 
  private:
   // One for each method. INVALID_ARGUMENT with all faults.
@@ -201,7 +201,7 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
 }
 
 void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
-                           Begun done) {
+                           BeginDone done) {
   GuardedOperation operation{call.operation, call.policy, options_, reservations_, pools_};
   // Begin refuses a call without a choice.
   operation.on_unknown =
@@ -379,20 +379,20 @@ google::protobuf::Any ToAny(const OpaqueRequest& request) {
 
 absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
                                                   const google::protobuf::Message& request) {
-  return internal::Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+  return internal::Verdict([&](BeginDone done) { Begin(call, request, std::move(done)); });
 }
 
 absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
                                                   const OpaqueRequest& request) {
-  return internal::Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+  return internal::Verdict([&](BeginDone done) { Begin(call, request, std::move(done)); });
 }
 
 void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& request,
-                        Begun done) {
+                        BeginDone done) {
   BeginOperation(call, request, std::move(done));
 }
 
-void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Begun done) {
+void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, BeginDone done) {
   if (!internal::IsUtf8WithoutControls(request.type)) {
     done(InvalidField("begin.type", "must be UTF-8 without control characters"));
     return;

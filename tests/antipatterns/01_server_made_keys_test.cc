@@ -19,7 +19,7 @@ namespace {
 class ServerMadeKeys : public AntiPattern {
  protected:
   // A client as users configure it: with the interceptor, and gRPC's own retries.
-  static std::unique_ptr<Probe::Stub> Client(const GuardedServer& server) {
+  static std::unique_ptr<Probe::Stub> Client(const ProbeServer& server) {
     std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
         interceptors;
     interceptors.push_back(MakeClientInterceptor());
@@ -32,7 +32,7 @@ class ServerMadeKeys : public AntiPattern {
 TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
   Mutex mutex;
   std::vector<std::pair<std::string, std::uint32_t>> runs;
-  GuardedServer& server =
+  ProbeServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         Execution* execution = Execution::FromContext(&context);
         MutexLock lock(mutex);
@@ -61,7 +61,7 @@ TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
 
 TEST_P(ServerMadeKeys, AKeyThatTheCallerPinnedIsKept) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
     reply.set_total(++runs);
     return grpc::Status::OK;
   });

@@ -22,8 +22,8 @@ TEST_P(CheckThenAct, CallsAtTheSameTimeRunOnce) {
     reply.set_total(++runs);
     return grpc::Status::OK;
   };
-  GuardedServer& one = Serve(handler);
-  GuardedServer& other = Serve(handler);
+  ProbeServer& one = Serve(handler);
+  ProbeServer& other = Serve(handler);
 
   for (int round = 0; round < kRounds; ++round) {
     std::atomic<int> ready{0};

@@ -18,7 +18,7 @@ class ConcurrentDuplicates : public AntiPattern {};
 
 TEST_P(ConcurrentDuplicates, AreRefusedWithATimeToComeBack) {
   Gate gate;
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
     gate.Enter();
     reply.set_effect("one");
     return grpc::Status::OK;
@@ -53,13 +53,13 @@ TEST_P(ConcurrentDuplicates, OrWaitForTheReply) {
   constexpr int kDuplicates = 5;
   Gate gate;
   const auto reserves = std::make_shared<ConnectionGate>();
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest& request, ActReply& reply) {
         if (request.account() == "alice") gate.Enter();
         reply.set_effect("one");
         return grpc::Status::OK;
       },
-      [&](GuardedServer::Options& options) {
+      [&](ProbeServer::Options& options) {
         MethodPolicy policy;
         policy.in_flight = MethodPolicy::InFlight::kWait;
         policy.max_wait = absl::Seconds(20);

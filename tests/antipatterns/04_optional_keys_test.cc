@@ -11,7 +11,7 @@ class OptionalKeys : public AntiPattern {};
 
 TEST_P(OptionalKeys, ACallWithoutAKeyNeverReachesTheHandler) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs;
     return grpc::Status::OK;
   });

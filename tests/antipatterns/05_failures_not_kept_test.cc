@@ -12,7 +12,7 @@ class FailuresNotKept : public AntiPattern {};
 
 TEST_P(FailuresNotKept, ADeclineStaysADecline) {
   std::atomic<int> runs{0};
-  GuardedServer& server =
+  ProbeServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         if (++runs > 1) {
           reply.set_effect("charged after all");

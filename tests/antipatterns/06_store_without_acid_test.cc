@@ -14,14 +14,14 @@ class StoreWithoutAcid : public AntiPattern {};
 
 TEST_P(StoreWithoutAcid, WhatWasAcknowledgedSurvivesKillMinusNine) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         reply.set_total(++runs);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         // Short, so that a lost completion shows as a second run.
-        options.guard.methods[kAct].ReplacementPolicy().lease = absl::Seconds(2);
+        options.guard.methods[kAct].MutableReplacementPolicy().lease = absl::Seconds(2);
       });
   const ProbeClient client(server.address());
   for (int i = 0; i < 10; ++i) {
@@ -40,14 +40,14 @@ TEST_P(StoreWithoutAcid, WhatWasAcknowledgedSurvivesKillMinusNine) {
 
 TEST_P(StoreWithoutAcid, NoReplyGoesOutThatTheStoreHasNotAcknowledged) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         // Killed before it can receive the outcome.
         daemon_.Kill();
         reply.set_total(++runs);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         options.guard.recording_timeout = absl::Milliseconds(200);
       });
   const ProbeClient client(server.address());

@@ -68,7 +68,7 @@ class OrphanedPending : public AntiPattern {
 
 TEST_P(OrphanedPending, AReservationOfACrashedServerIsTakenOver) {
   std::atomic<std::uint32_t> attempt{0};
-  GuardedServer& server =
+  ProbeServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         attempt = Execution::FromContext(&context)->attempt();
         reply.set_effect("second attempt");
@@ -89,7 +89,7 @@ TEST_P(OrphanedPending, AReservationOfACrashedServerIsTakenOver) {
 TEST_P(OrphanedPending, AnAttemptThatLostItsReservationCannotWrite) {
   std::string lost_token;
   grpc::Status late;
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
     late = CompleteLate(lost_token);
     reply.set_effect("second attempt");
     return grpc::Status::OK;
@@ -108,13 +108,13 @@ TEST_P(OrphanedPending, AnAttemptThatLostItsReservationCannotWrite) {
 
 TEST_P(OrphanedPending, ASlowHandlerKeepsItsReservation) {
   Gate gate;
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         gate.Enter();
         reply.set_effect(Execution::FromContext(&context)->lost() ? "lost" : "held");
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         MethodPolicy policy;
         policy.lease = absl::Milliseconds(400);
         options.guard.methods[kAct].policy = policy;
@@ -125,14 +125,14 @@ TEST_P(OrphanedPending, ASlowHandlerKeepsItsReservation) {
   EXPECT_TRUE(gate.AwaitInside(1));
   // After three leases a duplicate still gets IN_FLIGHT: the first one still works.
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
-  std::optional<Reason> told = Reason::kInFlight;
-  while (told == Reason::kInFlight && std::chrono::steady_clock::now() < until) {
+  std::optional<Reason> reason = Reason::kInFlight;
+  while (reason == Reason::kInFlight && std::chrono::steady_clock::now() < until) {
     Call duplicate;
     duplicate.keys = {kKey};
     duplicate.timeout = std::chrono::seconds(5);  // an admitted one does not return
-    told = client.Send(duplicate).reason();
+    reason = client.Send(duplicate).reason();
   }
-  EXPECT_EQ(told, Reason::kInFlight);
+  EXPECT_EQ(reason, Reason::kInFlight);
   gate.Open();
   running.join();
   EXPECT_EQ(first.reply().effect(), "held");

@@ -13,7 +13,7 @@ class NoFingerprint : public AntiPattern {};
 
 TEST_P(NoFingerprint, AnotherRequestWithTheSameKeyNeitherRunsNorReplays) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
     reply.set_total(++runs);
     return grpc::Status::OK;
   });
@@ -34,7 +34,7 @@ TEST_P(NoFingerprint, AnotherRequestWithTheSameKeyNeitherRunsNorReplays) {
 
 TEST_P(NoFingerprint, NorDoesItWaitForTheOther) {
   Gate gate;
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     gate.Enter();
     return grpc::Status::OK;
   });

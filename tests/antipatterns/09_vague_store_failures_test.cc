@@ -13,12 +13,12 @@ class VagueStoreFailures : public AntiPattern {};
 
 TEST_P(VagueStoreFailures, WithoutTheStoreNothingRuns) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         reply.set_total(++runs);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         options.guard.verdict_timeout = GuardOptions().verdict_timeout;
       });
   const ProbeClient client(server.address());

@@ -73,16 +73,16 @@ class EffectAndRecordApart : public AntiPattern {
         balance, ")")));
   }
 
-  GuardedServer& ServeBank(ProbeHandler handler,
-                           const std::function<void(GuardedServer::Options&)>& change = nullptr) {
-    return Serve(std::move(handler), [&](GuardedServer::Options& options) {
+  ProbeServer& ServeBank(ProbeHandler handler,
+                         const std::function<void(ProbeServer::Options&)>& change = nullptr) {
+    return Serve(std::move(handler), [&](ProbeServer::Options& options) {
       options.guard.ledger = SqliteLedger::Open(bank_).value();
       if (change) change(options);
     });
   }
   // For a server whose attempts are taken over while they still run.
-  static void ShortLease(GuardedServer::Options& options) {
-    MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
+  static void ShortLease(ProbeServer::Options& options) {
+    MethodPolicy& policy = options.guard.methods[kAct].MutableReplacementPolicy();
     policy.lease = absl::Milliseconds(700);
     policy.max_lease = policy.lease;
   }
@@ -111,7 +111,7 @@ class EffectAndRecordApart : public AntiPattern {
   }
   int Charges() { return BankSession(bank_).Number("SELECT count(*) FROM charges"); }
 
-  static Outcome Settle(GuardedServer& server) {
+  static Outcome Settle(ProbeServer& server) {
     Call call;
     call.keys = {kKey};
     return ProbeClient(server.address()).SendUntilSettled(call, kLong);
@@ -124,13 +124,13 @@ class EffectAndRecordApart : public AntiPattern {
 TEST_P(EffectAndRecordApart, AnAttemptThatWasOnlySlowDoesNotChargeBesideTheNext) {
   OpenAccount(10 * kPrice);
   Gate slow;
-  GuardedServer& first =
+  ProbeServer& first =
       ServeBank([&](grpc::ServerContextBase& context, const ActRequest&,
                     ActReply& reply) { return Charge(context, reply, [&] { slow.Enter(); }); },
                 ShortLease);
   Gate second_runs;
   second_runs.Open();
-  GuardedServer& second =
+  ProbeServer& second =
       ServeBank([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         second_runs.Enter();
         return Charge(context, reply);
@@ -158,7 +158,7 @@ TEST_P(EffectAndRecordApart, WhatWasCommittedBeforeACrashDoesNotRunAgain) {
   const auto charge = [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
     return Charge(context, reply);
   };
-  GuardedServer& dying = ServeBank(charge, [&](GuardedServer::Options& options) {
+  ProbeServer& dying = ServeBank(charge, [&](ProbeServer::Options& options) {
     ShortLease(options);
     options.gate = gate;
   });
@@ -177,7 +177,7 @@ TEST_P(EffectAndRecordApart, WhatWasCommittedBeforeACrashDoesNotRunAgain) {
 
 TEST_P(EffectAndRecordApart, AFailureAfterTheCommitIsNotTheOutcome) {
   OpenAccount(10 * kPrice);
-  GuardedServer& server =
+  ProbeServer& server =
       ServeBank([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         const grpc::Status charged = Charge(context, reply);
         // A code that is recorded: no caller would ever get the charge's reply.
@@ -194,8 +194,8 @@ TEST_P(EffectAndRecordApart, AFailureAfterTheCommitIsNotTheOutcome) {
 TEST_P(EffectAndRecordApart, AReplyWithoutItsEffectIsNotRecorded) {
   OpenAccount(10 * kPrice);
   std::atomic<bool> crash{true};
-  GuardedServer& server = ServeBank([&](grpc::ServerContextBase& context, const ActRequest&,
-                                        ActReply& reply) {
+  ProbeServer& server = ServeBank([&](grpc::ServerContextBase& context, const ActRequest&,
+                                      ActReply& reply) {
     if (!crash.exchange(false)) return Charge(context, reply);
     BankSession session(bank_);
     EXPECT_TRUE(session.Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES (1)"));

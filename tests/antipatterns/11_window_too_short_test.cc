@@ -15,7 +15,7 @@ namespace {
 class WindowTooShort : public AntiPattern {};
 
 TEST_P(WindowTooShort, EveryReplyHasItsExpiry) {
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply&) { return grpc::Status::OK; });
   const ProbeClient client(server.address());
   const Outcome first = client.Act("order-1");
@@ -33,7 +33,7 @@ TEST_P(WindowTooShort, EveryReplyHasItsExpiry) {
 
 TEST_P(WindowTooShort, AKeyOlderThanTheMemoryIsRefused) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs;
     return grpc::Status::OK;
   });

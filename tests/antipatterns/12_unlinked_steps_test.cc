@@ -42,7 +42,7 @@ class UnlinkedSteps : public AntiPattern {
     std::unique_ptr<Probe::Stub> stub;
   };
   void ServeStep(StepService& step) {
-    GuardedServer& server = Serve(
+    ProbeServer& server = Serve(
         [&step](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
           if (step.down) {
             Execution::FromContext(&context)->MarkNoEffect();
@@ -51,7 +51,7 @@ class UnlinkedSteps : public AntiPattern {
           reply.set_total(++step.effects);
           return grpc::Status::OK;
         },
-        [](GuardedServer::Options& options) { options.guard.name_space = "step"; });
+        [](ProbeServer::Options& options) { options.guard.name_space = "step"; });
     std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> all;
     all.push_back(MakeClientInterceptor());
     step.stub = Probe::NewStub(grpc::experimental::CreateCustomChannelWithInterceptors(
@@ -64,9 +64,9 @@ class UnlinkedSteps : public AntiPattern {
     ActReply reply;
     grpc::Status status = step.stub->Act(&context, {}, &reply);
     const auto& trailers = context.GetServerTrailingMetadata();
-    const auto told = trailers.find("idempotency-record");
-    if (record_id != nullptr && told != trailers.end()) {
-      *record_id = std::string(told->second.data(), told->second.size());
+    const auto record = trailers.find("idempotency-record");
+    if (record_id != nullptr && record != trailers.end()) {
+      *record_id = std::string(record->second.data(), record->second.size());
     }
     return status;
   }
@@ -90,19 +90,18 @@ TEST_P(UnlinkedSteps, ARerunResumesAtTheStepThatFailed) {
   ServeStep(payment);
   ServeStep(inventory);
   std::atomic<std::uint32_t> attempt{0};
-  GuardedServer& orders =
-      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
-        Execution& execution = *Execution::FromContext(&context);
-        attempt = execution.attempt();
-        for (auto& [step, label] :
-             {std::pair(&payment, "payment"), std::pair(&inventory, "inventory")}) {
-          grpc::ClientContext call;
-          EXPECT_TRUE(execution.Attach(call, label).ok());
-          grpc::Status status = CallStep(*step, call);
-          if (!status.ok()) return status;
-        }
-        return grpc::Status::OK;
-      });
+  ProbeServer& orders = Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
+    Execution& execution = *Execution::FromContext(&context);
+    attempt = execution.attempt();
+    for (auto& [step, label] :
+         {std::pair(&payment, "payment"), std::pair(&inventory, "inventory")}) {
+      grpc::ClientContext call;
+      EXPECT_TRUE(execution.Attach(call, label).ok());
+      grpc::Status status = CallStep(*step, call);
+      if (!status.ok()) return status;
+    }
+    return grpc::Status::OK;
+  });
   inventory.down = true;
   const ProbeClient client(orders.address());
   EXPECT_EQ(client.Act(kKey).status.error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -118,14 +117,13 @@ TEST_P(UnlinkedSteps, TheOnlyCallToAMethodNeedsNoLabelToBeRecognised) {
   StepService payment;
   ServeStep(payment);
   std::atomic<bool> fail{true};
-  GuardedServer& orders =
-      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
-        grpc::ClientContext call;
-        EXPECT_TRUE(Execution::FromContext(&context)->Attach(call).ok());
-        grpc::Status status = CallStep(payment, call);
-        EXPECT_TRUE(status.ok()) << status.error_message();
-        return fail ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "after the payment") : status;
-      });
+  ProbeServer& orders = Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
+    grpc::ClientContext call;
+    EXPECT_TRUE(Execution::FromContext(&context)->Attach(call).ok());
+    grpc::Status status = CallStep(payment, call);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return fail ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "after the payment") : status;
+  });
   const ProbeClient client(orders.address());
   EXPECT_FALSE(client.Act(kKey).status.ok());
   fail = false;
@@ -137,12 +135,11 @@ TEST_P(UnlinkedSteps, AStepsRecordNamesItsParentButNotTheParentsKey) {
   StepService payment;
   ServeStep(payment);
   std::string step_record;
-  GuardedServer& orders =
-      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
-        grpc::ClientContext call;
-        EXPECT_TRUE(Execution::FromContext(&context)->Attach(call).ok());
-        return CallStep(payment, call, &step_record);
-      });
+  ProbeServer& orders = Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
+    grpc::ClientContext call;
+    EXPECT_TRUE(Execution::FromContext(&context)->Attach(call).ok());
+    return CallStep(payment, call, &step_record);
+  });
   const Outcome outcome = ProbeClient(orders.address()).Act("the-customers-key");
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   const v1::Record record = RecordOf(step_record);
@@ -156,16 +153,15 @@ TEST_P(UnlinkedSteps, CallsThatCannotBeDistinguishedAreNotSent) {
   StepService payment;
   ServeStep(payment);
   grpc::Status second;
-  GuardedServer& orders =
-      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
-        grpc::ClientContext first_call;
-        EXPECT_TRUE(Execution::FromContext(&context)->Attach(first_call).ok());
-        EXPECT_TRUE(CallStep(payment, first_call).ok());
-        grpc::ClientContext second_call;
-        EXPECT_TRUE(Execution::FromContext(&context)->Attach(second_call).ok());
-        second = CallStep(payment, second_call);
-        return grpc::Status::OK;
-      });
+  ProbeServer& orders = Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
+    grpc::ClientContext first_call;
+    EXPECT_TRUE(Execution::FromContext(&context)->Attach(first_call).ok());
+    EXPECT_TRUE(CallStep(payment, first_call).ok());
+    grpc::ClientContext second_call;
+    EXPECT_TRUE(Execution::FromContext(&context)->Attach(second_call).ok());
+    second = CallStep(payment, second_call);
+    return grpc::Status::OK;
+  });
   EXPECT_TRUE(ProbeClient(orders.address()).Act(kKey).status.ok());
   EXPECT_EQ(ReasonOf(FromGrpcStatus(second)), Reason::kDownstreamRefused);
   EXPECT_THAT(second.error_message(), HasSubstr("has no label"));
@@ -176,14 +172,13 @@ TEST_P(UnlinkedSteps, TheParentsOwnKeyIsNotSentOn) {
   StepService payment;
   ServeStep(payment);
   grpc::Status sent;
-  GuardedServer& orders =
-      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
-        grpc::ClientContext call;
-        EXPECT_TRUE(WithKey(call, kKey).ok());
-        EXPECT_TRUE(Execution::FromContext(&context)->Attach(call, "payment").ok());
-        sent = CallStep(payment, call);
-        return grpc::Status::OK;
-      });
+  ProbeServer& orders = Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
+    grpc::ClientContext call;
+    EXPECT_TRUE(WithKey(call, kKey).ok());
+    EXPECT_TRUE(Execution::FromContext(&context)->Attach(call, "payment").ok());
+    sent = CallStep(payment, call);
+    return grpc::Status::OK;
+  });
   EXPECT_TRUE(ProbeClient(orders.address()).Act(kKey).status.ok());
   EXPECT_EQ(ReasonOf(FromGrpcStatus(sent)), Reason::kDownstreamRefused) << sent.error_message();
   EXPECT_EQ(payment.effects, 0);

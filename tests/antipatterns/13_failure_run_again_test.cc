@@ -25,21 +25,21 @@ constexpr auto kRequireRecovery = MethodPolicy::OnUnknownOutcome::kRequireRecove
 class FailureRunAgain : public AntiPattern {
  protected:
   // A shop whose handler enters the order and then fails, in every attempt.
-  GuardedServer& Shop(MethodPolicy::OnUnknownOutcome choice) {
+  ProbeServer& Shop(MethodPolicy::OnUnknownOutcome choice) {
     return Serve(
         [this](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
           ++orders_;
           return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer got lost");
         },
-        [this, choice](GuardedServer::Options& options) {
+        [this, choice](ProbeServer::Options& options) {
           options.guard.on_unknown_outcome = choice;
-          options.guard.hooks.on_verdict = [this](const VerdictEvent&) { ++questions_; };
+          options.guard.hooks.on_verdict = [this](const VerdictEvent&) { ++verdicts_; };
           options.guard.hooks.on_recorded = [this](const RecordedEvent&) { ++executions_; };
         });
   }
 
   // One call of a client as users configure it: with the interceptor, and gRPC's own retries.
-  static grpc::Status Order(const GuardedServer& server, const RetryPolicy& retries = {},
+  static grpc::Status Order(const ProbeServer& server, const RetryPolicy& retries = {},
                             const std::string& account = "alice") {
     std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
         interceptors;
@@ -56,12 +56,12 @@ class FailureRunAgain : public AntiPattern {
   }
 
   std::atomic<int> orders_{0};
-  std::atomic<int> questions_{0};
+  std::atomic<int> verdicts_{0};
   std::atomic<int> executions_{0};
 };
 
 TEST_P(FailureRunAgain, WithoutAChoiceNoServerStarts) {
-  GuardOptions options = GuardedServer::StoreAskedEachTime();
+  GuardOptions options = ProbeServer::WithoutReplayCache();
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
   options.on_unknown_outcome = std::nullopt;
@@ -84,10 +84,10 @@ TEST_P(FailureRunAgain, RetriesMakeOneOrderAndStopWithTheReason) {
   const grpc::Status status = Order(Shop(kRequireRecovery));
   EXPECT_EQ(orders_, 1);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  const absl::Status told = FromGrpcStatus(status);
-  EXPECT_EQ(ReasonOf(told), Reason::kOutcomeUnknown);
+  const absl::Status refusal = FromGrpcStatus(status);
+  EXPECT_EQ(ReasonOf(refusal), Reason::kOutcomeUnknown);
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("the handler answered UNAVAILABLE"));
-  auto metadata = DetailsOf(told).metadata;
+  auto metadata = DetailsOf(refusal).metadata;
   EXPECT_EQ(metadata["cause"], "RELEASED");
   EXPECT_EQ(metadata["reason"], "the handler answered UNAVAILABLE");
   EXPECT_EQ(metadata["attempt"], "1");
@@ -100,11 +100,11 @@ TEST_P(FailureRunAgain, RetriesStopForEveryRetryPolicyOfTheClient) {
   EXPECT_EQ(Order(Shop(kRequireRecovery), retries).error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(orders_, 1);
-  EXPECT_EQ(questions_, 2) << "the first try, and the one that was told to stop";
+  EXPECT_EQ(verdicts_, 2) << "the first try, and the one that was answered with " stop "";
 }
 
 TEST_P(FailureRunAgain, AHandlerThatThrewIsNotRunAgain) {
-  GuardedServer& shop = Shop(kRequireRecovery);
+  ProbeServer& shop = Shop(kRequireRecovery);
   RetryPolicy retries;
   retries.retryable.insert(
       {grpc::StatusCode::UNKNOWN, grpc::StatusCode::UNIMPLEMENTED, grpc::StatusCode::INTERNAL});

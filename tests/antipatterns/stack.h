@@ -12,8 +12,8 @@
 
 #include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal::testing {
@@ -25,20 +25,20 @@ class AntiPattern : public ::testing::TestWithParam<Api> {
   static constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 
   // Starts a guarded server with this handler. `change` may change its options.
-  GuardedServer& Serve(ProbeHandler handler,
-                       const std::function<void(GuardedServer::Options&)>& change = nullptr) {
-    GuardedServer::Options options;
+  ProbeServer& Serve(ProbeHandler handler,
+                     const std::function<void(ProbeServer::Options&)>& change = nullptr) {
+    ProbeServer::Options options;
     options.idempotencyd = daemon_.address();
     options.api = GetParam();
     options.handler = std::move(handler);
     if (change) change(options);
-    servers_.push_back(std::make_unique<GuardedServer>(std::move(options)));
+    servers_.push_back(std::make_unique<ProbeServer>(std::move(options)));
     return *servers_.back();
   }
 
   TempFolder folder_;
   DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
-  std::vector<std::unique_ptr<GuardedServer>> servers_;
+  std::vector<std::unique_ptr<ProbeServer>> servers_;
 };
 
 }  // namespace idempotency::internal::testing

@@ -36,11 +36,12 @@ void ReadNetworkAddress(absl::string_view text) {
 void ReadStoreAddress(absl::string_view text) {
   const absl::StatusOr<StoreAddress> address = StoreAddress::Parse(text);
   if (!address.ok()) {
-    Require(!absl::StrContains(address.status().message(), kPassword), "no error tells a password");
+    Require(!absl::StrContains(address.status().message(), kPassword),
+            "no error contains a password");
     return;
   }
   Require(!address->location.empty(), "a store is somewhere");
-  Require(!absl::StrContains(address->Display(), kPassword), "no log tells a password");
+  Require(!absl::StrContains(address->Display(), kPassword), "no log contains a password");
   if (address->kind != StoreAddress::Kind::kPostgres) return;
   PostgresOptions options;
   options.url = address->location;

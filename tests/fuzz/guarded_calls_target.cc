@@ -21,17 +21,17 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 #include "tests/integration/memory_service.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/raw_http2_client.h"
 
 namespace idempotency::internal::fuzz {
 namespace {
 
-using testing::GuardedServer;
 using testing::MemoryService;
 using testing::Outcome;
 using testing::ProbeClient;
+using testing::ProbeServer;
 using testing::RawHttp2Client;
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -42,7 +42,7 @@ constexpr std::size_t kMaxHeaderBytes = 4 * 1024;
 constexpr std::size_t kMaxMessageBytes = 8 * 1024;
 // Far longer than a call takes, also on a loaded machine.
 constexpr std::chrono::seconds kInTime(20);
-// After so many the records are forgotten, all at once.
+// After this many calls all records are forgotten at once.
 constexpr std::uint64_t kCallsOfOneService = 2'000;
 
 // Not allowed in a header: HTTP/2 forbids these, and gRPC ends the connection for them.
@@ -114,12 +114,12 @@ class World {
 
   static std::string BlockOf(Input& input) { return std::string(input.Block()); }
 
-  GuardedServer::Options Options() {
-    GuardedServer::Options options;
+  ProbeServer::Options Options() {
+    ProbeServer::Options options;
     options.channel = service_.channel();
     options.guard.scope = MetadataScope(kScope);
     // A refusal that was treated as a missing answer would show.
-    options.guard.methods[kAct].ReplacementPolicy().fail_open = true;
+    options.guard.methods[kAct].MutableReplacementPolicy().fail_open = true;
     options.guard.verdict_timeout = absl::FromChrono(kInTime);
     options.handler = [this](grpc::ServerContextBase& context, const testing::ActRequest& request,
                              testing::ActReply& reply) {
@@ -136,7 +136,7 @@ class World {
   std::atomic<int> innocent_runs_{0};
   std::uint64_t calls_ = 0;
   MemoryService service_;
-  GuardedServer server_;
+  ProbeServer server_;
   RawHttp2Client hostile_{server_.address()};
   ProbeClient innocent_{server_.address()};
 };

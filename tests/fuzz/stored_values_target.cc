@@ -20,7 +20,7 @@ namespace {
 void ReadFingerprints(std::string_view bytes) {
   const absl::StatusOr<std::vector<Fingerprint>> fingerprints = DecodeFingerprints(bytes);
   if (!fingerprints.ok()) {
-    Require(ReasonOf(fingerprints.status()) == Reason::kRecordDamaged, "damage is told");
+    Require(ReasonOf(fingerprints.status()) == Reason::kRecordDamaged, "damage is reported");
     return;
   }
   for (const Fingerprint& fingerprint : *fingerprints) {

@@ -19,9 +19,9 @@
 #include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -157,7 +157,7 @@ TEST(AdminAndGuard, APurgedReplyIsReplayedForItsCachedAgeAtMost) {
   const DaemonProcess daemon("sqlite:" + folder.File("records.db"));
   std::atomic<int> runs{0};
   const auto serve = [&](absl::Duration max_age) {
-    GuardedServer::Options options;
+    ProbeServer::Options options;
     options.idempotencyd = daemon.address();
     options.api = Api::kCallback;
     options.guard.replay_cache = ReplayCacheOptions();
@@ -166,7 +166,7 @@ TEST(AdminAndGuard, APurgedReplyIsReplayedForItsCachedAgeAtMost) {
       reply.set_effect(absl::StrCat(++runs));
       return grpc::Status::OK;
     };
-    return std::make_unique<GuardedServer>(std::move(options));
+    return std::make_unique<ProbeServer>(std::move(options));
   };
   const auto purge = [&] {
     v1::PurgeRequest request;

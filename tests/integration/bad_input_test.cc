@@ -15,9 +15,9 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -306,8 +306,8 @@ TEST_F(BadInput, WhatIsRightLeavesNoTraceEither) {
 class BadInputAtTheGuard : public BadInput {
  protected:
   // Answers with `payload`, and `trailer` as trailing metadata; takes any size.
-  GuardedServer& Serve(std::string payload, std::string trailer) {
-    GuardedServer::Options options;
+  ProbeServer& Serve(std::string payload, std::string trailer) {
+    ProbeServer::Options options;
     options.idempotencyd = daemon_.address();
     options.handler = [this, payload, trailer](grpc::ServerContextBase& context, const ActRequest&,
                                                ActReply& reply) {
@@ -320,7 +320,7 @@ class BadInputAtTheGuard : public BadInput {
       builder.SetMaxReceiveMessageSize(-1);
       builder.SetMaxSendMessageSize(-1);
     };
-    server_ = std::make_unique<GuardedServer>(std::move(options));
+    server_ = std::make_unique<ProbeServer>(std::move(options));
     return *server_;
   }
 
@@ -330,7 +330,7 @@ class BadInputAtTheGuard : public BadInput {
   }
 
   std::atomic<int> runs_{0};
-  std::unique_ptr<GuardedServer> server_;
+  std::unique_ptr<ProbeServer> server_;
 };
 
 TEST_F(BadInputAtTheGuard, ARequestAndAReplyOverTheLimitRunOnce) {

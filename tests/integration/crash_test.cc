@@ -15,9 +15,9 @@
 
 #include "tests/integration/effects.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/service_client.h"
 
 namespace idempotency::internal::testing {
@@ -115,7 +115,7 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
   MigrateStore(cluster->url());
   DaemonProcess daemon(cluster->url());
   Effects effects;
-  GuardedServer::Options options;
+  ProbeServer::Options options;
   options.idempotencyd = daemon.address();
   options.api = Api::kCallback;
   options.handler = effects.Handler();
@@ -124,7 +124,7 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
   MethodPolicy policy;
   policy.lease = absl::Minutes(30);
   options.guard.methods["/idempotency.testing.Probe/Act"].policy = policy;
-  GuardedServer server(std::move(options));
+  ProbeServer server(std::move(options));
 
   Progress progress;
   std::atomic<bool> stop{false};

@@ -8,7 +8,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/server_guard/execution.h"
 #include "tests/support/gate.h"
-#include "tests/support/guarded_server.h"
+#include "tests/support/probe_server.h"
 
 namespace idempotency::internal::testing {
 namespace {
@@ -18,11 +18,11 @@ constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 int Main(const std::string& idempotencyd, const std::string& api) {
   Gate never;
   Mutex mutex;
-  GuardedServer::Options options;
+  ProbeServer::Options options;
   options.idempotencyd = idempotencyd;
   options.api = api == "sync" ? Api::kSync : Api::kCallback;
-  options.guard.methods[kAct].ReplacementPolicy().lease = absl::Milliseconds(300);
-  options.guard.methods[kAct].ReplacementPolicy().on_unknown_outcome =
+  options.guard.methods[kAct].MutableReplacementPolicy().lease = absl::Milliseconds(300);
+  options.guard.methods[kAct].MutableReplacementPolicy().on_unknown_outcome =
       MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   options.handler = [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply&) {
     const absl::Status stored =
@@ -34,7 +34,7 @@ int Main(const std::string& idempotencyd, const std::string& api) {
     never.Enter();
     return grpc::Status::OK;
   };
-  const GuardedServer server(std::move(options));
+  const ProbeServer server(std::move(options));
   {
     MutexLock lock(mutex);
     std::cout << "serving on " << server.address() << std::endl;

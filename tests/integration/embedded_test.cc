@@ -22,9 +22,9 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/process.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
@@ -152,7 +152,7 @@ TEST(EmbeddedEnd, AGuardThatOutlivesItsServiceFailsClosed) {
   const TempFolder folder;
   auto service = EmbeddedService::Open("sqlite:" + folder.File("records.db")).value();
   std::atomic<int> runs{0};
-  GuardedServer::Options options;
+  ProbeServer::Options options;
   options.connect = [&service] { return service->MakeConnection(); };
   // A busy machine has a verdict by then, too.
   options.guard.verdict_timeout = absl::Seconds(2);
@@ -160,7 +160,7 @@ TEST(EmbeddedEnd, AGuardThatOutlivesItsServiceFailsClosed) {
     ++runs;
     return grpc::Status::OK;
   };
-  const GuardedServer server(std::move(options));
+  const ProbeServer server(std::move(options));
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("before").status.ok());
   service.reset();

@@ -26,8 +26,8 @@
 #include "tests/integration/memory_service.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -109,21 +109,21 @@ class ErrorStack : public ::testing::Test {
   Outcome AccessDenied();
 
   // A reservation at a service with these rules.
-  Outcome AskRestricted(const AccessRules& rules) {
+  Outcome CallRestricted(const AccessRules& rules) {
     AccessControl access;
     access.Restrict(std::make_shared<AccessPolicy>(rules), Clock::System());
     MemoryService restricted(limits::kMaxQueuedOperations, &access);
-    return Ask(restricted.channel(), &Stub::Reserve, SomeReserve(kKey));
+    return Call(restricted.channel(), &Stub::Reserve, SomeReserve(kKey));
   }
 
   // A guarded server over the service in this process.
-  GuardedServer& Serve(const ProbeHandler& handler = Done,
-                       const std::function<void(GuardedServer::Options&)>& change = nullptr) {
-    GuardedServer::Options options;
+  ProbeServer& Serve(const ProbeHandler& handler = Done,
+                     const std::function<void(ProbeServer::Options&)>& change = nullptr) {
+    ProbeServer::Options options;
     options.channel = service_.channel();
     options.handler = handler;
     if (change) change(options);
-    server_ = std::make_unique<GuardedServer>(std::move(options));
+    server_ = std::make_unique<ProbeServer>(std::move(options));
     return *server_;
   }
   Outcome Act(const std::string& key = kKey, std::int64_t amount = 1) {
@@ -138,9 +138,9 @@ class ErrorStack : public ::testing::Test {
   }
   // A client of the service itself.
   template <typename Request, typename Response>
-  Outcome Ask(const std::shared_ptr<grpc::Channel>& channel,
-              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-              const Request& request, Response* response = nullptr) {
+  Outcome Call(const std::shared_ptr<grpc::Channel>& channel,
+               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+               const Request& request, Response* response = nullptr) {
     const auto stub = v1::IdempotencyService::NewStub(channel);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -193,7 +193,7 @@ class ErrorStack : public ::testing::Test {
   }
 
   MemoryService service_;
-  std::unique_ptr<GuardedServer> server_;
+  std::unique_ptr<ProbeServer> server_;
   TempFolder folder_;
   std::optional<DaemonProcess> daemon_;
 };
@@ -241,7 +241,7 @@ Outcome ErrorStack::ReservationLost() {
 
 Outcome ErrorStack::OutcomeNotRecorded() {
   service_.gate().Fail(OperationKind::kComplete, Reason::kStoreUnavailable);
-  Serve(Done, [](GuardedServer::Options& options) {
+  Serve(Done, [](ProbeServer::Options& options) {
     options.guard.recording_timeout = absl::Milliseconds(100);
   });
   Outcome outcome = Act();
@@ -251,15 +251,15 @@ Outcome ErrorStack::OutcomeNotRecorded() {
 }
 
 Outcome ErrorStack::ReplyNotKept() {
-  Serve(Done, [](GuardedServer::Options& options) {
-    options.guard.methods[kAct].ReplacementPolicy().reply = MethodPolicy::Reply::kStatusOnly;
+  Serve(Done, [](ProbeServer::Options& options) {
+    options.guard.methods[kAct].MutableReplacementPolicy().reply = MethodPolicy::Reply::kStatusOnly;
   });
   EXPECT_TRUE(Act().status.ok());
   return Act();
 }
 
 Outcome ErrorStack::StoreUnavailable() {
-  Serve(Done, [&](GuardedServer::Options& options) {
+  Serve(Done, [&](ProbeServer::Options& options) {
     options.channel = nullptr;
     options.idempotencyd = Daemon().address();
     options.guard.verdict_timeout = absl::Milliseconds(200);
@@ -276,7 +276,7 @@ Outcome ErrorStack::QuotaExceeded() {
   Tenants tenants(observer);
   tenants.Configure({{"probe", one_an_hour}});
   MemoryService limited(limits::kMaxQueuedOperations, nullptr, &tenants);
-  Serve(Done, [&](GuardedServer::Options& options) { options.channel = limited.channel(); });
+  Serve(Done, [&](ProbeServer::Options& options) { options.channel = limited.channel(); });
   EXPECT_TRUE(Act("first").status.ok());
   Outcome outcome = Act("second");
   server_.reset();
@@ -286,34 +286,34 @@ Outcome ErrorStack::QuotaExceeded() {
 Outcome ErrorStack::Overloaded() {
   MemoryService full(/*max_queued=*/1);
   full.gate().Shut();
-  const auto ask = [&, channel = full.channel()](const std::string& key) {
-    return Ask(channel, &Stub::Reserve, SomeReserve(key));
+  const auto reserve = [&, channel = full.channel()](const std::string& key) {
+    return Call(channel, &Stub::Reserve, SomeReserve(key));
   };
   // Two are in the store, which does not answer; the third is queued.
-  auto first = std::async(std::launch::async, ask, "1");
+  auto first = std::async(std::launch::async, reserve, "1");
   EXPECT_TRUE(full.gate().AwaitCalls(1));
-  auto second = std::async(std::launch::async, ask, "2");
+  auto second = std::async(std::launch::async, reserve, "2");
   EXPECT_TRUE(full.gate().AwaitCalls(2));
-  auto third = std::async(std::launch::async, ask, "3");
+  auto third = std::async(std::launch::async, reserve, "3");
   EXPECT_TRUE(full.observer().Await(&CountingObserver::Counts::queued, 1));
-  Outcome outcome = ask("4");
+  Outcome outcome = reserve("4");
   full.gate().Open();
   for (auto* const taken : {&first, &second, &third}) EXPECT_TRUE(taken->get().status.ok());
   return outcome;
 }
 
 Outcome ErrorStack::RequestInvalid() {
-  return Ask(DaemonChannel(), &Stub::Reserve, v1::ReserveRequest());
+  return Call(DaemonChannel(), &Stub::Reserve, v1::ReserveRequest());
 }
 
 Outcome ErrorStack::FingerprintUnknown() {
   v1::ReserveRequest request = SomeReserve(kKey);
-  EXPECT_TRUE(Ask(DaemonChannel(), &Stub::Reserve, request).status.ok());
+  EXPECT_TRUE(Call(DaemonChannel(), &Stub::Reserve, request).status.ok());
   request.mutable_fingerprints(0)->set_version(2);
-  return Ask(DaemonChannel(), &Stub::Reserve, request);
+  return Call(DaemonChannel(), &Stub::Reserve, request);
 }
 
-Outcome ErrorStack::RecordNotFound() { return Ask(DaemonChannel(), &Stub::Get, SomeGet(kKey)); }
+Outcome ErrorStack::RecordNotFound() { return Call(DaemonChannel(), &Stub::Get, SomeGet(kKey)); }
 
 Outcome ErrorStack::RecordDamaged() {
   const ReserveOp op = Reservation();
@@ -333,13 +333,13 @@ Outcome ErrorStack::RecordIdCollision() {
 
 Outcome ErrorStack::RecordChanged() {
   v1::ReserveRequest reserve = SomeReserve(kKey);
-  EXPECT_TRUE(Ask(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
+  EXPECT_TRUE(Call(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
   return Release(/*attempt=*/2);
 }
 
 Outcome ErrorStack::ForceRequired() {
   v1::ReserveRequest reserve = SomeReserve(kKey);
-  EXPECT_TRUE(Ask(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
+  EXPECT_TRUE(Call(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
   return Release(/*attempt=*/1);
 }
 
@@ -359,14 +359,14 @@ Outcome ErrorStack::DownstreamRefused() {
   return Act();
 }
 
-Outcome ErrorStack::CredentialsInvalid() { return AskRestricted(AccessRules()); }
+Outcome ErrorStack::CredentialsInvalid() { return CallRestricted(AccessRules()); }
 
 Outcome ErrorStack::AccessDenied() {
   AccessRules rules;
   rules.identities.resize(1);
   rules.identities[0].name = "network";
   rules.identities[0].anonymous = true;
-  return AskRestricted(rules);
+  return CallRestricted(rules);
 }
 
 const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
@@ -444,9 +444,9 @@ using ErrorDetail = ErrorStack;
 
 TEST_F(ErrorDetail, ALostReservationIsAFailedPreconditionAtTheService) {
   const auto channel = DaemonChannel();
-  EXPECT_TRUE(Ask(channel, &Stub::Reserve, SomeReserve(kKey)).status.ok());
-  const Outcome lost =
-      Ask(channel, &Stub::Complete, SomeComplete(kKey, Uuid::Random().ToString(), "of a stranger"));
+  EXPECT_TRUE(Call(channel, &Stub::Reserve, SomeReserve(kKey)).status.ok());
+  const Outcome lost = Call(channel, &Stub::Complete,
+                            SomeComplete(kKey, Uuid::Random().ToString(), "of a stranger"));
   ExpectAsItIsWritten(lost, Reason::kReservationLost, {StatusCode::FAILED_PRECONDITION});
 }
 

@@ -34,8 +34,8 @@
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "server/rpc/call_queues.h"
 #include "tests/support/connection_gate.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal::testing {
@@ -307,7 +307,7 @@ class ExternalProcessorTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
-  // What a call with this key gets at once.
+  // The answer that a call with this key gets at once.
   Response AnswerTo(const std::string& key, std::int64_t amount = 1,
                     const std::vector<std::pair<std::string, std::string>>& more = {}) {
     FakeEnvoy envoy(channel_);
@@ -889,7 +889,7 @@ class UnreadReplaysTest : public ScopedProcessorTest {
   // Records a large reply for this scope.
   void Record(const std::string& scope) {
     FakeEnvoy envoy(channel_);
-    Ask(envoy, scope);
+    SendRequest(envoy, scope);
     envoy.AwaitForwarded();
     ActReply reply = Answering(1);
     reply.set_effect(std::string(kLargeReplyBytes, 'x'));
@@ -900,7 +900,7 @@ class UnreadReplaysTest : public ScopedProcessorTest {
     EXPECT_FALSE(envoy.Next().has_value());
     ASSERT_TRUE(envoy.Finish().ok());
   }
-  static void Ask(FakeEnvoy& envoy, const std::string& scope) {
+  static void SendRequest(FakeEnvoy& envoy, const std::string& scope) {
     envoy.SendHeaders("key-1", {{"x-tenant", scope}});
     envoy.SendBody(Framed(Asking()));
   }
@@ -910,11 +910,11 @@ TEST_F(UnreadReplaysTest, LeaveRoomForAnotherScope) {
   Record("a");
   Record("b");
   FakeEnvoy unread(channel_);
-  Ask(unread, "a");
+  SendRequest(unread, "a");
   events_.AwaitHeld(kLargeReplyBytes / 2);
 
   FakeEnvoy one_more(channel_);
-  Ask(one_more, "a");
+  SendRequest(one_more, "a");
   const auto refused = one_more.Next();
   ASSERT_TRUE(refused.has_value());
   ASSERT_TRUE(refused->has_immediate_response()) << refused->ShortDebugString().substr(0, 300);
@@ -926,7 +926,7 @@ TEST_F(UnreadReplaysTest, LeaveRoomForAnotherScope) {
   EXPECT_EQ(events_.CountOf(ExchangeResult::kOverloaded), 1);
 
   FakeEnvoy of_another(channel_);
-  Ask(of_another, "b");
+  SendRequest(of_another, "b");
   const auto replay = of_another.Next();
   ASSERT_TRUE(replay.has_value());
   EXPECT_TRUE(replay->has_streamed_immediate_response()) << replay->ShortDebugString();
@@ -937,7 +937,7 @@ TEST_F(UnreadReplaysTest, LeaveRoomForAnotherScope) {
 class DescribedProcessorTest : public ExternalProcessorTest {
  protected:
   DescribedProcessorTest() : ExternalProcessorTest(/*described=*/true) {
-    GuardedServer::Options options;
+    ProbeServer::Options options;
     options.connect = [this] { return service_->MakeConnection(); };
     options.handler = [this](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
       ++runs_;
@@ -947,11 +947,11 @@ class DescribedProcessorTest : public ExternalProcessorTest {
     };
     options.guard.scope = SharedScope("everyone");
     options.guard.name_space = "probe";
-    guarded_ = std::make_unique<GuardedServer>(std::move(options));
+    guarded_ = std::make_unique<ProbeServer>(std::move(options));
   }
 
   std::atomic<int> runs_{0};
-  std::unique_ptr<GuardedServer> guarded_;
+  std::unique_ptr<ProbeServer> guarded_;
 };
 
 TEST_F(DescribedProcessorTest, AGuardReplaysWhatTheProcessorHasRecorded) {

@@ -24,8 +24,8 @@
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/gate.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 
 namespace idempotency::internal::testing {
 namespace {
@@ -45,7 +45,7 @@ using GuardConditions = GuardFixture;
 // The client cancels while its verdict is pending.
 
 TEST_P(GuardConditions, ClientThatLeavesBeforeTheVerdictLeavesNoStuckKey) {
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   gate_->HoldReserves();
   Call call = With("left");
@@ -66,7 +66,7 @@ TEST_P(GuardConditions, ClientThatLeavesBeforeTheVerdictLeavesNoStuckKey) {
 }
 
 TEST_P(GuardConditions, DeadlineThatPassesBeforeTheVerdictLeavesNoStuckKey) {
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   gate_->HoldReserves();
   Call call = With("late");
@@ -84,7 +84,7 @@ TEST_P(GuardConditions, DeadlineThatPassesBeforeTheVerdictLeavesNoStuckKey) {
 
 TEST_P(GuardConditions, ClientThatLeavesDuringTheHandlerDoesNotCancelTheRecording) {
   Gate gate;
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
     gate.Enter();
     reply.set_total(++runs_);
     return grpc::Status::OK;
@@ -103,13 +103,13 @@ TEST_P(GuardConditions, ClientThatLeavesDuringTheHandlerDoesNotCancelTheRecordin
 }
 
 TEST_P(GuardConditions, CancelledIsNeverRecorded) {
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         reply.set_total(++runs_);
         if (runs_ == 1) return grpc::Status(grpc::StatusCode::CANCELLED, "the client left");
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         MethodPolicy policy;
         policy.lease = absl::Milliseconds(1500);
         options.guard.methods[kAct].policy = policy;
@@ -127,7 +127,7 @@ TEST_P(GuardConditions, CancelledIsNeverRecorded) {
 // The handler throws.
 
 TEST_P(GuardConditions, HandlerThatThrowsIsIndefiniteAndNotRecorded) {
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   Call call = With("throws");
   call.account = kThrowing;
@@ -146,7 +146,7 @@ TEST_P(GuardConditions, HandlerThatThrowsIsIndefiniteAndNotRecorded) {
 // Shutdown.
 
 TEST_P(GuardConditions, ShutdownIsNotHeldUpByAPendingVerdict) {
-  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(Counting(), [](ProbeServer::Options& options) {
     options.guard.verdict_timeout = absl::Seconds(60);
   });
   const ProbeClient client(server.address());
@@ -164,7 +164,7 @@ TEST_P(GuardConditions, ShutdownIsNotHeldUpByAPendingVerdict) {
 }
 
 TEST_P(GuardConditions, ShutdownIsBoundedWithAPendingCompletion) {
-  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(Counting(), [](ProbeServer::Options& options) {
     options.guard.recording_timeout = absl::Seconds(1);
   });
   const ProbeClient client(server.address());
@@ -204,7 +204,7 @@ class RunsOfAccounts {
 TEST_P(GuardConditions, ServersComeAndGoUnderCancelledCalls) {
   RunsOfAccounts runs;
   for (int round = 0; round < 10; ++round) {
-    GuardedServer& server = Serve(runs.Handler(), [](GuardedServer::Options& options) {
+    ProbeServer& server = Serve(runs.Handler(), [](ProbeServer::Options& options) {
       MethodPolicy policy;
       policy.in_flight = MethodPolicy::InFlight::kWait;
       policy.max_wait = absl::FromChrono(kLong);
@@ -244,13 +244,13 @@ TEST_P(GuardConditions, ServersComeAndGoUnderCancelledCalls) {
 
 TEST_P(GuardConditions, FewThreadsAndManyWaitersStillRunOnce) {
   Gate gate;
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         gate.Enter();
         reply.set_total(++runs_);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         MethodPolicy policy;
         policy.in_flight = MethodPolicy::InFlight::kWait;
         policy.max_wait = absl::Seconds(10);
@@ -288,7 +288,7 @@ TEST_P(GuardConditions, FewThreadsAndManyWaitersStillRunOnce) {
 // Compression, sizes.
 
 TEST_P(GuardConditions, CompressionOfTheReplyIsKept) {
-  GuardedServer& server =
+  ProbeServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
         reply.set_payload(std::string(100000, 'x'));
@@ -309,7 +309,7 @@ TEST_P(GuardConditions, CompressionOfTheReplyIsKept) {
 }
 
 TEST_P(GuardConditions, CompressionLevelIsKept) {
-  GuardedServer& server =
+  ProbeServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         context.set_compression_level(GRPC_COMPRESS_LEVEL_HIGH);
         reply.set_payload(std::string(100000, 'x'));
@@ -327,13 +327,13 @@ TEST_P(GuardConditions, CompressionLevelIsKept) {
 }
 
 TEST_P(GuardConditions, ReplyOverTheSendLimitFailsTheSameWayOnReplay) {
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         reply.set_payload(std::string(64 * 1024, 'x'));
         reply.set_total(++runs_);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         options.configure = [](grpc::ServerBuilder& builder) {
           builder.SetMaxSendMessageSize(32 * 1024);
         };
@@ -345,13 +345,13 @@ TEST_P(GuardConditions, ReplyOverTheSendLimitFailsTheSameWayOnReplay) {
 }
 
 TEST_P(GuardConditions, ReplyOverTheRecordLimitIsCompletedWithoutItsContent) {
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         reply.set_payload(std::string(64 * 1024, 'x'));
         reply.set_total(++runs_);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) { options.guard.max_reply_bytes = 32 * 1024; });
+      [](ProbeServer::Options& options) { options.guard.max_reply_bytes = 32 * 1024; });
   const ProbeClient client(server.address());
   const Outcome first = client.Act("huge");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -369,7 +369,7 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::channelz::experimental::InitChannelzService();
   ReflectErrorDetails();
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Act("beside").status.ok());
   auto reflection = Process::Start({"reflection_client", "-plaintext", server.address(), "list"});
@@ -396,7 +396,7 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
 }
 
 TEST_P(GuardConditions, InProcessChannelsAreGuardedToo) {
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   const ProbeClient client(server.server().InProcessChannel(grpc::ChannelArguments()));
   const Outcome first = client.Act("in-process");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -407,7 +407,7 @@ TEST_P(GuardConditions, InProcessChannelsAreGuardedToo) {
 }
 
 TEST_P(GuardConditions, StreamingMethodsAreHandedThrough) {
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   auto stub =
       Probe::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
   ActRequest request;
@@ -482,7 +482,7 @@ class WatchingFactory final : public grpc::experimental::ServerInterceptorFactor
 TEST_P(GuardConditions, OtherInterceptorsSeeEveryMessageAlsoOnReplays) {
   std::atomic<int> sent{0};
   std::atomic<int> received{0};
-  GuardedServer& server = Serve(Counting(), [&](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(Counting(), [&](ProbeServer::Options& options) {
     options.interceptors.push_back(std::make_unique<WatchingFactory>(&sent, &received));
   });
   const ProbeClient client(server.address());
@@ -527,7 +527,7 @@ TEST_P(GuardConditions, ReplacedInterceptorsFailTheCallBeforeTheHandler) {
 // Bytes.
 
 TEST_P(GuardConditions, ReplaysAreTheSameByteForByte) {
-  GuardedServer& server =
+  ProbeServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         for (int i = 0; i < 32; ++i) (*reply.mutable_notes())[absl::StrCat("k", i)] = "v";
         reply.GetReflection()->MutableUnknownFields(&reply)->AddLengthDelimited(99, "unknown");
@@ -553,7 +553,7 @@ TEST_P(GuardConditions, ReplaysAreTheSameByteForByte) {
 }
 
 TEST_P(GuardConditions, AMessageThatIsNoUtf8IsRecordedAndReplayed) {
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs_;
     return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such caf\xe9");
   });
@@ -567,7 +567,7 @@ TEST_P(GuardConditions, AMessageThatIsNoUtf8IsRecordedAndReplayed) {
 }
 
 TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+  ProbeServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs_;
     return grpc::Status::OK;
   });
@@ -582,11 +582,11 @@ TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
 // When the reply cannot be recorded.
 
 TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotASuccess) {
-  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(Counting(), [](ProbeServer::Options& options) {
     options.guard.recording_timeout = absl::Milliseconds(300);
   });
   const ProbeClient client(server.address());
-  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test asked"));
+  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test requests"));
   const Outcome unrecorded = client.Act("unrecorded");
   EXPECT_EQ(unrecorded.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(unrecorded.reason(), Reason::kOutcomeNotRecorded);
@@ -600,9 +600,9 @@ TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotASuccess) {
 }
 
 TEST_P(GuardConditions, AnAttemptThatLostItsReservationIsNotASuccess) {
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   const ProbeClient client(server.address());
-  gate_->FailCompletes(MakeError(Reason::kReservationLost, "as the test asked"));
+  gate_->FailCompletes(MakeError(Reason::kReservationLost, "as the test requests"));
   const Outcome lost = client.Act("lost");
   EXPECT_EQ(lost.status.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(lost.reason(), Reason::kReservationLost);
@@ -612,7 +612,7 @@ TEST_P(GuardConditions, AnAttemptThatLostItsReservationIsNotASuccess) {
 // Early initial metadata and unusual keys.
 
 TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
-  GuardedServer& server = Serve(Counting());
+  ProbeServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   const std::vector<std::vector<std::string>> bad = {
       {""},       {std::string(256, 'k')},    {"with space"}, {"bare\"quote"}, {"bare,comma"},
@@ -638,7 +638,7 @@ TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
 }
 
 TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
-  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(Counting(), [](ProbeServer::Options& options) {
     options.guard.scope = MetadataScope("x-tenant");
   });
   const ProbeClient client(server.address());

@@ -65,7 +65,7 @@ class VersionRollOut : public GuardFixture {
     servers_[step] =
         MakeServer([this](grpc::ServerContextBase& context, const ActRequest& request,
                           ActReply& reply) { return handler_(context, request, reply); },
-                   [&](GuardedServer::Options& options) {
+                   [&](ProbeServer::Options& options) {
                      options.guard.fingerprint_algorithms = std::move(algorithms);
                    });
     clients_.emplace(step, ProbeClient(servers_[step]->address()));
@@ -76,7 +76,7 @@ class VersionRollOut : public GuardFixture {
   }
 
   ProbeHandler handler_ = Counting();
-  std::map<Step, std::unique_ptr<GuardedServer>> servers_;
+  std::map<Step, std::unique_ptr<ProbeServer>> servers_;
   std::map<Step, ProbeClient> clients_;
 };
 
@@ -155,7 +155,7 @@ grpc::Status Echo(grpc::ServerContextBase&, const ActRequest& request, ActReply&
 using GuardedRequests = GuardFixture;
 
 TEST_P(GuardedRequests, TheNormalisedRequestIsComparedAndTheHandlerSeesItAsItCame) {
-  const ProbeClient client(Serve(Echo, [](GuardedServer::Options& options) {
+  const ProbeClient client(Serve(Echo, [](ProbeServer::Options& options) {
                              options.guard.methods[kAct].normaliser =
                                  NormaliserFor<ActRequest>([](ActRequest& copy) {
                                    if (copy.amount() < 0) {
@@ -178,8 +178,9 @@ TEST_P(GuardedRequests, TheNormalisedRequestIsComparedAndTheHandlerSeesItAsItCam
 }
 
 TEST_P(GuardedRequests, TheKeyMayComeInEitherPlaceOnEachTry) {
-  const ProbeClient client(Serve(Counting(), [](GuardedServer::Options& options) {
-                             options.guard.methods[kAct].ReplacementPolicy().key_field = "account";
+  const ProbeClient client(Serve(Counting(), [](ProbeServer::Options& options) {
+                             options.guard.methods[kAct].MutableReplacementPolicy().key_field =
+                                 "account";
                              options.guard.methods[kAct].key_validator = UuidKeys();
                            }).address());
   const std::string key = "2f5ce8ab-7d3f-4b5a-9d0c-2b1a5d3e4f60";
@@ -201,8 +202,8 @@ TEST_P(GuardedRequests, TheKeyMayComeInEitherPlaceOnEachTry) {
 
 TEST_P(GuardedRequests, NamedMetadataBelongsToTheRequest) {
   const ProbeClient client(
-      Serve(Counting(), [](GuardedServer::Options& options) {
-        options.guard.methods[kAct].ReplacementPolicy().fingerprint_metadata = {"x-version"};
+      Serve(Counting(), [](ProbeServer::Options& options) {
+        options.guard.methods[kAct].MutableReplacementPolicy().fingerprint_metadata = {"x-version"};
       }).address());
   const auto send = [&](const std::multimap<std::string, std::string>& metadata) {
     Call call = With("versioned");

@@ -60,15 +60,15 @@ GuardFixture::GuardFixture() {
   channel_ = embedded_->channel();
 }
 
-GuardedServer& GuardFixture::Serve(ProbeHandler handler,
-                                   const std::function<void(GuardedServer::Options&)>& change) {
+ProbeServer& GuardFixture::Serve(ProbeHandler handler,
+                                 const std::function<void(ProbeServer::Options&)>& change) {
   server_ = MakeServer(std::move(handler), change);
   return *server_;
 }
 
-std::unique_ptr<GuardedServer> GuardFixture::MakeServer(
-    ProbeHandler handler, const std::function<void(GuardedServer::Options&)>& change) {
-  GuardedServer::Options options;
+std::unique_ptr<ProbeServer> GuardFixture::MakeServer(
+    ProbeHandler handler, const std::function<void(ProbeServer::Options&)>& change) {
+  ProbeServer::Options options;
   if (daemon_.has_value()) {
     options.idempotencyd = daemon_->address();
   } else {
@@ -78,7 +78,7 @@ std::unique_ptr<GuardedServer> GuardFixture::MakeServer(
   options.gate = gate_;
   options.handler = std::move(handler);
   if (change) change(options);
-  return std::make_unique<GuardedServer>(std::move(options));
+  return std::make_unique<ProbeServer>(std::move(options));
 }
 
 ProbeHandler GuardFixture::Counting() {

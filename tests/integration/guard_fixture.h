@@ -12,8 +12,8 @@
 
 #include "grpc_idempotency/embedded/embedded_service.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal::testing {
@@ -45,11 +45,11 @@ class GuardFixture : public ::testing::TestWithParam<GuardSetup> {
   GuardFixture();
 
   // Replaces the server of an earlier call.
-  GuardedServer& Serve(ProbeHandler handler,
-                       const std::function<void(GuardedServer::Options&)>& change = nullptr);
-  // The same, beside others.
-  std::unique_ptr<GuardedServer> MakeServer(
-      ProbeHandler handler, const std::function<void(GuardedServer::Options&)>& change = nullptr);
+  ProbeServer& Serve(ProbeHandler handler,
+                     const std::function<void(ProbeServer::Options&)>& change = nullptr);
+  // The same, together with others.
+  std::unique_ptr<ProbeServer> MakeServer(
+      ProbeHandler handler, const std::function<void(ProbeServer::Options&)>& change = nullptr);
 
   // A handler that replies with the number of its runs.
   ProbeHandler Counting();
@@ -68,7 +68,7 @@ class GuardFixture : public ::testing::TestWithParam<GuardSetup> {
   std::unique_ptr<EmbeddedService> embedded_;
   // To either.
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<GuardedServer> server_;
+  std::unique_ptr<ProbeServer> server_;
 };
 
 }  // namespace idempotency::internal::testing

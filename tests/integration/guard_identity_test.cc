@@ -18,12 +18,12 @@ class GuardAndIdentity : public GuardFixture {
  protected:
   using Identity = CertificateAuthority::Identity;
 
-  GuardedServer& ServeTls(grpc_ssl_client_certificate_request_type request) {
+  ProbeServer& ServeTls(grpc_ssl_client_certificate_request_type request) {
     const Identity own = authority_.Issue("server", "IP:127.0.0.1");
     grpc::SslServerCredentialsOptions tls(request);
     tls.pem_root_certs = authority_.root();
     tls.pem_key_cert_pairs.push_back({own.key, own.certificate});
-    return Serve(Counting(), [&](GuardedServer::Options& options) {
+    return Serve(Counting(), [&](ProbeServer::Options& options) {
       options.credentials = grpc::SslServerCredentials(tls);
       options.guard.scope = PeerIdentityScope();
     });

@@ -1,4 +1,4 @@
-// The guard beside interceptors that change messages, or take their bytes.
+// The guard together with interceptors that change messages, or take their bytes.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -181,8 +181,8 @@ class Holding final : public Interceptor {
 class GuardAndInterceptors : public GuardFixture {
  protected:
   template <typename Made, typename Argument>
-  GuardedServer& ServeBehindGuard(Argument& argument) {
-    return Serve(WithMap(), [&argument](GuardedServer::Options& options) {
+  ProbeServer& ServeBehindGuard(Argument& argument) {
+    return Serve(WithMap(), [&argument](ProbeServer::Options& options) {
       options.guard.recording_timeout = absl::Seconds(1);
       options.interceptors.push_back(std::make_unique<FactoryOf<Made, Argument>>(&argument));
     });
@@ -204,7 +204,7 @@ class GuardAndInterceptors : public GuardFixture {
 // currently installed interceptor does.
 TEST_P(GuardAndInterceptors, ReplacedMessageIsSentAndTheHandlersOwnIsRecorded) {
   std::string mark = "!";
-  GuardedServer& server = ServeBehindGuard<Marking>(mark);
+  ProbeServer& server = ServeBehindGuard<Marking>(mark);
   const ProbeClient client(server.address());
   const Outcome first = client.Act("marked");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -226,7 +226,7 @@ TEST_P(GuardAndInterceptors, ReplacedMessageIsSentAndTheHandlersOwnIsRecorded) {
 
 TEST_P(GuardAndInterceptors, SerializedMessageIsTheOneThatIsSent) {
   Taken taken;
-  GuardedServer& server = ServeBehindGuard<Taking>(taken);
+  ProbeServer& server = ServeBehindGuard<Taking>(taken);
   const ProbeClient client(server.address());
   const Outcome first = client.Act("taken");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -244,13 +244,13 @@ TEST_P(GuardAndInterceptors, SerializedMessageIsTheOneThatIsSent) {
 TEST_P(GuardAndInterceptors, WithheldMessageIsNotThereToBeTakenOrReplaced) {
   Taken taken;
   std::string mark = "!";
-  GuardedServer& server = Serve(WithMap(), [&](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(WithMap(), [&](ProbeServer::Options& options) {
     options.guard.recording_timeout = absl::Milliseconds(300);
     options.interceptors.push_back(std::make_unique<FactoryOf<Marking, std::string>>(&mark));
     options.interceptors.push_back(std::make_unique<FactoryOf<Taking, Taken>>(&taken));
   });
   const ProbeClient client(server.address());
-  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test asked"));
+  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test requests"));
   const Outcome withheld = client.Act("withheld");
   EXPECT_EQ(withheld.reason(), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(withheld.body, "");

@@ -50,15 +50,16 @@ class GuardAndReactors : public GuardFixture {
  protected:
   ~GuardAndReactors() override { server_.reset(); }
 
-  GuardedServer& ServeMethod(ReactingProbe::Method act,
+  ProbeServer& ServeMethod(ReactingProbe::Method act,
                              const std::function<void(ReactingProbe&)>& prepare = nullptr,
                              absl::Duration lease = limits::kDefaultLease,
                              absl::Duration recording_timeout = absl::Milliseconds(300)) {
     service_ = std::make_unique<ReactingProbe>(std::move(act));
     if (prepare) prepare(*service_);
-    return Serve(nullptr, [&](GuardedServer::Options& options) {
+    return Serve(nullptr, [&](ProbeServer::Options& options) {
       options.guard.recording_timeout = recording_timeout;
-      options.guard.methods["/idempotency.testing.Probe/Act"].ReplacementPolicy().lease = lease;
+      options.guard.methods["/idempotency.testing.Probe/Act"].MutableReplacementPolicy().lease =
+          lease;
       options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
         return guard.Protect<Probe>(builder, service_.get());
       };
@@ -105,7 +106,7 @@ class ArenaAllocator final : public grpc::MessageAllocator<ActRequest, ActReply>
 
 TEST_P(GuardAndReactors, MessagesOfAnAllocatorAreUsedAndReleasedOnce) {
   ArenaAllocator allocator;
-  GuardedServer& server = ServeMethod(
+  ProbeServer& server = ServeMethod(
       [this](grpc::CallbackServerContext* context, const ActRequest* request, ActReply* reply) {
         EXPECT_NE(reply->GetArena(), nullptr);
         EXPECT_EQ(request->amount(), 1);
@@ -164,7 +165,7 @@ ReactingProbe::Method Early(std::atomic<int>& runs, bool wait, const grpc::Statu
 TEST_P(GuardAndReactors, InitialMetadataSentEarlyIsReplayed) {
   for (const bool wait : {false, true}) {
     runs_ = 0;
-    GuardedServer& server = ServeMethod(Early(runs_, wait, grpc::Status::OK));
+    ProbeServer& server = ServeMethod(Early(runs_, wait, grpc::Status::OK));
     const ProbeClient client(server.address());
     const std::string key = wait ? "early-waits" : "early";
     const Outcome first = client.Act(key);
@@ -180,7 +181,7 @@ TEST_P(GuardAndReactors, InitialMetadataSentEarlyIsReplayed) {
 
 TEST_P(GuardAndReactors, ErrorAfterInitialMetadataIsReplayedWithIt) {
   const grpc::Status refused(grpc::StatusCode::FAILED_PRECONDITION, "no funds");
-  GuardedServer& server = ServeMethod(Early(runs_, true, refused));
+  ProbeServer& server = ServeMethod(Early(runs_, true, refused));
   const ProbeClient client(server.address());
   const Outcome first = client.Act("refused");
   EXPECT_EQ(first.status.error_message(), "no funds");
@@ -194,9 +195,9 @@ TEST_P(GuardAndReactors, ErrorAfterInitialMetadataIsReplayedWithIt) {
 
 // The initial metadata has been sent already; status and message have not.
 TEST_P(GuardAndReactors, UnrecordedReplyIsWithheldAlsoAfterInitialMetadata) {
-  GuardedServer& server = ServeMethod(Early(runs_, true, grpc::Status::OK));
+  ProbeServer& server = ServeMethod(Early(runs_, true, grpc::Status::OK));
   const ProbeClient client(server.address());
-  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test asked"));
+  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test requests"));
   const Outcome withheld = client.Act("withheld");
   EXPECT_EQ(withheld.reason(), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(withheld.body, "");
@@ -209,7 +210,7 @@ TEST_P(GuardAndReactors, UnrecordedReplyIsWithheldAlsoAfterInitialMetadata) {
 
 TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
   std::promise<grpc::ServerUnaryReactor*> left_open;
-  GuardedServer& server = ServeMethod(
+  ProbeServer& server = ServeMethod(
       [&](grpc::CallbackServerContext* context, const ActRequest*, ActReply* reply) {
         reply->set_total(++runs_);
         grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -280,7 +281,7 @@ TEST_P(GuardAndReactors, HandlersThatBlockDelayNoOtherCall) {
   const std::shared_future<void> opened = open.get_future().share();
   std::promise<void> all_blocked;
   std::atomic<int> blocked{0};
-  GuardedServer& server = ServeMethod(
+  ProbeServer& server = ServeMethod(
       [&](grpc::CallbackServerContext* context, const ActRequest* request, ActReply* reply) {
         if (request->amount() == kBlocks) {
           if (++blocked == kBlocked) all_blocked.set_value();
@@ -336,7 +337,7 @@ TEST_P(GuardAndReactors, ACallWithoutAThreadWaitsForOne) {
         reactor->Finish(grpc::Status::OK);
         return reactor;
       });
-  GuardedServer& server = Serve(nullptr, [&](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(nullptr, [&](ProbeServer::Options& options) {
     options.guard.threads.handlers = 1;
     options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
       return guard.Protect<Probe>(builder, service_.get());
@@ -375,10 +376,10 @@ TEST_P(GuardAndReactors, ACallThatLostItsLeaseWhileItWaitedForAThreadDoesNotRun)
         reactor->Finish(grpc::Status::OK);
         return reactor;
       });
-  GuardedServer& server = Serve(nullptr, [&](GuardedServer::Options& options) {
+  ProbeServer& server = Serve(nullptr, [&](ProbeServer::Options& options) {
     options.guard.threads.handlers = 1;
     MethodPolicy& policy =
-        options.guard.methods["/idempotency.testing.Probe/Act"].ReplacementPolicy();
+        options.guard.methods["/idempotency.testing.Probe/Act"].MutableReplacementPolicy();
     // No heartbeat extends it further.
     policy.lease = policy.max_lease = absl::Seconds(2);
     options.guard.hooks.on_lost = [&](const LostEvent&) {

@@ -23,8 +23,8 @@ constexpr std::chrono::seconds kSoon{20};
 
 class GuardRecovery : public GuardFixture {
  protected:
-  static void ShortLease(GuardedServer::Options& options) {
-    MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
+  static void ShortLease(ProbeServer::Options& options) {
+    MethodPolicy& policy = options.guard.methods[kAct].MutableReplacementPolicy();
     policy.lease = absl::Seconds(1);
     policy.max_lease = absl::Seconds(1);
   }
@@ -38,8 +38,8 @@ class GuardRecovery : public GuardFixture {
 TEST_P(GuardRecovery, HandlerPastItsMaxLeaseLosesAndItsRetryGetsTheWinnersReply) {
   Gate gate;
   std::atomic<bool> lost{false};
-  std::promise<std::uint32_t> told;
-  GuardedServer& server = Serve(
+  std::promise<std::uint32_t> lost_attempt;
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         Execution* const execution = Execution::FromContext(&context);
         reply.set_total(execution->attempt());
@@ -48,10 +48,10 @@ TEST_P(GuardRecovery, HandlerPastItsMaxLeaseLosesAndItsRetryGetsTheWinnersReply)
         lost = execution->lost();
         return grpc::Status::OK;
       },
-      [&](GuardedServer::Options& options) {
+      [&](ProbeServer::Options& options) {
         ShortLease(options);
         options.guard.hooks.on_lost = [&](const LostEvent& event) {
-          told.set_value(event.attempt);
+          lost_attempt.set_value(event.attempt);
         };
       });
   const ProbeClient client(server.address());
@@ -65,14 +65,14 @@ TEST_P(GuardRecovery, HandlerPastItsMaxLeaseLosesAndItsRetryGetsTheWinnersReply)
   EXPECT_EQ(loser.status.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(loser.reason(), Reason::kReservationLost);
   EXPECT_TRUE(lost);
-  EXPECT_EQ(told.get_future().get(), 1u);
+  EXPECT_EQ(lost_attempt.get_future().get(), 1u);
   const Outcome retry = client.Send(With("k", "alice"));
   EXPECT_TRUE(retry.replayed());
   EXPECT_EQ(retry.body, winner.body);
 }
 
 TEST_P(GuardRecovery, LostExecutionWithoutATakeOverIsStillRecorded) {
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         const auto deadline = std::chrono::steady_clock::now() + kSoon;
         Execution* const execution = Execution::FromContext(&context);
@@ -93,7 +93,7 @@ TEST_P(GuardRecovery, LostExecutionWithoutATakeOverIsStillRecorded) {
 TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySetsIt) {
   // The client gets its status before the handler has answered.
   std::promise<bool> cancelled;
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
         if (++runs_ > 1) return grpc::Status::OK;
         const auto deadline = std::chrono::steady_clock::now() + kSoon;
@@ -103,9 +103,9 @@ TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySetsIt) {
         cancelled.set_value(context.IsCancelled());
         return grpc::Status::CANCELLED;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         ShortLease(options);
-        options.guard.methods[kAct].ReplacementPolicy().cancel_when_lost = true;
+        options.guard.methods[kAct].MutableReplacementPolicy().cancel_when_lost = true;
       });
   const ProbeClient client(server.address());
   const Outcome outcome = client.Send(With("k", "alice"));
@@ -133,7 +133,7 @@ TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
   Mutex mutex;
   std::map<std::string, int> recoveries;
   std::map<std::string, int> runs;
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply& reply) {
         MutexLock lock(mutex);
         ++runs[request.account()];
@@ -141,8 +141,8 @@ TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
         reply.set_total(Execution::FromContext(&context)->attempt());
         return grpc::Status::OK;
       },
-      [&](GuardedServer::Options& options) {
-        MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
+      [&](ProbeServer::Options& options) {
+        MethodPolicy& policy = options.guard.methods[kAct].MutableReplacementPolicy();
         policy.lease = absl::Milliseconds(1000);
         policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
         using Decision = TypedRecoveryDecision<ActReply>;
@@ -177,13 +177,13 @@ TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
 
 TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
   std::promise<void> recovered;
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
         ++runs_;
         return grpc::Status(grpc::StatusCode::INTERNAL, "who knows");
       },
-      [&](GuardedServer::Options& options) {
-        options.guard.methods[kAct].ReplacementPolicy().on_unknown_outcome =
+      [&](ProbeServer::Options& options) {
+        options.guard.methods[kAct].MutableReplacementPolicy().on_unknown_outcome =
             MethodPolicy::OnUnknownOutcome::kRequireRecovery;
         options.guard.background_recovery = true;
         options.guard.methods[kAct].recovery = [](const RecoveryCase& recovery) {
@@ -208,8 +208,8 @@ TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
 }
 
 TEST_P(GuardRecovery, FailOpenRunsUnguardedWhileTheStoreIsAway) {
-  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
-    options.guard.methods[kAct].ReplacementPolicy().fail_open = true;
+  ProbeServer& server = Serve(Counting(), [](ProbeServer::Options& options) {
+    options.guard.methods[kAct].MutableReplacementPolicy().fail_open = true;
     options.guard.verdict_timeout = absl::Milliseconds(300);
   });
   const ProbeClient client(server.address());

@@ -31,14 +31,14 @@ constexpr char kReplays[] = "idempotency_verdicts_total{verdict=\"replay\"}";
 
 class GuardReplayCache : public GuardFixture {
  protected:
-  static void TurnOn(GuardedServer::Options& options) {
+  static void TurnOn(ProbeServer::Options& options) {
     options.guard.replay_cache = ReplayCacheOptions();
     // On any slow machine: nothing expires during these tests.
     options.guard.replay_cache.max_age = absl::Minutes(10);
     // A daemon that hangs does not answer.
     options.guard.closing_timeout = absl::Milliseconds(100);
   }
-  static void TurnOff(GuardedServer::Options& options) {
+  static void TurnOff(ProbeServer::Options& options) {
     TurnOn(options);
     options.guard.replay_cache.capacity_bytes = 0;
   }
@@ -72,7 +72,7 @@ void ExpectReplayOf(const Outcome& first, Outcome retry) {
 }
 
 TEST_P(GuardReplayCache, AReplyThatWasRecordedHereIsReplayedWhileTheDaemonHangs) {
-  GuardedServer& server = Serve(Counting(), TurnOn);
+  ProbeServer& server = Serve(Counting(), TurnOn);
   const ProbeClient client(server.address());
   const Outcome first = client.Act("order-1");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -89,7 +89,7 @@ TEST_P(GuardReplayCache, AReplayOfTheDaemonIsReplayedAgainWhileItHangs) {
   const auto elsewhere = MakeServer(Counting(), TurnOn);
   const Outcome first = ProbeClient(elsewhere->address()).Act("order-1");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
-  GuardedServer& server = Serve(Counting(), TurnOn);
+  ProbeServer& server = Serve(Counting(), TurnOn);
   const ProbeClient client(server.address());
   ExpectReplayOf(first, client.Act("order-1"));
   EXPECT_EQ(server.guard().replay_cache().hits, 0u);
@@ -100,7 +100,7 @@ TEST_P(GuardReplayCache, AReplayOfTheDaemonIsReplayedAgainWhileItHangs) {
 }
 
 TEST_P(GuardReplayCache, AnotherRequestUnderTheSameKeyIsTheStoresToRefuse) {
-  GuardedServer& server = Serve(Counting(), TurnOn);
+  ProbeServer& server = Serve(Counting(), TurnOn);
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());
   EXPECT_TRUE(client.Act("order-1").replayed());
@@ -112,7 +112,7 @@ TEST_P(GuardReplayCache, AnotherRequestUnderTheSameKeyIsTheStoresToRefuse) {
 }
 
 TEST_P(GuardReplayCache, TurnedOffTheStoreIsUsedEachTime) {
-  GuardedServer& server = Serve(Counting(), TurnOff);
+  ProbeServer& server = Serve(Counting(), TurnOff);
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());
   for (int i = 1; i <= 3; ++i) {
@@ -126,7 +126,7 @@ TEST_P(GuardReplayCache, TurnedOffTheStoreIsUsedEachTime) {
 }
 
 TEST_P(GuardReplayCache, TurnedOnTheStoreIsNotUsedForRetries) {
-  GuardedServer& server = Serve(Counting(), TurnOn);
+  ProbeServer& server = Serve(Counting(), TurnOn);
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(client.Act("order-1").replayed());

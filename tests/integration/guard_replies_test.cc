@@ -20,9 +20,9 @@ constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 class GuardReplies : public GuardFixture {
  protected:
   // A server whose Act stores its replies by `reply`.
-  GuardedServer& ServeKeeping(MethodPolicy::Reply reply, ProbeHandler handler,
-                              ReplyLoader loader = nullptr) {
-    return Serve(std::move(handler), [&](GuardedServer::Options& options) {
+  ProbeServer& ServeKeeping(MethodPolicy::Reply reply, ProbeHandler handler,
+                            ReplyLoader loader = nullptr) {
+    return Serve(std::move(handler), [&](ProbeServer::Options& options) {
       MethodPolicy policy;
       policy.reply = reply;
       options.guard.methods[kAct].policy = policy;
@@ -193,7 +193,7 @@ TEST_P(GuardReplies, ReferenceWithoutALoaderIsRefusedAtStartUp) {
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
   options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
-  options.methods[kAct].ReplacementPolicy().reply = MethodPolicy::Reply::kReference;
+  options.methods[kAct].MutableReplacementPolicy().reply = MethodPolicy::Reply::kReference;
   const auto guard = ServerGuard::Create(
       grpc::CreateChannel(daemon_->address(), grpc::InsecureChannelCredentials()), options);
   ASSERT_TRUE(guard.ok()) << guard.status();

@@ -79,7 +79,7 @@ TEST_P(GuardAndServers, TwoServicesOfOneServerShareNoKeys) {
   std::atomic<int> twin_runs{0};
   const auto twin = MakeTwin(GetParam(), twin_runs);
   CountedProbe probe(GetParam());
-  const auto server = MakeServer(nullptr, [&](GuardedServer::Options& options) {
+  const auto server = MakeServer(nullptr, [&](ProbeServer::Options& options) {
     options.protect = [&](ServerGuard& guard, grpc::ServerBuilder& builder) {
       const absl::Status status = guard.Protect<Probe>(builder, probe.service->service());
       return status.ok() ? guard.Protect<Twin>(builder, twin.get()) : status;
@@ -121,7 +121,7 @@ TEST_P(GuardAndServers, TwoGuardsOfOneNamespaceShareKeysAndEndApart) {
 TEST_P(GuardAndServers, TwoGuardsOfTwoNamespacesShareNothing) {
   const auto one = MakeServer(Counting());
   const auto two = MakeServer(
-      Counting(), [](GuardedServer::Options& options) { options.guard.name_space = "another"; });
+      Counting(), [](ProbeServer::Options& options) { options.guard.name_space = "another"; });
   EXPECT_EQ(ProbeClient(one->address()).Act("apart").reply().total(), 1);
   EXPECT_EQ(ProbeClient(two->address()).Act("apart").reply().total(), 2);
 }
@@ -130,7 +130,7 @@ TEST_P(GuardAndServers, HostsShareNoKeys) {
   CountedProbe one(GetParam());
   CountedProbe two(GetParam());
   CountedProbe any(GetParam());
-  const auto server = MakeServer(nullptr, [&](GuardedServer::Options& options) {
+  const auto server = MakeServer(nullptr, [&](ProbeServer::Options& options) {
     options.protect = [&](ServerGuard& guard, grpc::ServerBuilder& builder) {
       absl::Status status = guard.Protect<Probe>(builder, "one.example", one.service->service());
       status.Update(guard.Protect<Probe>(builder, "two.example", two.service->service()));
@@ -164,8 +164,8 @@ TEST_P(GuardAndServers, HostsShareNoKeys) {
 TEST_P(GuardAndServers, PoliciesHoldForEveryHost) {
   CountedProbe one(GetParam());
   CountedProbe two(GetParam());
-  const auto server = MakeServer(nullptr, [&](GuardedServer::Options& options) {
-    options.guard.methods[kAct].ReplacementPolicy().key = MethodPolicy::Key::kOptional;
+  const auto server = MakeServer(nullptr, [&](ProbeServer::Options& options) {
+    options.guard.methods[kAct].MutableReplacementPolicy().key = MethodPolicy::Key::kOptional;
     options.protect = [&](ServerGuard& guard, grpc::ServerBuilder& builder) {
       absl::Status status = guard.Protect<Probe>(builder, "one.example", one.service->service());
       status.Update(guard.Protect<Probe>(builder, "two.example", two.service->service()));

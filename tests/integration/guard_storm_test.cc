@@ -289,10 +289,10 @@ class GuardStorm : public GuardFixture {
   }
   ~GuardStorm() override { server_.reset(); }
 
-  GuardedServer& ServeStorm() {
-    return Serve(nullptr, [this](GuardedServer::Options& options) {
+  ProbeServer& ServeStorm() {
+    return Serve(nullptr, [this](ProbeServer::Options& options) {
       MethodPolicy& policy =
-          options.guard.methods["/idempotency.testing.Probe/Act"].ReplacementPolicy();
+          options.guard.methods["/idempotency.testing.Probe/Act"].MutableReplacementPolicy();
       policy.lease = absl::Seconds(1);
       policy.in_flight = MethodPolicy::InFlight::kWait;
       policy.max_wait = absl::Milliseconds(50);
@@ -304,16 +304,16 @@ class GuardStorm : public GuardFixture {
 
   // Merges the outcomes that the callers of a phase received.
   void Collect(Callers& callers) {
-    for (auto& [key, told] : callers.settled()) told_[key].merge(told);
+    for (auto& [key, settled] : callers.settled()) all_settled_[key].merge(settled);
     calls_ += callers.done();
   }
 
   // Calls until the key is settled, and compares with the earlier outcome.
   void ExpectOneOutcome(const ProbeClient& client, const std::string& key,
-                        const std::set<Settled>& told) {
+                        const std::set<Settled>& settled) {
     const Outcome last = client.SendUntilSettled(CallOf(key), std::chrono::seconds(20));
     ASSERT_TRUE(IsSettled(last)) << last.status.error_code() << " " << last.status.error_message();
-    for (const Settled& earlier : told) EXPECT_EQ(earlier, SettledBy(last));
+    for (const Settled& earlier : settled) EXPECT_EQ(earlier, SettledBy(last));
     EXPECT_EQ(SettledBy(client.Send(CallOf(key))), SettledBy(last));
     const v1::Record record = Get(last.Trailer("idempotency-record"));
     EXPECT_EQ(record.state(), v1::RECORD_STATE_COMPLETED);
@@ -323,14 +323,14 @@ class GuardStorm : public GuardFixture {
   const std::uint32_t seed_ = std::random_device()();
   Fate fate_{seed_};
   std::unique_ptr<grpc::Service> service_;
-  std::map<std::string, std::set<Settled>> told_;
+  std::map<std::string, std::set<Settled>> all_settled_;
   int calls_ = 0;
 };
 
 TEST_P(GuardStorm, EveryKeySettlesWithOneReply) {
   SCOPED_TRACE(absl::StrCat("seed ", seed_));
   {
-    GuardedServer& server = ServeStorm();
+    ProbeServer& server = ServeStorm();
     const ProbeClient client(server.address());
     Callers callers(client, 0, seed_);
     callers.Await();
@@ -339,7 +339,7 @@ TEST_P(GuardStorm, EveryKeySettlesWithOneReply) {
     callers.Stop();
     Collect(callers);
   }
-  GuardedServer& server = ServeStorm();
+  ProbeServer& server = ServeStorm();
   const ProbeClient client(server.address());
   Callers callers(client, calls_, seed_ + kCallers);
   callers.Await();
@@ -347,16 +347,16 @@ TEST_P(GuardStorm, EveryKeySettlesWithOneReply) {
   Collect(callers);
 
   fate_.Calm();
-  for (const auto& [key, told] : told_) {
+  for (const auto& [key, settled] : all_settled_) {
     SCOPED_TRACE(key);
-    ExpectOneOutcome(client, key, told);
+    ExpectOneOutcome(client, key, settled);
   }
-  const auto told = std::count_if(told_.begin(), told_.end(),
-                                  [](const auto& of_key) { return !of_key.second.empty(); });
-  std::cout << calls_ << " calls, " << told_.size() << " keys, " << told << " told before the end, "
-            << fate_.runs() << " runs\n";
+  const auto settled = std::count_if(all_settled_.begin(), all_settled_.end(),
+                                     [](const auto& of_key) { return !of_key.second.empty(); });
+  std::cout << calls_ << " calls, " << all_settled_.size() << " keys, " << settled
+            << " settled before the end, " << fate_.runs() << " runs\n";
   // Otherwise it was no storm. A slow machine makes fewer calls in the same time.
-  EXPECT_GT(told, 5);
+  EXPECT_GT(settled, 5);
   server_.reset();
   EXPECT_EQ(GuardedCallTable::Instance().size(), 0U);
 }

@@ -25,7 +25,7 @@
 #include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
-#include "tests/support/guarded_server.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
@@ -89,10 +89,10 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
   static bool held_back() { return std::get<1>(GetParam()) == Stream::kHoldBack; }
 
   void Serve(StreamHandler handler,
-             const std::function<void(GuardedServer::Options&)>& change = nullptr) {
+             const std::function<void(ProbeServer::Options&)>& change = nullptr) {
     server_ = nullptr;
     probe_ = StreamProbe::Make(api(), std::move(handler));
-    GuardedServer::Options options;
+    ProbeServer::Options options;
     options.idempotencyd = daemon_.address();
     options.gate = gate_;
     options.handler = nullptr;
@@ -103,7 +103,7 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
     policy.stream = std::get<1>(GetParam());
     options.guard.methods[kWatch].policy = policy;
     if (change) change(options);
-    server_ = std::make_unique<GuardedServer>(std::move(options));
+    server_ = std::make_unique<ProbeServer>(std::move(options));
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -114,32 +114,34 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
 
   // Sends `messages` and answers `status`.
   StreamHandler Sending(int messages, grpc::Status status = grpc::Status::OK) {
-    return [this, messages, status = std::move(status)](const ActRequest&, StreamWriter& writer) {
-      ++runs_;
-      writer.context().AddInitialMetadata("x-initial", "first");
-      writer.context().AddTrailingMetadata("x-trailing", "last");
-      for (int i = 0; i < messages; ++i) {
-        if (!writer.Write(Message(i))) ++failed_writes_;
-      }
-      return status;
-    };
+    return
+        [this, messages, status = std::move(status)](const ActRequest&, ProbeStreamWriter& writer) {
+          ++runs_;
+          writer.context().AddInitialMetadata("x-initial", "first");
+          writer.context().AddTrailingMetadata("x-trailing", "last");
+          for (int i = 0; i < messages; ++i) {
+            if (!writer.Write(Message(i))) ++failed_writes_;
+          }
+          return status;
+        };
   }
 
   // The same, and commits both in the ledger.
   StreamHandler Committing(int messages, grpc::Status status) {
-    return [this, messages, status = std::move(status)](const ActRequest&, StreamWriter& writer) {
-      ++runs_;
-      RecordedReply reply(status);
-      for (int i = 0; i < messages; ++i) {
-        const ActReply message = Message(i);
-        reply.AddStreamMessage(message);
-        writer.Write(message);
-      }
-      FakeTransaction transaction{*ledger_, {}};
-      const absl::Status committed =
-          Execution::FromContext(&writer.context())->Commit(transaction, reply);
-      return committed.ok() ? status : ToGrpcStatus(committed);
-    };
+    return
+        [this, messages, status = std::move(status)](const ActRequest&, ProbeStreamWriter& writer) {
+          ++runs_;
+          RecordedReply reply(status);
+          for (int i = 0; i < messages; ++i) {
+            const ActReply message = Message(i);
+            reply.AddStreamMessage(message);
+            writer.Write(message);
+          }
+          FakeTransaction transaction{*ledger_, {}};
+          const absl::Status committed =
+              Execution::FromContext(&writer.context())->Commit(transaction, reply);
+          return committed.ok() ? status : ToGrpcStatus(committed);
+        };
   }
 
   StreamCall::End Watch(const std::string& key) { return StreamCall(channel_, key).Finish(); }
@@ -176,7 +178,7 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
   TempFolder folder_;
   DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
   std::unique_ptr<StreamProbe> probe_;
-  std::unique_ptr<GuardedServer> server_;
+  std::unique_ptr<ProbeServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 
@@ -221,7 +223,7 @@ TEST_P(GuardStreams, EmptyStreamIsAReplyToo) {
 
 TEST_P(GuardStreams, ManyMessagesOfEverySize) {
   Serve(
-      [&](const ActRequest&, StreamWriter& writer) {
+      [&](const ActRequest&, ProbeStreamWriter& writer) {
         ++runs_;
         for (int i = 0; i < 500; ++i) {
           ActReply reply;  // the first one is empty
@@ -230,8 +232,8 @@ TEST_P(GuardStreams, ManyMessagesOfEverySize) {
         }
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
-        options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 4 << 20;
+      [](ProbeServer::Options& options) {
+        options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes = 4 << 20;
       });
   const StreamCall::End first = Watch("a");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -250,13 +252,13 @@ TEST_P(GuardStreams, RecordedErrorAfterMessagesIsReplayedWithThem) {
 
 TEST_P(GuardStreams, AttemptThatIsNotRecordedRunsAgain) {
   Serve(
-      [&](const ActRequest&, StreamWriter& writer) {
+      [&](const ActRequest&, ProbeStreamWriter& writer) {
         writer.Write(Message(0));
         return ++runs_ == 1 ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full")
                             : grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
-        options.guard.methods[kWatch].ReplacementPolicy().released = {
+      [](ProbeServer::Options& options) {
+        options.guard.methods[kWatch].MutableReplacementPolicy().released = {
             grpc::StatusCode::RESOURCE_EXHAUSTED};
       });
   const StreamCall::End first = Watch("a");
@@ -283,8 +285,8 @@ TEST_P(GuardStreams, HandlerThatThrowsIsNotRecorded) {
 }
 
 TEST_P(GuardStreams, OverTheLimitHeldBackIsRefusedAndPassedOnIsNotKept) {
-  Serve(Sending(3), [](GuardedServer::Options& options) {
-    options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes =
+  Serve(Sending(3), [](ProbeServer::Options& options) {
+    options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes =
         2 * Message(0).ByteSizeLong();
   });
   const StreamCall::End first = Watch("a");
@@ -302,8 +304,8 @@ TEST_P(GuardStreams, OverTheLimitHeldBackIsRefusedAndPassedOnIsNotKept) {
 }
 
 TEST_P(GuardStreams, OverTheLimitAnErrorKeepsItsCodeAndMessage) {
-  Serve(Sending(3, {grpc::StatusCode::NOT_FOUND, "no more"}), [](GuardedServer::Options& options) {
-    options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 1;
+  Serve(Sending(3, {grpc::StatusCode::NOT_FOUND, "no more"}), [](ProbeServer::Options& options) {
+    options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes = 1;
   });
   const StreamCall::End first = Watch("a");
   EXPECT_EQ(first.status.error_message(), "no more");
@@ -332,8 +334,9 @@ TEST_P(GuardStreams, OverTheLimitTheMessageThatGoesWithTheStatusIsHeldBackToo) {
 }
 
 TEST_P(GuardStreams, StatusOnlyKeepsNoMessage) {
-  Serve(Sending(2), [](GuardedServer::Options& options) {
-    options.guard.methods[kWatch].ReplacementPolicy().reply = MethodPolicy::Reply::kStatusOnly;
+  Serve(Sending(2), [](ProbeServer::Options& options) {
+    options.guard.methods[kWatch].MutableReplacementPolicy().reply =
+        MethodPolicy::Reply::kStatusOnly;
   });
   const StreamCall::End first = Watch("a");
   ASSERT_TRUE(first.status.ok());
@@ -342,9 +345,10 @@ TEST_P(GuardStreams, StatusOnlyKeepsNoMessage) {
 }
 
 TEST_P(GuardStreams, CommittedStreamIsSentAlsoIfOnlyItsStatusIsKept) {
-  Serve(Committing(2, grpc::Status::OK), [this](GuardedServer::Options& options) {
+  Serve(Committing(2, grpc::Status::OK), [this](ProbeServer::Options& options) {
     options.guard.ledger = ledger_;
-    options.guard.methods[kWatch].ReplacementPolicy().reply = MethodPolicy::Reply::kStatusOnly;
+    options.guard.methods[kWatch].MutableReplacementPolicy().reply =
+        MethodPolicy::Reply::kStatusOnly;
   });
   const StreamCall::End first = Watch("a");
   EXPECT_TRUE(first.status.ok()) << first.status.error_message();
@@ -355,9 +359,9 @@ TEST_P(GuardStreams, CommittedStreamIsSentAlsoIfOnlyItsStatusIsKept) {
 
 TEST_P(GuardStreams, CommittedErrorIsSentAlsoIfOnlyItsStatusIsKept) {
   Serve(Committing(2, {grpc::StatusCode::NOT_FOUND, "no more"}),
-        [this](GuardedServer::Options& options) {
+        [this](ProbeServer::Options& options) {
           options.guard.ledger = ledger_;
-          options.guard.methods[kWatch].ReplacementPolicy().reply =
+          options.guard.methods[kWatch].MutableReplacementPolicy().reply =
               MethodPolicy::Reply::kStatusOnly;
         });
   const StreamCall::End first = Watch("a");
@@ -371,9 +375,9 @@ TEST_P(GuardStreams, CommittedErrorIsSentAlsoIfOnlyItsStatusIsKept) {
 }
 
 TEST_P(GuardStreams, CommittedStreamOverTheLimitIsAsWithoutALedger) {
-  Serve(Committing(3, grpc::Status::OK), [this](GuardedServer::Options& options) {
+  Serve(Committing(3, grpc::Status::OK), [this](ProbeServer::Options& options) {
     options.guard.ledger = ledger_;
-    options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes =
+    options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes =
         2 * Message(0).ByteSizeLong();
   });
   const StreamCall::End first = Watch("a");
@@ -389,9 +393,9 @@ TEST_P(GuardStreams, CommittedStreamOverTheLimitIsAsWithoutALedger) {
 
 TEST_P(GuardStreams, CommittedErrorOverTheLimitIsAsWithoutALedger) {
   Serve(Committing(3, {grpc::StatusCode::NOT_FOUND, "no more"}),
-        [this](GuardedServer::Options& options) {
+        [this](ProbeServer::Options& options) {
           options.guard.ledger = ledger_;
-          options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 1;
+          options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes = 1;
         });
   const StreamCall::End first = Watch("a");
   EXPECT_EQ(first.status.error_code(), grpc::StatusCode::NOT_FOUND);
@@ -404,7 +408,7 @@ TEST_P(GuardStreams, CommittedErrorOverTheLimitIsAsWithoutALedger) {
 }
 
 TEST_P(GuardStreams, RedactedFieldIsLeftOutOfEveryMessage) {
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ActReply reply = Message(0);
     reply.set_secret("4111");
     writer.Write(reply);
@@ -424,7 +428,7 @@ TEST_P(GuardStreams, RedactedFieldIsLeftOutOfEveryMessage) {
 
 TEST_P(GuardStreams, MessagesAreSentWhenTheirPolicyAllows) {
   Gate gate;
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     writer.Write(Message(0));
     gate.Enter();
     writer.Write(Message(1));
@@ -452,7 +456,7 @@ TEST_P(GuardStreams, MessagesAreSentWhenTheirPolicyAllows) {
 }
 
 TEST_P(GuardStreams, ReplyThatCannotBeRecordedIsNotAnsweredAsOne) {
-  Serve(Sending(2), [](GuardedServer::Options& options) {
+  Serve(Sending(2), [](ProbeServer::Options& options) {
     options.guard.recording_timeout = absl::Milliseconds(200);
   });
   gate_->HoldCompletes();
@@ -469,7 +473,7 @@ TEST_P(GuardStreams, ReplyThatCannotBeRecordedIsNotAnsweredAsOne) {
 
 TEST_P(GuardStreams, ClientThatLeavesMidwayGetsTheWholeStreamLater) {
   Gate gate;
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ++runs_;
     if (!writer.Write(Message(0))) ++failed_writes_;
     gate.Enter();
@@ -502,7 +506,7 @@ TEST_P(GuardStreams, ClientThatLeavesMidwayGetsTheWholeStreamLater) {
 
 TEST_P(GuardStreams, DeadlineThatPassesMidwayLeavesAReplyToReplay) {
   Gate gate;
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ++runs_;
     writer.Write(Message(0));
     gate.Enter();
@@ -524,14 +528,14 @@ TEST_P(GuardStreams, DeadlineThatPassesMidwayLeavesAReplyToReplay) {
 TEST_P(GuardStreams, EndlessStreamOfALostClientEnds) {
   if (held_back()) GTEST_SKIP() << "nothing of an endless stream would ever arrive";
   Serve(
-      [&](const ActRequest&, StreamWriter& writer) {
+      [&](const ActRequest&, ProbeStreamWriter& writer) {
         ++runs_;
         for (int i = 0; writer.Write(Message(i)); ++i) {
         }
         return grpc::Status(grpc::StatusCode::CANCELLED, "the client has left");
       },
-      [](GuardedServer::Options& options) {
-        options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes =
+      [](ProbeServer::Options& options) {
+        options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes =
             10 * Message(0).ByteSizeLong();
       });
   StreamCall call(channel_, "a");
@@ -544,7 +548,7 @@ TEST_P(GuardStreams, EndlessStreamOfALostClientEnds) {
 
 TEST_P(GuardStreams, OneOfConcurrentDuplicatesRuns) {
   Gate gate;
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ++runs_;
     writer.Write(Message(0));
     gate.Enter();
@@ -572,7 +576,7 @@ TEST_P(GuardStreams, OneOfConcurrentDuplicatesRuns) {
 }
 
 TEST_P(GuardStreams, InitialMetadataMayGoAheadAndTheLastMessageWithTheStatus) {
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ++runs_;
     writer.context().AddInitialMetadata("x-initial", "early");
     writer.SendInitialMetadata();
@@ -589,7 +593,7 @@ TEST_P(GuardStreams, InitialMetadataMayGoAheadAndTheLastMessageWithTheStatus) {
 }
 
 TEST_P(GuardStreams, OnlyMessageMayGoWithTheStatus) {
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ++runs_;
     writer.WriteAndFinish(last_);
     return grpc::Status(grpc::StatusCode::OUT_OF_RANGE, "the end");
@@ -601,7 +605,7 @@ TEST_P(GuardStreams, OnlyMessageMayGoWithTheStatus) {
 }
 
 TEST_P(GuardStreams, CompressedStreamsAreReplayed) {
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     writer.context().set_compression_algorithm(GRPC_COMPRESS_GZIP);
     writer.Write(Message(0));
     writer.Write(Message(1));
@@ -615,7 +619,7 @@ TEST_P(GuardStreams, CompressedStreamsAreReplayed) {
 
 TEST_P(GuardStreams, OtherInterceptorsSeeEveryMessage) {
   std::atomic<int> seen{0};
-  Serve(Sending(3), [&](GuardedServer::Options& options) {
+  Serve(Sending(3), [&](ProbeServer::Options& options) {
     options.interceptors.push_back(std::make_unique<WitnessFactory>(seen));
   });
   const StreamCall::End first = Watch("a");
@@ -627,7 +631,7 @@ TEST_P(GuardStreams, OtherInterceptorsSeeEveryMessage) {
 
 TEST_P(GuardStreams, MessageThatCannotBeSentIsNotPassedOverInSilence) {
   Serve(
-      [&](const ActRequest&, StreamWriter& writer) {
+      [&](const ActRequest&, ProbeStreamWriter& writer) {
         ++runs_;
         ActReply big;
         big.set_payload(std::string(32 * 1024, 'x'));
@@ -636,7 +640,7 @@ TEST_P(GuardStreams, MessageThatCannotBeSentIsNotPassedOverInSilence) {
         writer.Write(Message(1));
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         options.configure = [](grpc::ServerBuilder& builder) {
           builder.SetMaxSendMessageSize(16 * 1024);
         };
@@ -651,7 +655,7 @@ TEST_P(GuardStreams, MessageThatCannotBeSentIsNotPassedOverInSilence) {
 }
 
 TEST_P(GuardStreams, ExecutionIsAvailableToTheHandler) {
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     Execution* const execution = Execution::FromContext(&writer.context());
     if (execution == nullptr) return grpc::Status(grpc::StatusCode::INTERNAL, "unguarded");
     writer.context().AddTrailingMetadata("x-attempt", std::to_string(execution->attempt()));
@@ -662,7 +666,7 @@ TEST_P(GuardStreams, ExecutionIsAvailableToTheHandler) {
 
 TEST_P(GuardStreams, DaemonThatCrashesMidwayLosesNothing) {
   Gate gate;
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ++runs_;
     writer.Write(Message(0));
     gate.Enter();
@@ -687,22 +691,22 @@ TEST_P(GuardStreams, DaemonThatCrashesMidwayLosesNothing) {
 TEST(StreamServer, DISABLED_HangsMidway) {
   const std::unique_ptr<StreamProbe> probe = StreamProbe::Make(
       std::string(std::getenv("STREAM_API")) == "sync" ? Api::kSync : Api::kCallback,
-      [](const ActRequest&, StreamWriter& writer) {
+      [](const ActRequest&, ProbeStreamWriter& writer) {
         writer.Write(Message(0));
         std::cout << "midway" << std::endl;
         Gate().Enter();
         return grpc::Status::OK;
       });
-  GuardedServer::Options options;
+  ProbeServer::Options options;
   options.idempotencyd = std::getenv("STREAM_IDEMPOTENCYD");
   options.protect = [&probe](ServerGuard& guard, grpc::ServerBuilder& builder) {
     return guard.Protect<Probe>(builder, probe->service());
   };
-  MethodPolicy& policy = options.guard.methods[kWatch].ReplacementPolicy();
+  MethodPolicy& policy = options.guard.methods[kWatch].MutableReplacementPolicy();
   policy.lease = absl::Milliseconds(500);
   policy.stream =
-      std::string(std::getenv("STREAM_MODE")) == "hold" ? Stream::kHoldBack : Stream::kForward;
-  GuardedServer server(std::move(options));
+      std::string(std::getenv("STREAM_MODE")) == "hold" ? Stream::kHoldBack : Stream::kPassOn;
+  ProbeServer server(std::move(options));
   std::cout << "listening " << server.address() << std::endl;
   Gate().Enter();
 }
@@ -735,7 +739,7 @@ TEST_P(GuardStreams, ServerThatCrashesMidwayLeavesAKeyThatRunsAgain) {
 // Calls that are made, cancelled and made again at any moment: every key has run exactly once, and
 // its stream is whole.
 TEST_P(GuardStreams, StormOfClientsThatLeave) {
-  Serve([&](const ActRequest&, StreamWriter& writer) {
+  Serve([&](const ActRequest&, ProbeStreamWriter& writer) {
     ++runs_;
     for (int i = 0; i < 5; ++i) writer.Write(Message(i));
     return grpc::Status::OK;
@@ -766,7 +770,7 @@ TEST_P(GuardStreams, StormOfClientsThatLeave) {
 
 INSTANTIATE_TEST_SUITE_P(All, GuardStreams,
                          ::testing::Combine(::testing::Values(Api::kSync, Api::kCallback),
-                                            ::testing::Values(Stream::kHoldBack, Stream::kForward)),
+                                            ::testing::Values(Stream::kHoldBack, Stream::kPassOn)),
                          [](const ::testing::TestParamInfo<std::tuple<Api, Stream>>& test) {
                            return std::string(std::get<0>(test.param) == Api::kSync ? "Sync"
                                                                                     : "Callback") +

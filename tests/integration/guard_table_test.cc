@@ -21,8 +21,8 @@
 #include "tests/integration/memory_service.h"
 #include "tests/integration/outcome_model.h"
 #include "tests/support/api_name.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 
 namespace idempotency::internal::testing {
 namespace {
@@ -107,13 +107,13 @@ MethodPolicy PolicyOf(const TablePolicy& table) {
 class Table {
  public:
   Table(Api api, const TablePolicy& policy) : policy_(policy) {
-    GuardedServer::Options options;
+    ProbeServer::Options options;
     options.api = api;
     options.channel = service_.channel();
     options.handler = std::ref(handler_);
-    MethodPolicy& rejecting = options.guard.methods[kRejecting].ReplacementPolicy();
+    MethodPolicy& rejecting = options.guard.methods[kRejecting].MutableReplacementPolicy();
     rejecting = PolicyOf(policy);
-    MethodPolicy& waiting = options.guard.methods[kWaiting].ReplacementPolicy();
+    MethodPolicy& waiting = options.guard.methods[kWaiting].MutableReplacementPolicy();
     waiting = rejecting;
     waiting.in_flight = MethodPolicy::InFlight::kWait;
     waiting.max_wait = limits::kMaxWait;
@@ -126,7 +126,7 @@ class Table {
             });
       }
     }
-    server_ = std::make_unique<GuardedServer>(std::move(options));
+    server_ = std::make_unique<ProbeServer>(std::move(options));
     client_ = std::make_unique<ProbeClient>(server_->address());
   }
 
@@ -139,7 +139,7 @@ class Table {
   const TablePolicy policy_;
   Handler handler_;
   MemoryService service_;
-  std::unique_ptr<GuardedServer> server_;
+  std::unique_ptr<ProbeServer> server_;
   std::unique_ptr<ProbeClient> client_;
 };
 

@@ -14,8 +14,8 @@
 
 #include "grpc_idempotency/guard_tracing/otlp_guard_tracer.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/temp_folder.h"
 #include "tracing/testing/span_collector.h"
 
@@ -63,13 +63,13 @@ class GuardTracingTest : public ::testing::Test {
     exporting.service_name = "payments";
     tracer_ = std::make_shared<OtlpGuardTracer>(
         grpc::CreateChannel(collector_.address(), grpc::InsecureChannelCredentials()), exporting);
-    testing::GuardedServer::Options options;
+    testing::ProbeServer::Options options;
     options.idempotencyd = daemon_.address();
     options.guard.tracer = tracer_;
     options.handler = [](grpc::ServerContextBase&, const testing::ActRequest&, testing::ActReply&) {
       return grpc::Status::OK;
     };
-    server_ = std::make_unique<testing::GuardedServer>(std::move(options));
+    server_ = std::make_unique<testing::ProbeServer>(std::move(options));
   }
 
   testing::Outcome Act(const std::string& traceparent, std::int64_t amount = 1) {
@@ -85,7 +85,7 @@ class GuardTracingTest : public ::testing::Test {
   testing::TempFolder folder_;
   testing::DaemonProcess daemon_;
   std::shared_ptr<OtlpGuardTracer> tracer_;
-  std::unique_ptr<testing::GuardedServer> server_;
+  std::unique_ptr<testing::ProbeServer> server_;
 };
 
 TEST_F(GuardTracingTest, ACallIsOneTraceOfGuardDaemonAndStore) {

@@ -1,4 +1,4 @@
-// One caller with invalid bytes beside others with valid calls: they are not affected.
+// One caller sends invalid bytes; the valid calls of others are not affected.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -64,8 +64,8 @@ TEST_P(HostileCaller, LosesItsTraceAndNothingElse) {
 }
 
 TEST_P(HostileCaller, DoesNotRunUnguardedWhereTheMethodFailsOpen) {
-  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
-    options.guard.methods[kAct].ReplacementPolicy().fail_open = true;
+  ProbeServer& server = Serve(Counting(), [](ProbeServer::Options& options) {
+    options.guard.methods[kAct].MutableReplacementPolicy().fail_open = true;
   });
   for (const std::string& trace : HostileTraces()) {
     EXPECT_EQ(CallWith("one key", trace), RawHttp2Client::End::kAnswered);
@@ -85,8 +85,8 @@ TEST_P(HostileCaller, DoesNotAffectTheOthers) {
         reply.set_total(++runs_);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
-        MethodPolicy& policy = options.guard.methods[kAct].ReplacementPolicy();
+      [](ProbeServer::Options& options) {
+        MethodPolicy& policy = options.guard.methods[kAct].MutableReplacementPolicy();
         policy.in_flight = MethodPolicy::InFlight::kWait;
         policy.max_wait = absl::Seconds(60);
       });

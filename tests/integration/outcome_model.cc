@@ -119,7 +119,7 @@ const char* NameOf(Before before) {
 }
 
 std::string NameOf(const Cell& cell) {
-  return absl::StrCat(NameOf(cell.before), "; handler: ", idempotency::NameOf(cell.outcome),
+  return absl::StrCat(NameOf(cell.before), "; handler: ", StatusCodeName(cell.outcome),
                       cell.no_effect ? " and nothing happened" : "", "; ",
                       NameOf(cell.policy.lists), ", ",
                       cell.policy.require_recovery ? "REQUIRE_RECOVERY" : "TAKE_OVER", ", ",
@@ -142,7 +142,7 @@ TableReply TableReply::Of(StatusCode code, const std::string& source) {
 }
 
 std::string TableStep::ToString() const {
-  std::string text = idempotency::NameOf(answer.code);
+  std::string text = StatusCodeName(answer.code);
   if (answer.reason.has_value()) {
     const auto name = ReasonName(*answer.reason);
     absl::StrAppend(&text, " ", absl::string_view(name.data(), name.size()));

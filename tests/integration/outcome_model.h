@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 
 namespace idempotency::internal::testing {
@@ -79,7 +80,7 @@ struct TableReply {
 
 // The caller's answer.
 struct TableAnswer : TableReply {
-  // Of a rejection; then the message is not checked.
+  // The reason of a rejection; then the message is not checked.
   std::optional<Reason> reason;
   bool retry_info = false;
   bool pushback = false;

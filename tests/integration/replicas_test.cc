@@ -15,9 +15,9 @@
 #include "tests/integration/effects.h"
 #include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 
 namespace idempotency::internal::testing {
 namespace {
@@ -48,9 +48,9 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
   DaemonProcess second(cluster->url());
   Effects effects;
   // Two guarded servers, each with both replicas in another order.
-  std::vector<std::unique_ptr<GuardedServer>> servers;
+  std::vector<std::unique_ptr<ProbeServer>> servers;
   for (const auto& [a, b] : {std::pair(&first, &second), std::pair(&second, &first)}) {
-    GuardedServer::Options options;
+    ProbeServer::Options options;
     options.idempotencyd = absl::StrCat("ipv4:", a->address(), ",", b->address());
     options.api = GetParam();
     options.handler = effects.Handler();
@@ -58,7 +58,7 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
     policy.in_flight = MethodPolicy::InFlight::kWait;
     policy.max_wait = absl::Seconds(2);
     options.guard.methods["/idempotency.testing.Probe/Act"].policy = policy;
-    servers.push_back(std::make_unique<GuardedServer>(std::move(options)));
+    servers.push_back(std::make_unique<ProbeServer>(std::move(options)));
   }
 
   Mutex mutex;

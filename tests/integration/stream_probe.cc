@@ -13,11 +13,11 @@
 namespace idempotency::internal::testing {
 namespace {
 
-void ThrowIfAsked(const ActRequest& request) {
-  if (request.account() == kThrowing) throw std::runtime_error("as asked");
+void ThrowIfRequested(const ActRequest& request) {
+  if (request.account() == kThrowing) throw std::runtime_error("as the test requests");
 }
 
-class SyncWriter final : public StreamWriter {
+class SyncWriter final : public ProbeStreamWriter {
  public:
   SyncWriter(grpc::ServerContext& context, grpc::ServerWriter<ActReply>& writer)
       : context_(context), writer_(writer) {}
@@ -41,7 +41,7 @@ class SyncStreamProbe final : public StreamProbe, public Probe::Service {
                      grpc::ServerWriter<ActReply>* writer) override {
     SyncWriter stream(*context, *writer);
     const grpc::Status status = handler_(*request, stream);
-    ThrowIfAsked(*request);
+    ThrowIfRequested(*request);
     return status;
   }
 
@@ -50,7 +50,7 @@ class SyncStreamProbe final : public StreamProbe, public Probe::Service {
 };
 
 // Turns a handler that blocks into reactions. Exists until OnDone.
-class ScriptedReactor final : public grpc::ServerWriteReactor<ActReply>, public StreamWriter {
+class ScriptedReactor final : public grpc::ServerWriteReactor<ActReply>, public ProbeStreamWriter {
  public:
   explicit ScriptedReactor(grpc::CallbackServerContext& context) : context_(context) {}
 
@@ -114,7 +114,7 @@ class CallbackStreamProbe final : public StreamProbe,
   grpc::Service* service() override { return this; }
   grpc::ServerWriteReactor<ActReply>* Watch(grpc::CallbackServerContext* context,
                                             const ActRequest* request) override {
-    ThrowIfAsked(*request);
+    ThrowIfRequested(*request);
     auto* const reactor = std::make_unique<ScriptedReactor>(*context).release();
     MutexLock lock(mutex_);
     threads_.emplace_back([this, reactor, request] {

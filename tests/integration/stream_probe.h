@@ -16,9 +16,9 @@
 namespace idempotency::internal::testing {
 
 // The operations of a streaming handler. Write waits until the message was taken.
-class StreamWriter {
+class ProbeStreamWriter {
  public:
-  virtual ~StreamWriter() = default;
+  virtual ~ProbeStreamWriter() = default;
   virtual grpc::ServerContextBase& context() = 0;
   virtual void SendInitialMetadata() = 0;
   // The result that gRPC reports to the handler: false if the message could not be sent.
@@ -30,7 +30,8 @@ class StreamWriter {
 };
 
 // May block; in the callback API it runs on a thread of its own.
-using StreamHandler = std::function<grpc::Status(const ActRequest& request, StreamWriter& writer)>;
+using StreamHandler =
+    std::function<grpc::Status(const ActRequest& request, ProbeStreamWriter& writer)>;
 
 // A Probe service with only Watch. Destroy it after its server.
 class StreamProbe {

@@ -27,9 +27,9 @@
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/guarded_server.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -158,7 +158,7 @@ TEST_P(TenantsOverTheWire, OverTheRateIsRefusedWithTheDelay) {
   ExpectRefused(Reserve("limited", "1").status(), "rate", absl::Minutes(55), absl::Minutes(61));
   ExpectRefused(Call(&Connection::Get, testing::SomeGet("1"), std::string("limited")).status(),
                 "rate", absl::Minutes(55), absl::Minutes(61));
-  // What was admitted can end.
+  // Admitted operations can end.
   const std::string& token = first->reserved().reservation_token();
   EXPECT_TRUE(Call(&Connection::Extend, testing::SomeExtend("1", token), "limited").ok());
   EXPECT_TRUE(
@@ -336,9 +336,9 @@ TEST_P(TenantsOverTheWire, RetentionHasBounds) {
 TEST_P(TenantsOverTheWire, TighterBoundsRefuseNoReplay) {
   Serve("namespaces { name: \"short\" retention { max { seconds: 3600 } } }");
   const auto request = [](const std::string& key) {
-    v1::ReserveRequest asked = RequestIn("short", key);
-    asked.mutable_retention()->set_seconds(600);
-    return asked;
+    v1::ReserveRequest request = RequestIn("short", key);
+    request.mutable_retention()->set_seconds(600);
+    return request;
   };
   const auto done = Send(*connection_, request("done")).get();
   ASSERT_TRUE(done.ok()) << done.status();
@@ -422,7 +422,7 @@ TEST_P(TenantsOverTheWire, AChangedLimitAppliesWithoutARestart) {
 // without a pause.
 TEST_P(TenantsOverTheWire, CallersOfAGuardKeepToTheDelay) {
   Serve("namespaces { name: \"probe\" limits { max_rate: 10 burst: 1 } }");
-  testing::GuardedServer::Options options;
+  testing::ProbeServer::Options options;
   options.channel = Channel();
   options.guard.connection.kind = GetParam();
   std::atomic<int> ran{0};
@@ -431,7 +431,7 @@ TEST_P(TenantsOverTheWire, CallersOfAGuardKeepToTheDelay) {
     ++ran;
     return grpc::Status::OK;
   };
-  testing::GuardedServer server(std::move(options));
+  testing::ProbeServer server(std::move(options));
   const auto stub = testing::Probe::NewStub(
       grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
   constexpr int kCallers = 20;

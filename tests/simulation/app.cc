@@ -15,13 +15,13 @@
 namespace idempotency::internal::simulation {
 namespace {
 
-v1::Reply Told(const google::protobuf::Message& message) {
+v1::Reply ReplyOf(const google::protobuf::Message& message) {
   v1::Reply reply;
   message.SerializeToString(reply.mutable_body());
   return reply;
 }
 
-v1::Reply Told(const grpc::Status& status) {
+v1::Reply ReplyOf(const grpc::Status& status) {
   v1::Reply reply;
   reply.set_code(static_cast<int>(status.error_code()));
   reply.set_message(status.error_message());
@@ -51,7 +51,7 @@ void App::Start() {
   const Plan& plan = application_.plan;
   if (!plan.unary_apps || application_.scheduler.random().Chance(0.5)) {
     SessionConnectionOptions session;
-    session.retry_session_after = std::chrono::seconds(20);
+    session.retry_session_after = absl::Seconds(20);
     connection = std::make_unique<SessionConnection>(
         StreamsOver(network_, daemons_, process_, plan), std::move(connection), session);
   }
@@ -190,7 +190,7 @@ Answer App::RunWithLedger(const Call& call, BegunOperation begun) {
   transaction.ledger = application_.ledger.get();
   transaction.effect = [&] {
     Effect(begun, /*in_ledger=*/true);
-    application_.checker.OnCommitted(*Uuid::Parse(begun.record_id()), Told(reply));
+    application_.checker.OnCommitted(*Uuid::Parse(begun.record_id()), ReplyOf(reply));
   };
   if (application_.plan.relaxed && application_.scheduler.random().Chance(0.5)) {
     Work();
@@ -254,7 +254,7 @@ Answer App::Complete(BegunOperation begun, const std::string& reply) {
   const google::protobuf::StringValue message = Text(reply);
   const absl::Status recorded = begun.Complete(message);
   if (!recorded.ok()) return {std::nullopt, false, recorded};
-  return {Told(message), false, absl::OkStatus()};
+  return {ReplyOf(message), false, absl::OkStatus()};
 }
 
 Answer App::Decline(BegunOperation begun) {
@@ -273,7 +273,7 @@ Answer App::Decline(BegunOperation begun) {
   const grpc::Status declined = DrawDecline();
   const absl::Status recorded = begun.Complete(declined);
   if (!recorded.ok()) return {std::nullopt, false, recorded};
-  return {Told(declined), false, absl::OkStatus()};
+  return {ReplyOf(declined), false, absl::OkStatus()};
 }
 
 Answer App::CommitDecline(BegunOperation begun) {
@@ -282,13 +282,13 @@ Answer App::CommitDecline(BegunOperation begun) {
   transaction.ledger = application_.ledger.get();
   transaction.effect = [&] {
     application_.journal.Counted(Count::kDeclineCommitted);
-    application_.checker.OnCommitted(*Uuid::Parse(begun.record_id()), Told(declined));
+    application_.checker.OnCommitted(*Uuid::Parse(begun.record_id()), ReplyOf(declined));
   };
   const absl::Status committed = begun.execution()->Commit(transaction, RecordedReply(declined));
   if (!committed.ok()) return Fail(std::move(begun), grpc::StatusCode::ABORTED);
   const absl::Status recorded = begun.Complete(declined);
   if (!recorded.ok()) return {std::nullopt, false, recorded};
-  return {Told(declined), false, absl::OkStatus()};
+  return {ReplyOf(declined), false, absl::OkStatus()};
 }
 
 grpc::Status App::DrawDecline() {

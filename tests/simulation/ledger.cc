@@ -39,7 +39,7 @@ Ledger::Commit Ledger::Write(const LedgerRow& row, const std::function<void()>& 
 
 LedgerCommit CommitLedgerTransaction(LedgerTransaction& transaction,
                                      const LedgerCommitPermit& permit) {
-  if (!permit.why_not.ok()) return LedgerCommit::NotCommitted(permit.why_not);
+  if (!permit.status.ok()) return LedgerCommit::NotCommitted(permit.status);
   switch (transaction.ledger->Write(*transaction.row, transaction.effect)) {
     case Ledger::Commit::kDone:
       return LedgerCommit::Committed();

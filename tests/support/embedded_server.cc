@@ -17,7 +17,7 @@
 
 #include "grpc_idempotency/embedded/embedded_service.h"
 #include "grpc_idempotency/uuid.h"
-#include "tests/support/guarded_server.h"
+#include "tests/support/probe_server.h"
 
 namespace idempotency::internal::testing {
 namespace {
@@ -37,7 +37,7 @@ int Serve(const std::string& store, const std::string& effects) {
     std::cerr << service.status().message() << "\n";
     return 2;
   }
-  GuardedServer::Options options;
+  ProbeServer::Options options;
   options.connect = [&service] { return (*service)->MakeConnection(); };
   options.handler = [&effects](grpc::ServerContextBase& context, const ActRequest& request,
                                ActReply& reply) {
@@ -46,7 +46,7 @@ int Serve(const std::string& store, const std::string& effects) {
     context.AddTrailingMetadata("run", reply.payload());
     return Append(effects, request.account() + "\n");
   };
-  const GuardedServer server(std::move(options));
+  const ProbeServer server(std::move(options));
   std::cout << "embedded_server: serving on " << server.address() << std::endl;
   pause();
   return 0;

@@ -3,9 +3,10 @@
 
 #include <grpcpp/channel.h>
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
+
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/client/connection.h"
 #include "grpc_idempotency/limits.h"
@@ -32,16 +33,16 @@ struct SessionConnectionOptions {
   // daemon. Until then every call of this client waits for a daemon that hangs. A daemon
   // answers within milliseconds of a deadline unless its store delays the batch; a stream that
   // is replaced too early costs a repeat with the same tokens.
-  std::chrono::steady_clock::duration silence_allowed = std::chrono::seconds(3);
+  absl::Duration silence_allowed = absl::Seconds(3);
   // How long the client uses unary calls with a daemon that has no Session, before it tries one
   // stream again.
-  std::chrono::steady_clock::duration retry_session_after = std::chrono::minutes(5);
+  absl::Duration retry_session_after = absl::Minutes(5);
   // A stream that owes no answer is not read before the next operation is written to it, so
   // that the packet of that operation carries what flow control has to send; but it is read
-  // after this time. So late the client notices that an idle stream has ended or that its daemon
-  // drains; an operation that is sent before that is sent again on another stream, if needed.
-  // 100 ms: a tenth of what a daemon takes at the least from draining to its end.
-  std::chrono::steady_clock::duration max_read_delay = std::chrono::milliseconds(100);
+  // after this time. The client may notice only then that an idle stream has ended or that its
+  // daemon drains; an operation that is sent before that is sent again on another stream, if
+  // needed. 100 ms: a tenth of what a daemon takes at the least from draining to its end.
+  absl::Duration max_read_delay = absl::Milliseconds(100);
 };
 
 struct ConnectionOptions {

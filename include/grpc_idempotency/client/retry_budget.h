@@ -20,9 +20,9 @@ struct RetryBudgetOptions {
   // The tokens that each second adds, so that a client with few calls can outlast a deployment:
   // with pauses around 5 s, 10 a second keep some 50 calls retrying indefinitely.
   double retries_per_second = 10;
-  // The maximum, and the initial number: 10 s of the above, for the moment in which every call
-  // fails at once.
-  double most = 100;
+  // The maximum number of tokens, and the initial one: 10 s of the above, for the moment in which
+  // every call fails at once.
+  double max_tokens = 100;
 };
 
 // Bounds the retries of many calls together: a token bucket that calls and time fill, and that
@@ -40,7 +40,7 @@ class RetryBudget {
 
   // A first try.
   void AddCall();
-  // True: one retry may be made, and was taken off. False: not now.
+  // True: one retry may be made now; its token was taken. False: no token is left.
   bool TakeRetry();
 
   // The budget that the calls of this process to `service` ("payments.v1.Payments") share,

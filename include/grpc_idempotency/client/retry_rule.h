@@ -27,10 +27,10 @@ bool IsRetryable(Reason reason);
 //   happened: the key makes a repeat safe, and only a repeat shows the outcome. UNIMPLEMENTED
 //   too: gRPC's callback API returns it when a handler throws, and no guard records it; from a
 //   server of the previous version, it disappears with the deployment.
-// - Any other: only if `named` contains it. ABORTED and RESOURCE_EXHAUSTED without a reason
-//   come from the service itself or from a proxy in front of it, and only its owner knows
-//   whether they are temporary.
-bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& named);
+// - Any other: only if `also_retried` contains it (CallRetries::also_retried). ABORTED and
+//   RESOURCE_EXHAUSTED without a reason come from the service itself or from a proxy in front of
+//   it; whether they are temporary depends on that service.
+bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& also_retried);
 
 }  // namespace idempotency
 

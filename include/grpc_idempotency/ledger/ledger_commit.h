@@ -16,8 +16,8 @@ class GuardLog;
 
 // The permission to commit the transaction of an execution, checked right before the commit.
 struct LedgerCommitPermit {
-  // OK: the transaction may be committed; otherwise the reason why not.
-  absl::Status why_not;
+  // OK: the transaction may be committed; otherwise the reason why it may not.
+  absl::Status status;
   // The log for failed commits; null for the default.
   std::shared_ptr<internal::GuardLog> log;
 };
@@ -26,7 +26,7 @@ struct LedgerCommitPermit {
 //
 // For each kind of transaction there is one overload of
 //   LedgerCommit CommitLedgerTransaction(Transaction&, const LedgerCommitPermit&);
-// in this namespace, beside its InsertLedgerRow. Without a permit it does not commit, and the
+// in this namespace, next to its InsertLedgerRow. Without a permit it does not commit, and the
 // transaction can no longer be committed.
 class LedgerCommit {
  public:

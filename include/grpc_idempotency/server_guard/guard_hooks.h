@@ -33,14 +33,14 @@ struct VerdictEvent : GuardEvent {
     kMismatch,
     kOutcomeUnknown,
     kExpired,
-    kNone,  // the store gave no verdict; `why` has the reason
+    kNone,  // the store gave no verdict; `status` has the reason
   };
   Verdict verdict = Verdict::kNone;
   // OK for kReserved, and for kReplay if the reply can be replayed; otherwise the status that
   // the caller gets.
-  absl::Status why;
-  // On a replay the traceparent of the attempt that ran first, which leads to the original
-  // trace; "" if that call had none.
+  absl::Status status;
+  // On a replay the traceparent of the attempt that ran first, to find the original trace; "" if
+  // that call had none.
   std::string first_traceparent;
 };
 

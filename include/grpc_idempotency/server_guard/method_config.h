@@ -39,7 +39,9 @@ struct MethodConfig {
 
   // Returns `policy`, and sets it to the defaults first if it is empty. It replaces everything that
   // the proto declares; to change single fields, use `adjust`.
-  MethodPolicy& ReplacementPolicy() { return policy.has_value() ? *policy : policy.emplace(); }
+  MethodPolicy& MutableReplacementPolicy() {
+    return policy.has_value() ? *policy : policy.emplace();
+  }
 };
 
 }  // namespace idempotency

@@ -17,8 +17,8 @@
 namespace idempotency {
 
 // The policy for one method. A value type. Most methods declare it in their proto
-// (docs/policies.md); the members are those of options.proto;
-// on_unknown_outcome is `on_lease_expiry` there, and Stream::kForward is STREAM_PASS_ON.
+// (docs/policies.md). The members are those of options.proto, where on_unknown_outcome is
+// `on_lease_expiry`.
 struct MethodPolicy {
   enum class Key {
     kRequired,  // a call without a key is refused; its handler does not run
@@ -45,7 +45,7 @@ struct MethodPolicy {
   enum class Stream {
     kUnguarded,  // not guarded
     kHoldBack,   // sent once the handler has finished and everything is stored
-    kForward,    // sent as it is written, stored up to stream_limit_bytes
+    kPassOn,     // sent as it is written, stored up to stream_limit_bytes
   };
 
   Key key = Key::kRequired;
@@ -53,8 +53,8 @@ struct MethodPolicy {
   // How long a concurrent duplicate waits: over 0, up to 60 s. Required with kWait, and refused
   // without it.
   absl::Duration max_wait = absl::ZeroDuration();
-  // How long a reservation lasts without a heartbeat: 10 ms to 1 h. For so long a crashed server
-  // blocks its key.
+  // How long a reservation lasts without a heartbeat: 10 ms to 1 h. A crashed server blocks its
+  // keys for this long.
   absl::Duration lease = limits::kDefaultLease;
   // How long heartbeats continue while the handler runs, from the grant: 10 ms to 24 h, not
   // less than the lease. Then the lease expires, and the execution is lost: a handler that
@@ -132,9 +132,6 @@ struct MethodPolicy {
   // other.
   static MethodPolicy DefaultFor(const google::protobuf::MethodDescriptor& method);
 };
-
-// "NOT_FOUND"
-std::string NameOf(grpc::StatusCode code);
 
 }  // namespace idempotency
 

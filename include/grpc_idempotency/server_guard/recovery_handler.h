@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
 
@@ -72,8 +73,16 @@ class RecoveryDecision {
   // The outcome is still unknown. The caller gets OUTCOME_UNKNOWN; the next call, and the
   // background, try again.
   static RecoveryDecision LeaveUnknown() { return {Kind::kLeaveUnknown, {}, ""}; }
+  // The same; the guard logs `fault`, which prevents each recovery of the method.
+  static RecoveryDecision LeaveUnknown(std::string fault) {
+    RecoveryDecision decision = LeaveUnknown();
+    decision.fault_ = std::move(fault);
+    return decision;
+  }
 
   Kind kind() const { return kind_; }
+  // "" unless LeaveUnknown() was given one.
+  const std::string& fault() const { return fault_; }
   const v1::Reply& reply() const { return reply_; }
   // The message's full name; "" for a failure.
   const std::string& reply_type() const { return reply_type_; }
@@ -85,6 +94,7 @@ class RecoveryDecision {
   Kind kind_;
   v1::Reply reply_;
   std::string reply_type_;
+  std::string fault_;
 };
 
 // Finds out the outcome of an operation and returns it. Runs instead of the method's handler,
@@ -126,14 +136,22 @@ class TypedRecoveryDecision {
   RecoveryDecision decision_;
 };
 
-// A RecoveryHandler with the types of its method. `request` is nullptr where
-// RecoveryCase::request is.
+// A RecoveryHandler with the types of its method. `request` is nullptr in the background, as
+// RecoveryCase::request is. For a method with another request type the handler is not called: the
+// outcome remains unknown, and the guard logs both types at each recovery.
 template <typename Request, typename Reply>
 RecoveryHandler TypedRecovery(
     std::function<TypedRecoveryDecision<Reply>(const RecoveryCase&, const Request* request)>
         handler) {
   return [handler = std::move(handler)](const RecoveryCase& recovery) {
-    return handler(recovery, dynamic_cast<const Request*>(recovery.request)).decision();
+    const auto* const request = google::protobuf::DynamicCastToGenerated<Request>(recovery.request);
+    if (request == nullptr && recovery.request != nullptr) {
+      return RecoveryDecision::LeaveUnknown(
+          absl::StrCat("its handler is made for ", Request::descriptor()->full_name(),
+                       ", but the request is of type ", recovery.request->GetTypeName(),
+                       ": give this method a handler of its own request type"));
+    }
+    return handler(recovery, request).decision();
   };
 }
 

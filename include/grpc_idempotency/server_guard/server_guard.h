@@ -56,6 +56,8 @@ class ServerGuard {
  public:
   using InterceptorFactories =
       std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
+  // Receives the result of an asynchronous Begin.
+  using BeginDone = std::function<void(absl::StatusOr<BegunOperation>)>;
 
   // INVALID_ARGUMENT for a null channel and for invalid options, whose message names the option;
   // FAILED_PRECONDITION for a gRPC that the guard is not built for; RESOURCE_EXHAUSTED for a thread
@@ -146,9 +148,8 @@ class ServerGuard {
   // The same without blocking. `done` is called once, on a thread of the guard's or inside
   // Begin, and must not block; an exception from it is logged and ignored. `request` need not
   // outlive the call.
-  using Begun = std::function<void(absl::StatusOr<BegunOperation>)>;
-  void Begin(const BeginCall& call, const google::protobuf::Message& request, Begun done);
-  void Begin(const BeginCall& call, const OpaqueRequest& request, Begun done);
+  void Begin(const BeginCall& call, const google::protobuf::Message& request, BeginDone done);
+  void Begin(const BeginCall& call, const OpaqueRequest& request, BeginDone done);
 
   // Blocks until idempotencyd serves this guard: it can be reached, it grants the guard access
   // to its namespace, and it can read its store. For a server that must not accept calls
@@ -156,8 +157,10 @@ class ServerGuard {
   // open), or for its readiness check.
   //   OK                 idempotencyd serves this guard
   //   STORE_UNAVAILABLE  not within `timeout`
-  //   any other          idempotencyd refuses the guard; returned at once: PERMISSION_DENIED,
-  //                      ...
+  // If idempotencyd refuses the guard, its status is returned at once:
+  //   UNAUTHENTICATED    the guard's certificate or token is no identity's, or has expired
+  //   PERMISSION_DENIED  no rule permits the guard's identity to read in its namespace
+  //   INVALID_ARGUMENT   idempotencyd does not accept the request, for example its namespace
   // Do not call it on a thread of the guard's or of gRPC's.
   virtual absl::Status WaitUntilReady(absl::Duration timeout) = 0;
 
@@ -179,7 +182,7 @@ class ServerGuard {
   virtual absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
                                            InterceptorFactories others) = 0;
   virtual void BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
-                              Begun done) = 0;
+                              BeginDone done) = 0;
 };
 
 }  // namespace idempotency

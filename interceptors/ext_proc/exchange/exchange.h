@@ -16,8 +16,8 @@ namespace idempotency::internal {
 
 // The order of messages of one HTTP exchange with Envoy, in the body mode FULL_DUPLEX_STREAMED: it
 // holds the request until it is complete and may be forwarded, and the reply until it is complete
-// and may be released. It decides nothing itself and knows no gRPC: messages go in, events and
-// messages come out. Thread-compatible.
+// and may be released. It decides nothing itself and does not depend on gRPC: messages go in,
+// events and messages come out. Thread-compatible.
 //
 //   headers -> kRequestHeaders: Hold -> ... -> kRequest: Forward -> ... -> kReply: Release
 //
@@ -29,10 +29,10 @@ class Exchange {
   using Response = envoy::service::ext_proc::v3::ProcessingResponse;
 
   struct Bounds {
-    // Of a request's headers, body and trailers together, as they are held. Its headers must fit
-    // with the attributes and metadata of the proxy too.
+    // The limit of a request: its headers, body and trailers together, as they are held. Its
+    // headers must fit together with the attributes and metadata of the proxy too.
     std::size_t max_request_bytes = 0;
-    // Of a reply. A larger one is passed on as it arrives, except for its end.
+    // The limit of a reply. A larger one is passed on as it arrives, except for its end.
     std::size_t max_reply_bytes = 0;
   };
 
@@ -46,8 +46,8 @@ class Exchange {
     kRequestTooLarge,
     // The reply is complete, and at least its end is held: Release() or Answer().
     kReply,
-    // Envoy answered the client itself, before the request was forwarded. It gets its way: there is
-    // no decision left.
+    // Envoy answered the client itself, before the request was forwarded: there is no decision
+    // left.
     kProxyReply,
     // A reply to a request that this filter has not received: PassReplyOn(), if its context states
     // that the proxy itself made it, as filters before this one do.
@@ -60,7 +60,7 @@ class Exchange {
 
   Event OnMessage(Request message);
 
-  // Of a request without a body: kRequest at once.
+  // Returns kRequest at once if the request has no body.
   Event Hold();
   // The request without these headers, and the reply, pass unguarded.
   void PassOn(const std::vector<std::string>& remove_headers);
@@ -73,13 +73,12 @@ class Exchange {
   // The reply without `remove` and with `add`, which are added to its trailers if it has any, and
   // otherwise to its headers. If its headers have left already, those are not changed.
   void Release(const std::vector<std::string>& remove, const std::vector<HeaderList::Header>& add);
-  // The client gets this response. `streamed` if MayStream(): it takes any size and trailers. One
-  // that is not streamed has no trailers.
+  // The client gets this response. `streamed` only before the request is forwarded: it takes any
+  // size and trailers. One that is not streamed has no trailers.
   void Answer(const HttpMessage& response, bool streamed);
   // The client gets this response, not streamed, in place of that of Answer(). Nothing happens if a
   // part of the latter was taken.
   void ReplaceAnswer(const HttpMessage& response);
-  bool MayStream() const { return phase_ < Phase::kForwarded; }
   // A part of the reply has left, and no other response can take its place.
   bool ReplyHasBegun() const { return reply_begun_; }
   // Passes on what is held of an incomplete reply, to free its memory, and then all but its last
@@ -101,7 +100,7 @@ class Exchange {
   // Nothing more is expected than the end of the stream.
   bool over() const { return phase_ == Phase::kReleased || phase_ == Phase::kAnswered; }
   bool passes_on() const { return phase_ == Phase::kPassing; }
-  // Of an exchange that passes: its reply has ended.
+  // True if an unguarded exchange has received its whole reply.
   bool passed() const { return passed_; }
 
   // The next message for Envoy, in order; nullopt: none for now.

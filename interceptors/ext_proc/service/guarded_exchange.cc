@@ -234,9 +234,9 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
   if (const absl::Status valid = ValidateRecordKey(record_key); !valid.ok()) return valid;
   Admit admit{*route_, MakeReserveRequest(std::move(record_key), std::move(fingerprints))};
   admit.route.operation = operation_;
-  if (const auto trace = request.headers.OnlyValueOf(kTraceparent);
+  if (const auto trace = request.headers.OnlyValueOf(kTraceparentName);
       trace.has_value() && IsTraceparent(*trace)) {
-    (*admit.request->mutable_labels())[std::string(kTraceparent)] = std::string(*trace);
+    (*admit.request->mutable_labels())[std::string(kTraceparentName)] = std::string(*trace);
   }
   if (const auto parent = request.headers.OnlyValueOf(kParentMetadata); parent.has_value()) {
     if (auto named = ParentFrom(DecodeBinaryHeader(*parent).value_or("")); named.has_value()) {
@@ -408,7 +408,7 @@ void GuardedExchange::Break(const absl::Status& why) {
   Count(ExchangeResult::kBroken);
 }
 
-// What the upstream did is not known.
+// The effect of the upstream is not known.
 void GuardedExchange::LeaveOpen(const std::string& reason) {
   if (execution_ == nullptr || !exchange_.forwarded() || exchange_.has_reply() ||
       settling_ != Settling::kNo) {

@@ -84,25 +84,11 @@ VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
   return VerdictEvent::Verdict::kNone;
 }
 
-// As in the daemon's metrics and spans; "" without a verdict.
-std::string_view VerdictName(const v1::ReserveResponse& verdict) {
-  switch (verdict.verdict_case()) {
-    case v1::ReserveResponse::kReserved:
-      return "reserved";
-    case v1::ReserveResponse::kReplay:
-      return "replay";
-    case v1::ReserveResponse::kInFlight:
-      return "in_flight";
-    case v1::ReserveResponse::kMismatch:
-      return "mismatch";
-    case v1::ReserveResponse::kOutcomeUnknown:
-      return "outcome_unknown";
-    case v1::ReserveResponse::kExpired:
-      return "expired";
-    case v1::ReserveResponse::VERDICT_NOT_SET:
-      break;
-  }
-  return "";
+// As in the daemon's metrics and spans: the name of the field; "" without a verdict.
+std::string VerdictName(const v1::ReserveResponse& verdict) {
+  const auto* const field =
+      v1::ReserveResponse::descriptor()->FindFieldByNumber(verdict.verdict_case());
+  return field == nullptr ? "" : std::string(field->name());
 }
 
 // The attempt of the verdict that is set; the others are empty.
@@ -139,7 +125,7 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
   std::shared_ptr<const v1::ReserveRequest> request = reserve_request_;
   if (!span_traceparent_.empty()) {
     const auto traced = std::make_shared<v1::ReserveRequest>(*reserve_request_);
-    (*traced->mutable_labels())[std::string(kTraceparent)] = span_traceparent_;
+    (*traced->mutable_labels())[std::string(kTraceparentName)] = span_traceparent_;
     request = traced;
   }
   operation_->reservations.Request(
@@ -163,14 +149,14 @@ Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOp
   if (span_.has_value()) span_traceparent_ = span_->traceparent();
 }
 
-void Admission::ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& why) {
+void Admission::ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& status) {
   if (std::exchange(reported_, true)) return;
   if (span_.has_value()) {
     span_->Set("idempotency.record_id", verdict.record_id());
     span_->Set("idempotency.attempt", static_cast<std::int64_t>(AttemptOf(verdict)));
     span_->Set("idempotency.verdict", VerdictName(verdict));
     span_->Link(TraceparentOf(verdict.replay().labels()));
-    std::move(*span_).End(*operation_, why);
+    std::move(*span_).End(*operation_, status);
     span_.reset();
   }
   if (!operation_->options.hooks.on_verdict) return;
@@ -178,7 +164,7 @@ void Admission::ReportVerdict(const v1::ReserveResponse& verdict, const absl::St
            VerdictEvent{{operation_->name, verdict.record_id(), AttemptOf(verdict),
                          TraceparentOf(reserve_request_->labels())},
                         VerdictOf(verdict),
-                        why,
+                        status,
                         TraceparentOf(verdict.replay().labels())});
 }
 
@@ -191,16 +177,16 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
     return;
   }
   had_verdict_ = true;
-  const bool asks_ledger = answer->response.has_outcome_unknown() &&
-                           operation_->options.ledger != nullptr && !reserve_request_->recover();
-  if (asks_ledger) {
-    FindCommit(*std::move(answer));
+  const bool looks_up = answer->response.has_outcome_unknown() &&
+                        operation_->options.ledger != nullptr && !reserve_request_->recover();
+  if (looks_up) {
+    LookUpCommit(*std::move(answer));
   } else {
-    Follow(*std::move(answer));
+    ActOnVerdict(*std::move(answer));
   }
 }
 
-void Admission::FindCommit(ReserveAnswer answer) {
+void Admission::LookUpCommit(ReserveAnswer answer) {
   LedgerLookup::Run(operation_, reserve_request_, deadline_,
                     [self = shared_from_this(),
                      answer = std::move(answer)](const LedgerLookup::Answer& committed) mutable {
@@ -209,7 +195,7 @@ void Admission::FindCommit(ReserveAnswer answer) {
                       } else if (committed->has_value()) {
                         self->RequestRecovery();
                       } else {
-                        self->Follow(std::move(answer));
+                        self->ActOnVerdict(std::move(answer));
                       }
                     });
 }
@@ -229,7 +215,7 @@ void Admission::RequestRecovery() {
   Request(/*max_wait=*/absl::ZeroDuration(), deadline_);
 }
 
-void Admission::Follow(ReserveAnswer answer) {
+void Admission::ActOnVerdict(ReserveAnswer answer) {
   v1::ReserveResponse& verdict = answer.response;
   const absl::Status rejection = RejectionFor(verdict);
   ReportVerdict(verdict, rejection);
@@ -274,7 +260,7 @@ void Admission::Grant(ReserveAnswer answer) {
     reservation->NoteRecovered();
     Start(std::move(execution));
   } else if (operation_->options.ledger != nullptr && execution->attempt() > 1) {
-    ConsultLedger(execution);
+    LookUpBeforeRun(execution);
   } else {
     Recover(std::move(execution));
   }
@@ -287,20 +273,21 @@ Reservation::LeftOpen Admission::LeaveOpen() const {
   };
 }
 
-void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
+void Admission::LookUpBeforeRun(const std::shared_ptr<LiveExecution>& execution) {
   LedgerLookup::Run(
       execution, deadline_, [self = shared_from_this(), execution](LedgerLookup::Answer committed) {
         if (!committed.ok()) {
           self->GiveBack(execution, "the completion ledger did not answer", committed.status());
         } else if (committed->has_value()) {
-          self->Finish(execution, **committed);
+          self->RecordCommitted(execution, **committed);
         } else {
           self->Recover(execution);
         }
       });
 }
 
-void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
+void Admission::RecordCommitted(const std::shared_ptr<LiveExecution>& execution,
+                                const v1::Reply& reply) {
   operation_->log->Info(LogEvent::kFoundInLedger, operation_->name,
                         ": an earlier attempt had committed, record ", execution->record_id());
   Settlement::Complete(

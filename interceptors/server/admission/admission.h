@@ -68,23 +68,23 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // Calls the hook and ends the span, once: with the first verdict that the call follows. That is
   // not an `outcome_unknown` for which the ledger has the commit, but the answer to the request
   // after it; and the first of two grants (Start). Without a verdict it is empty.
-  void ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& why);
+  void ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& status);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
   // The outcome is unknown, and no recovery handler can find it out: the ledger may.
-  void FindCommit(ReserveAnswer answer);
+  void LookUpCommit(ReserveAnswer answer);
   void LeaveUnknown(const v1::ReserveResponse& verdict, const absl::Status& why);
   // The ledger has a row: a reservation that completes the record with it.
   void RequestRecovery();
-  void Follow(ReserveAnswer answer);
+  void ActOnVerdict(ReserveAnswer answer);
   // `verdict` is a replay from the cache.
   void ReplayKnown(const v1::ReserveResponse& verdict);
   void Grant(ReserveAnswer answer);
   // Passes the operation to background recovery; empty without it.
   Reservation::LeftOpen LeaveOpen() const;
   // The commit of an earlier attempt decides before anything else does.
-  void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
+  void LookUpBeforeRun(const std::shared_ptr<LiveExecution>& execution);
   // The operation is done: `reply` is recorded, and this caller gets it.
-  void Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
+  void RecordCommitted(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
   // The handler does not run in this attempt.
   void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
                 const absl::Status& why);

@@ -89,13 +89,13 @@ class LeaseAtStartTest : public testing::Test {
 class SlowLedgerTest : public LeaseAtStartTest {
  protected:
   // A second attempt, whose heartbeats do not arrive, waits for the ledger.
-  std::future<Admission::Decision> AskASlowLedger() {
+  std::future<Admission::Decision> AdmitWithASlowLedger() {
     options_.ledger = ledger_;
-    const auto first = Granted(Admit(UnknownOutcome::kAskLedger));
+    const auto first = Granted(Admit(UnknownOutcome::kLookUpLedger));
     first->reservation()->Release("released", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
     store_->Hold(Operation::kExtend);
     ledger_->Hold(true);
-    auto decision = Admit(UnknownOutcome::kAskLedger);
+    auto decision = Admit(UnknownOutcome::kLookUpLedger);
     EXPECT_TRUE(ledger_->WaitForFinds(1));
     token_ = store_->last_reserve().request_token();
     return decision;
@@ -104,14 +104,14 @@ class SlowLedgerTest : public LeaseAtStartTest {
 };
 
 TEST_F(SlowLedgerTest, AnswersInTime) {
-  auto decision = AskASlowLedger();
+  auto decision = AdmitWithASlowLedger();
   ledger_->Hold(false);
   ASSERT_NE(Granted(std::move(decision)), nullptr);
-  EXPECT_EQ(store_->calls(Operation::kReserve), 2) << "nothing to ask again";
+  EXPECT_EQ(store_->calls(Operation::kReserve), 2) << "nothing to request again";
 }
 
 TEST_F(SlowLedgerTest, AnswersAfterTheLease) {
-  auto decision = AskASlowLedger();
+  auto decision = AdmitWithASlowLedger();
   PassTheLease();
   ledger_->Hold(false);
   const auto execution = Granted(std::move(decision));
@@ -120,21 +120,21 @@ TEST_F(SlowLedgerTest, AnswersAfterTheLease) {
   EXPECT_EQ(execution->attempt(), 2u);
   EXPECT_EQ(store_->calls(Operation::kReserve), 3);
   EXPECT_EQ(store_->last_reserve().request_token(), token_) << "another reserve_request";
-  EXPECT_EQ(ledger_->finds(), 1) << "nobody else can have run meanwhile";
+  EXPECT_EQ(ledger_->finds(), 1) << "no other attempt can have run meanwhile";
   EXPECT_EQ(verdicts_, 2) << "one for each call";
 }
 
 // The repeated request ends later than the clock counts.
 TEST_F(SlowLedgerTest, AnswersAfterTheLeaseUnderAnEndlessVerdictTimeout) {
   options_.verdict_timeout = 300 * 365 * absl::Hours(24);
-  auto decision = AskASlowLedger();
+  auto decision = AdmitWithASlowLedger();
   PassTheLease();
   ledger_->Hold(false);
   EXPECT_NE(Granted(std::move(decision)), nullptr);
 }
 
 TEST_F(SlowLedgerTest, AnswersAfterAnotherAttemptTookOver) {
-  auto decision = AskASlowLedger();
+  auto decision = AdmitWithASlowLedger();
   PassTheLease();
   store_->TakeOver();
   ledger_->Hold(false);
@@ -165,7 +165,7 @@ TEST_F(LeaseAtStartTest, ARecoveryHandlerThatTookLongerThanTheLease) {
   EXPECT_EQ(store_->calls(Operation::kReserve), 3);
 }
 
-// Of a call without a verdict only: MethodPolicy::fail_open runs its handler then.
+// Only for a call without a verdict: MethodPolicy::fail_open runs its handler then.
 class NoVerdictTest : public SlowLedgerTest {
  protected:
   // The commit of an attempt that ended without an answer under REQUIRE_RECOVERY is found by a
@@ -220,7 +220,7 @@ TEST_F(NoVerdictTest, IsNotReportedOnceTheLedgerHasShownTheCommit) {
 }
 
 TEST_F(NoVerdictTest, IsNotReportedAfterAGrantThatCouldNotBeUsed) {
-  auto decision = AskASlowLedger();
+  auto decision = AdmitWithASlowLedger();
   PassTheLease();
   store_->Hold(Operation::kReserve);
   ledger_->Hold(false);
@@ -231,29 +231,29 @@ TEST_F(NoVerdictTest, IsNotReportedAfterAGrantThatCouldNotBeUsed) {
   store_->AnswerHeld(Operation::kReserve);
 }
 
-class AskedTermsTest : public LeaseAtStartTest {};
+class RequestedTermsTest : public LeaseAtStartTest {};
 
-TEST_F(AskedTermsTest, AreThoseOfThePolicy) {
+TEST_F(RequestedTermsTest, AreThoseOfThePolicy) {
   policy_.retention = absl::Hours(3);
   policy_.reply_retention = absl::Hours(2);
   policy_.tombstone = absl::Hours(5);
   ASSERT_NE(Granted(Admit(UnknownOutcome::kRunAgain)), nullptr);
-  const v1::ReserveRequest asked = store_->last_reserve();
-  EXPECT_EQ(asked.lease().seconds(), 10);
-  EXPECT_EQ(asked.retention().seconds(), 3 * 3600);
-  EXPECT_EQ(asked.reply_retention().seconds(), 2 * 3600);
-  EXPECT_EQ(asked.tombstone().seconds(), 5 * 3600);
-  EXPECT_EQ(asked.on_lease_expiry(), v1::LEASE_EXPIRY_TAKE_OVER);
-  EXPECT_FALSE(asked.recover());
-  EXPECT_FALSE(asked.relaxed());
+  const v1::ReserveRequest sent = store_->last_reserve();
+  EXPECT_EQ(sent.lease().seconds(), 10);
+  EXPECT_EQ(sent.retention().seconds(), 3 * 3600);
+  EXPECT_EQ(sent.reply_retention().seconds(), 2 * 3600);
+  EXPECT_EQ(sent.tombstone().seconds(), 5 * 3600);
+  EXPECT_EQ(sent.on_lease_expiry(), v1::LEASE_EXPIRY_TAKE_OVER);
+  EXPECT_FALSE(sent.recover());
+  EXPECT_FALSE(sent.relaxed());
 }
 
-TEST_F(AskedTermsTest, HaveNoReplyRetentionAndNoTombstoneUnlessThePolicyHas) {
+TEST_F(RequestedTermsTest, HaveNoReplyRetentionAndNoTombstoneUnlessThePolicyHas) {
   ASSERT_NE(Granted(Admit(UnknownOutcome::kRecover)), nullptr);
-  const v1::ReserveRequest asked = store_->last_reserve();
-  EXPECT_FALSE(asked.has_reply_retention());
-  EXPECT_FALSE(asked.has_tombstone());
-  EXPECT_EQ(asked.on_lease_expiry(), v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  const v1::ReserveRequest sent = store_->last_reserve();
+  EXPECT_FALSE(sent.has_reply_retention());
+  EXPECT_FALSE(sent.has_tombstone());
+  EXPECT_EQ(sent.on_lease_expiry(), v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
 }
 
 }  // namespace

@@ -104,6 +104,10 @@ void Recovery::Settle(const RecoveryDecision& decision) {
     operation.log->Error(LogEvent::kRecoveryFailed, operation.name, ": recovery of record ",
                          execution_->record_id(), ": ", why_not.message());
   }
+  if (!decision.fault().empty()) {
+    operation.log->Error(LogEvent::kRecoveryFailed, operation.name, ": recovery of record ",
+                         execution_->record_id(), ": ", decision.fault());
+  }
   LeaveUnknown(OutcomeUndecided(execution_->attempt(), kUndecided));
 }
 

@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "client/testing/fake_connection.h"
+#include "client/testing/log_lines.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/admission/background_recovery.h"
 #include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 
@@ -37,7 +39,7 @@ v1::RecordKey Receipt() {
   return receipt;
 }
 
-class RecoveryTest : public testing::Test {
+class RecoveryTest : public ::testing::Test {
  protected:
   RecoveryTest() {
     auto connection = std::make_unique<FakeConnection>();
@@ -65,10 +67,11 @@ class RecoveryTest : public testing::Test {
     operation.recovery = recovery_;
     operation.reply_type = ReplyType(*v1::RecordKey::descriptor());
     operation.unknown_outcomes = background_recovery_;
+    operation.log = std::make_shared<GuardLog>(log_.Sink());
     return std::make_shared<const GuardedOperation>(std::move(operation));
   }
 
-  Admission::Decision Ask(std::chrono::milliseconds patience = kSoon) {
+  Admission::Decision Admit(std::chrono::milliseconds patience = kSoon) {
     std::promise<Admission::Decision> decision;
     Admission::Admit(
         MakeOperation(), std::make_shared<v1::ReserveRequest>(reserve_request_),
@@ -77,12 +80,12 @@ class RecoveryTest : public testing::Test {
         &reserve_request_);
     return decision.get_future().get();
   }
-  std::shared_ptr<LiveExecution> AskGranted() {
-    const Admission::Decision decision = Ask();
+  std::shared_ptr<LiveExecution> AdmitGranted() {
+    const Admission::Decision decision = Admit();
     return std::get<Admission::Granted>(decision).execution;
   }
-  std::optional<Reason> AskRefused() {
-    const Admission::Decision decision = Ask();
+  std::optional<Reason> AdmitRefused() {
+    const Admission::Decision decision = Admit();
     return ReasonOf(std::get<Admission::Refused>(decision).why);
   }
 
@@ -98,7 +101,7 @@ class RecoveryTest : public testing::Test {
 
   // An attempt that stored a checkpoint and ended without an answer.
   void LeaveADeadAttempt() {
-    const auto execution = AskGranted();
+    const auto execution = AdmitGranted();
     EXPECT_TRUE(execution->Checkpoint("half").ok());
     execution->reservation()->LetLapse();
     store_->LoseTrace();
@@ -114,11 +117,12 @@ class RecoveryTest : public testing::Test {
   RecoveryHandler recovery_;
   v1::ReserveRequest reserve_request_;
   std::vector<RecoveryCase> cases_;
+  testing::LogLines log_;
 };
 
 TEST_F(RecoveryTest, HandlerGetsTheStateOfTheLostAttempt) {
   LeaveADeadAttempt();
-  EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
+  EXPECT_EQ(AdmitRefused(), Reason::kOutcomeUnknown);
   ASSERT_EQ(cases_.size(), 1u);
   EXPECT_EQ(cases_[0].checkpoint, "half");
   EXPECT_EQ(cases_[0].attempt, 2u);
@@ -131,10 +135,10 @@ TEST_F(RecoveryTest, HandlerGetsTheStateOfTheLostAttempt) {
 }
 
 TEST_F(RecoveryTest, NeverRunsForAFreshRecordOrAReleasedOne) {
-  const auto first = AskGranted();
+  const auto first = AdmitGranted();
   first->MarkNoEffect();
   EXPECT_TRUE(Settle(first, grpc::StatusCode::UNAVAILABLE).ok());
-  const auto second = AskGranted();
+  const auto second = AdmitGranted();
   EXPECT_EQ(second->attempt(), 2u);
   // Otherwise the end would wait for it.
   second->reservation()->LetLapse();
@@ -145,7 +149,7 @@ TEST_F(RecoveryTest, NeverRunsForAFreshRecordOrAReleasedOne) {
 TEST_F(RecoveryTest, WithoutAHandlerNoRecoveryIsRequested) {
   recovery_ = nullptr;
   LeaveADeadAttempt();
-  EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
+  EXPECT_EQ(AdmitRefused(), Reason::kOutcomeUnknown);
   EXPECT_FALSE(store_->last_reserve().recover());
 }
 
@@ -153,7 +157,7 @@ TEST_F(RecoveryTest, ReplyIsRecordedAndGivenToEveryCaller) {
   LeaveADeadAttempt();
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
   for (int call = 0; call < 2; ++call) {
-    const Admission::Decision decision = Ask();
+    const Admission::Decision decision = Admit();
     const auto& replayed = std::get<Admission::Replayed>(decision);
     EXPECT_EQ(replayed.reply.body(), Receipt().SerializeAsString());
     EXPECT_EQ(replayed.reply.trailing_metadata().size(), 3);
@@ -167,7 +171,7 @@ TEST_F(RecoveryTest, FailureIsRecordedIfTheMethodRecordsItsCode) {
   recovery_ = [](const RecoveryCase&) {
     return RecoveryDecision::CompleteWith(grpc::Status(grpc::StatusCode::NOT_FOUND, "no card"));
   };
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   EXPECT_EQ(std::get<Admission::Replayed>(decision).reply.message(), "no card");
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
@@ -177,7 +181,7 @@ TEST_F(RecoveryTest, AMessageThatIsNotUtf8IsRecorded) {
   recovery_ = [](const RecoveryCase&) {
     return RecoveryDecision::CompleteWith(grpc::Status(grpc::StatusCode::NOT_FOUND, "caf\xE9"));
   };
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
   EXPECT_EQ(replayed->reply.message(), "caf?");
@@ -192,12 +196,14 @@ TEST_F(RecoveryTest, WhatCannotBeRecordedStaysUnknown) {
       },
       [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(grpc::Status::OK); },
       [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(v1::ReserveRequest()); },
-      [](const RecoveryCase&) -> RecoveryDecision { throw std::runtime_error("as asked"); },
+      [](const RecoveryCase&) -> RecoveryDecision {
+        throw std::runtime_error("as the test requests");
+      },
       [](const RecoveryCase&) -> RecoveryDecision { throw 7; },
   };
   for (const RecoveryHandler& handler : wrong) {
     recovery_ = handler;
-    EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
+    EXPECT_EQ(AdmitRefused(), Reason::kOutcomeUnknown);
     EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
   }
 }
@@ -205,7 +211,7 @@ TEST_F(RecoveryTest, WhatCannotBeRecordedStaysUnknown) {
 TEST_F(RecoveryTest, ReleaseLetsThisVeryCallRun) {
   LeaveADeadAttempt();
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
-  const auto execution = AskGranted();
+  const auto execution = AdmitGranted();
   EXPECT_EQ(execution->attempt(), 2u);
   EXPECT_EQ(execution->checkpoint(), "half");
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RESERVED);
@@ -225,9 +231,9 @@ TEST_F(RecoveryTest, RecoveryThatLostItsReservationRunsAndSettlesNothing) {
       return decision;
     };
     // The operation that was to run requests again; the refusal shows the present owner.
-    EXPECT_EQ(AskRefused(), decision.kind() == RecoveryDecision::Kind::kRelease
-                                ? Reason::kInFlight
-                                : Reason::kReservationLost);
+    EXPECT_EQ(AdmitRefused(), decision.kind() == RecoveryDecision::Kind::kRelease
+                                  ? Reason::kInFlight
+                                  : Reason::kReservationLost);
     EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RESERVED);
     store_->LoseTrace();
   }
@@ -241,24 +247,41 @@ TEST_F(RecoveryTest, TypedHandlerGetsItsRequest) {
         reply.set_scope(request->record_key().scope());
         return TypedRecoveryDecision<v1::RecordKey>::CompleteWith(reply);
       });
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   v1::RecordKey reply;
   ASSERT_TRUE(reply.ParseFromString(std::get<Admission::Replayed>(decision).reply.body()));
   EXPECT_EQ(reply.scope(), "alice");
+}
+
+TEST_F(RecoveryTest, ATypedHandlerForAnotherRequestTypeLeavesTheOutcomeUnknown) {
+  LeaveADeadAttempt();
+  bool called = false;
+  recovery_ = TypedRecovery<v1::GetRequest, v1::RecordKey>(
+      [&called](const RecoveryCase&, const v1::GetRequest*) {
+        called = true;
+        return TypedRecoveryDecision<v1::RecordKey>::Release();
+      });
+  EXPECT_EQ(AdmitRefused(), Reason::kOutcomeUnknown);
+  EXPECT_FALSE(called);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+  EXPECT_EQ(
+      log_.Count("its handler is made for idempotency.v1.GetRequest, but the request is of type "
+                 "idempotency.v1.ReserveRequest"),
+      1u);
 }
 
 TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
   for (const auto code : {grpc::StatusCode::OK, grpc::StatusCode::NOT_FOUND,
                           grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED}) {
     reserve_request_.mutable_record_key()->set_key(std::to_string(code));
-    int told = 0;
-    options_.hooks.on_lost = [&told](const LostEvent& event) {
-      told += static_cast<int>(event.attempt);
+    int lost_attempts = 0;
+    options_.hooks.on_lost = [&lost_attempts](const LostEvent& event) {
+      lost_attempts += static_cast<int>(event.attempt);
     };
-    const auto execution = AskGranted();
+    const auto execution = AdmitGranted();
     store_->TakeOver();
     EXPECT_EQ(ReasonOf(Settle(execution, code)), Reason::kReservationLost) << code;
-    EXPECT_EQ(told, 1) << code;
+    EXPECT_EQ(lost_attempts, 1) << code;
   }
 }
 
@@ -299,7 +322,7 @@ TEST_F(BackgroundRecoveryTest, RecoversWhatAHandlerLeftUnknown) {
     seen.set_value(recovery);
     return RecoveryDecision::CompleteWith(Receipt());
   };
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
   EXPECT_EQ(background_recovery_->size(), 1u);
   TryOnce();
@@ -311,7 +334,7 @@ TEST_F(BackgroundRecoveryTest, RecoversWhatAHandlerLeftUnknown) {
 TEST_F(BackgroundRecoveryTest, ReleasesWhereNothingHappened) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   TryOnce();
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   EXPECT_TRUE(WaitUntilForgotten());
@@ -319,7 +342,7 @@ TEST_F(BackgroundRecoveryTest, ReleasesWhereNothingHappened) {
 
 TEST_F(BackgroundRecoveryTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSettled) {
   Remember(10);
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   TryOnce();
   ASSERT_TRUE(WaitUntilPlanned());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
@@ -327,7 +350,7 @@ TEST_F(BackgroundRecoveryTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSe
   const std::uint32_t tried = store_->record().attempt;
   EXPECT_GE(tried, 2u);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
-  const Admission::Decision decision = Ask();
+  const Admission::Decision decision = Admit();
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(decision));
   TryOnce();
   EXPECT_TRUE(WaitUntilForgotten());
@@ -337,7 +360,7 @@ TEST_F(BackgroundRecoveryTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSe
 TEST_F(BackgroundRecoveryTest, CoversAReleaseThatIsNotAcknowledged) {
   Remember(10);
   store_->Fail(Operation::kRelease, InvalidField("reason", "no"), 1);
-  const auto execution = AskGranted();
+  const auto execution = AdmitGranted();
   execution->MarkNoEffect();
   EXPECT_TRUE(Settle(execution, grpc::StatusCode::UNAVAILABLE).ok());
   EXPECT_EQ(background_recovery_->size(), 1u);
@@ -346,13 +369,13 @@ TEST_F(BackgroundRecoveryTest, CoversAReleaseThatIsNotAcknowledged) {
 TEST_F(BackgroundRecoveryTest, CoversAReplyThatIsRefusedForGood) {
   Remember(10);
   store_->Fail(Operation::kComplete, InvalidField("reply", "no"), 2);
-  EXPECT_EQ(ReasonOf(Settle(AskGranted(), grpc::StatusCode::OK)), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(Settle(AdmitGranted(), grpc::StatusCode::OK)), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(background_recovery_->size(), 1u);
 }
 
 TEST_F(BackgroundRecoveryTest, CoversAReplyThatLostItsReservation) {
   Remember(10);
-  const auto execution = AskGranted();
+  const auto execution = AdmitGranted();
   store_->TakeOver();
   EXPECT_EQ(ReasonOf(Settle(execution, grpc::StatusCode::OK)), Reason::kReservationLost);
   EXPECT_EQ(background_recovery_->size(), 1u);
@@ -361,13 +384,13 @@ TEST_F(BackgroundRecoveryTest, CoversAReplyThatLostItsReservation) {
 TEST_F(BackgroundRecoveryTest, CoversAGrantWhoseHandlerDidNotRun) {
   Remember(10);
   store_->Fail(Operation::kRelease, InvalidField("reason", "no"), 1);
-  AskGranted()->reservation()->GiveBack("the lease expired", [] {});
+  AdmitGranted()->reservation()->GiveBack("the lease expired", [] {});
   EXPECT_EQ(background_recovery_->size(), 1u);
 }
 
 TEST_F(BackgroundRecoveryTest, CoversAGrantThatIsLeftToItsLease) {
   Remember(10);
-  AskGranted()->reservation()->LetLapse();
+  AdmitGranted()->reservation()->LetLapse();
   EXPECT_EQ(background_recovery_->size(), 1u);
 }
 
@@ -375,7 +398,7 @@ TEST_F(BackgroundRecoveryTest, CoversAGrantWithoutAWaitingCaller) {
   LeaveADeadAttempt();
   Remember(10);
   store_->HoldAnswers(Operation::kReserve);
-  const Admission::Decision decision = Ask(std::chrono::milliseconds(50));
+  const Admission::Decision decision = Admit(std::chrono::milliseconds(50));
   EXPECT_TRUE(std::holds_alternative<Admission::Refused>(decision));
   store_->AnswerHeld(Operation::kReserve);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
@@ -386,7 +409,7 @@ TEST_F(BackgroundRecoveryTest, CoversAGrantWithoutAWaitingCaller) {
 TEST_F(BackgroundRecoveryTest, KeepsARecordUntilItsReleaseIsAnswered) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->Fail(Operation::kRelease, InvalidField("reason", "no"), 1);
   TryOnce();
   EXPECT_TRUE(store_->WaitForCalls(Operation::kRelease, 2));
@@ -397,12 +420,12 @@ TEST_F(BackgroundRecoveryTest, KeepsARecordUntilItsReleaseIsAnswered) {
 TEST_F(BackgroundRecoveryTest, KeepsARecordThatIsLeftOpenAgainDuringItsTry) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->HoldAnswers(Operation::kRelease);
   TryOnce();
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   // The client calls again before the answer to the release arrives.
-  AskGranted()->reservation()->LetLapse();
+  AdmitGranted()->reservation()->LetLapse();
   store_->AnswerHeld(Operation::kRelease);
   EXPECT_TRUE(WaitUntilPlanned());
   EXPECT_EQ(background_recovery_->size(), 1u);
@@ -410,7 +433,7 @@ TEST_F(BackgroundRecoveryTest, KeepsARecordThatIsLeftOpenAgainDuringItsTry) {
 
 TEST_F(BackgroundRecoveryTest, APurgedRecordIsNotCreatedAgain) {
   Remember(10);
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->LoseRecord();
   const int before = store_->calls(Operation::kReserve);
   scheduler_.Advance(BackgroundRecovery::kLongestPause);
@@ -421,7 +444,7 @@ TEST_F(BackgroundRecoveryTest, APurgedRecordIsNotCreatedAgain) {
 TEST_F(BackgroundRecoveryTest, AGuardThatMayNotReadRecoversAllTheSame) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->Fail(Operation::kGet, MakeError(Reason::kAccessDenied, "no rule permits this"), 1'000);
   TryOnce();
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
@@ -430,7 +453,7 @@ TEST_F(BackgroundRecoveryTest, AGuardThatMayNotReadRecoversAllTheSame) {
 
 TEST_F(BackgroundRecoveryTest, AReadWithoutAnAnswerOnlyDelaysIt) {
   Remember(10);
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->Fail(Operation::kGet, MakeError(Reason::kStoreUnavailable, "away"), 1);
   const int before = store_->calls(Operation::kReserve);
   scheduler_.Advance(BackgroundRecovery::kFirstPause);
@@ -441,7 +464,7 @@ TEST_F(BackgroundRecoveryTest, AReadWithoutAnAnswerOnlyDelaysIt) {
 TEST_F(BackgroundRecoveryTest, StoreThatIsAwayOnlyDelaysIt) {
   Remember(10);
   options_.verdict_timeout = absl::Milliseconds(20);
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 1'000'000);
   TryOnce();
   EXPECT_TRUE(WaitUntilPlanned());
@@ -453,7 +476,7 @@ TEST_F(BackgroundRecoveryTest, ARefusalOfTheGuardOnlyDelaysIt) {
     Remember(10);
     store_->Recover();
     reserve_request_.mutable_record_key()->set_key(std::string(ReasonName(reason)));
-    EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+    EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
     store_->Fail(Operation::kReserve, MakeError(reason, "no rule permits this"), 1'000'000);
     TryOnce();
     EXPECT_TRUE(WaitUntilPlanned()) << ReasonName(reason);
@@ -467,7 +490,7 @@ TEST_F(BackgroundRecoveryTest, ARefusalOfTheGuardOnlyDelaysIt) {
 TEST_F(BackgroundRecoveryTest, LooksAfterWhatAnotherAttemptTookOver) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
-  const auto execution = AskGranted();
+  const auto execution = AdmitGranted();
   store_->TakeOver();
   EXPECT_EQ(ReasonOf(Settle(execution, grpc::StatusCode::OK)), Reason::kReservationLost);
   store_->LoseTrace();
@@ -480,23 +503,23 @@ TEST_F(BackgroundRecoveryTest, IsBounded) {
   Remember(2);
   for (const char* key : {"a", "b", "c"}) {
     reserve_request_.mutable_record_key()->set_key(key);
-    EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+    EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   }
   EXPECT_EQ(background_recovery_->size(), 2u);
 }
 
 TEST_F(BackgroundRecoveryTest, IgnoresSettledRecordsAndMethodsWithoutAHandler) {
   Remember(10);
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::OK).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::OK).ok());
   recovery_ = nullptr;
   reserve_request_.mutable_record_key()->set_key("another");
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   EXPECT_EQ(background_recovery_->size(), 0u);
 }
 
 TEST_F(BackgroundRecoveryTest, StopForgetsEverything) {
   Remember(10);
-  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
   background_recovery_->Stop();
   EXPECT_EQ(background_recovery_->size(), 0u);
   const int before = store_->calls(Operation::kReserve);

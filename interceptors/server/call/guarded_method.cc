@@ -97,7 +97,7 @@ absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> GuardedMethod::ReserveReques
       MakeReserveRequest(std::move(record_key), *std::move(fingerprints));
   // So that the record has the trace of the attempt that ran first.
   if (auto trace = TraceparentIn(pending.context(), *operation_->log); trace.has_value()) {
-    (*reserve_request->mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
+    (*reserve_request->mutable_labels())[std::string(kTraceparentName)] = *std::move(trace);
   }
   if (auto parent = ParentOf(pending.context(), *operation_->log); parent.has_value()) {
     *reserve_request->mutable_parent() = *std::move(parent);

@@ -8,7 +8,7 @@
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "grpc_idempotency/server_guard/recovery_handler.h"
 #include "grpc_idempotency/server_guard/reply_loader.h"
-#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/execution/unknown_outcome_sink.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/policy/reply_type.h"
 #include "interceptors/server/policy/unknown_outcome.h"
@@ -16,19 +16,6 @@
 #include "interceptors/server/threads/worker_pool.h"
 
 namespace idempotency::internal {
-
-struct GuardedOperation;
-
-// Receives the operations that ended with an unknown outcome. Implementations are thread-safe.
-class UnknownOutcomeSink {
- public:
-  virtual ~UnknownOutcomeSink() = default;
-
-  // The outcome of the operation of `reserve_request` is open, and no code of this guard works
-  // on it any more.
-  virtual void Add(std::shared_ptr<const GuardedOperation> operation,
-                   const v1::ReserveRequest& reserve_request) = 0;
-};
 
 // A guarded method of a server, or an operation without a server, with its settings. Its
 // references outlive it. Immutable.

@@ -92,7 +92,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
         "RecordInTransaction takes the response message, or a status that is a final outcome");
   }
   ledger_row_begun_.store(true, std::memory_order_release);
-  if (LedgerCommitPermit permit = MayCommit(); !permit.why_not.ok()) return permit.why_not;
+  if (LedgerCommitPermit permit = MayCommit(); !permit.status.ok()) return permit.status;
   LedgerRow row;
   row.log = operation_->log;
   row.record_key = FromProto(reserve_request_->record_key());
@@ -133,7 +133,7 @@ LedgerCommitPermit LiveExecution::MayCommit() const {
   LedgerCommitPermit permit;
   permit.log = operation_->log;
   if (lost()) {
-    permit.why_not =
+    permit.status =
         MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
                           "the lease of this attempt has expired: nothing may be committed");
   }

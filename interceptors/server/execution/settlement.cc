@@ -98,13 +98,13 @@ void Settlement::Start() {
     commit_acknowledged_ = true;
     OnLedger(std::move(committed));
   } else if (execution_->ledger_row_begun() || MayContradictLedger()) {
-    LookUpInLedger();
+    LookUpCommit();
   } else {
     Dispose(DispositionByPolicy());
   }
 }
 
-void Settlement::LookUpInLedger() {
+void Settlement::LookUpCommit() {
   const GuardedOperation& operation = execution_->operation();
   {
     MutexLock lock(mutex_);
@@ -155,14 +155,15 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
 void Settlement::OnNotCommitted() {
   const GuardedOperation& operation = execution_->operation();
   const bool begun = execution_->ledger_row_begun();
-  const std::string answer = NameOf(code_);
+  const std::string answer = StatusCodeName(code_);
   operation.log->Error(
       LogEvent::kLedgerDisagrees, operation.name, ": the handler returned ", answer,
       MayStillCommit() ? ", but its commit got no answer, and may still succeed"
       : begun          ? ", but the row of RecordInTransaction is not committed"
               : " and committed nothing in the completion ledger, although another attempt may "
                 "commit. Call Commit for every outcome, also for a refusal, unless "
-                "certainly_first(); give a method that does not use the ledger an on_lease_expiry",
+                "certainly_first(); give a method that does not use the ledger a choice of its own "
+                "(on_lease_expiry in its proto, MethodPolicy::on_unknown_outcome in C++)",
       ", attempt ", execution_->attempt(), ", record ", execution_->record_id());
   // The OK of a method that may not use the ledger at all is its outcome: its effects are
   // elsewhere, and no row would stop the next attempt. relaxed_reservation is for methods that do
@@ -197,7 +198,7 @@ void Settlement::Abandon(const absl::Status& why) {
 
 bool Settlement::MayContradictLedger() const {
   const GuardedOperation& operation = execution_->operation();
-  return operation.on_unknown == UnknownOutcome::kAskLedger &&
+  return operation.on_unknown == UnknownOutcome::kLookUpLedger &&
          operation.options.ledger != nullptr && !execution_->certainly_first() &&
          DispositionByPolicy() == Disposition::kComplete;
 }
@@ -256,7 +257,7 @@ void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
 }
 
 std::string Settlement::HandlersAnswer() const {
-  std::string answer = "the handler answered " + NameOf(code_);
+  std::string answer = "the handler answered " + StatusCodeName(code_);
   // The codes that gRPC returns for a handler that threw, in the sync and the callback API.
   if (code_ == grpc::StatusCode::UNKNOWN || code_ == grpc::StatusCode::UNIMPLEMENTED) {
     answer += ", or threw";

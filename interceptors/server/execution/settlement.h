@@ -65,7 +65,7 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
                                           Done done);
 
   void Start();
-  void LookUpInLedger();
+  void LookUpCommit();
   void OnLedger(const LedgerLookup::Answer& committed);
   // The caller gets its reply before the store has it, if there is a place.
   void AnswerAhead();

@@ -116,7 +116,7 @@ std::optional<std::string> Conninfo(const PostgresLedgerOptions& options) {
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
       PQconninfoParse(options.conninfo.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
   if (given == nullptr) return std::nullopt;
-  // Of several values for one keyword the last counts.
+  // If a keyword has several values, the last one counts.
   std::string conninfo;
   // libpq's minimum is two seconds.
   const absl::Duration connect = absl::Ceil(options.connect_timeout, absl::Seconds(1));
@@ -147,7 +147,8 @@ absl::StatusOr<std::optional<LedgerEntry>> ToEntry(const Row& row) {
   return *std::move(entry);
 }
 
-// Detects any notice of the server beside its answer. Other handlers still receive the notice.
+// Detects any notice that the server sends in addition to its answer. Other handlers still receive
+// the notice.
 class AnyNotice : public PostgresNotices {
  public:
   using PostgresNotices::PostgresNotices;
@@ -271,9 +272,9 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
 
 LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
                                      const LedgerCommitPermit& permit) {
-  if (!permit.why_not.ok()) {
+  if (!permit.status.ok()) {
     RefuseCommit(transaction);
-    return LedgerCommit::NotCommitted(permit.why_not);
+    return LedgerCommit::NotCommitted(permit.status);
   }
   GuardLog& log = GuardLog::Or(permit.log);
   try {
@@ -376,24 +377,24 @@ PostgresLedger::~PostgresLedger() = default;
 
 absl::StatusOr<std::optional<LedgerEntry>> PostgresLedger::Find(const RecordId& record_id) {
   absl::StatusOr<std::optional<LedgerEntry>> found = Unreachable();
-  const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
+  const absl::Status queried = sessions_->Run([&](pqxx::transaction_base& transaction) {
     const pqxx::result rows = ExecuteWith(transaction, kFind, record_id.ToString());
     // For example a primary that became a replica. The session is not used again.
     if (rows[0][0].as<bool>()) throw pqxx::failure("the server does not accept writes");
     found = ToEntry(rows[0]);
   });
-  if (!asked.ok()) return asked;
+  if (!queried.ok()) return queried;
   return found;
 }
 
 absl::StatusOr<std::int64_t> PostgresLedger::Sweep(int batch_rows) {
   std::int64_t swept = 0;
-  const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
+  const absl::Status queried = sessions_->Run([&](pqxx::transaction_base& transaction) {
     swept = ExecuteWith(transaction, "SELECT idempotency_sweep_completions($1::integer)",
                         batch_rows)[0][0]
                 .as<std::int64_t>();
   });
-  if (!asked.ok()) return asked;
+  if (!queried.ok()) return queried;
   return swept;
 }
 

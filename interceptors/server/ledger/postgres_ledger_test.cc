@@ -109,7 +109,7 @@ TEST_F(PostgresLedgerTest, WithoutAPermitNothingIsCommitted) {
   work.exec("INSERT INTO charges VALUES ('x')");
   ASSERT_TRUE(InsertLedgerRow(work, SampleLedgerRow("order-1")).ok());
   LedgerCommitPermit late;
-  late.why_not = MakeError(Reason::kReservationLost, "late");
+  late.status = MakeError(Reason::kReservationLost, "late");
   const LedgerCommit commit = CommitLedgerTransaction(work, late);
   EXPECT_EQ(ReasonOf(commit.status()), Reason::kReservationLost);
   EXPECT_FALSE(commit.known_committed());
@@ -469,10 +469,10 @@ TEST_F(PostgresLedgerTest, AWarningDuringTheCommitReachesTheApplicationToo) {
    public:
     using errorhandler::errorhandler;
     bool operator()(const char message[]) noexcept override {
-      heard += message;
+      notices += message;
       return true;
     }
-    std::string heard;
+    std::string notices;
   };
   Listener listener(*application_);
   pqxx::work work(*application_);
@@ -481,7 +481,7 @@ TEST_F(PostgresLedgerTest, AWarningDuringTheCommitReachesTheApplicationToo) {
   const LedgerCommit commit = CommitLedgerTransaction(work, {});
   EXPECT_TRUE(commit.status().ok());
   EXPECT_FALSE(commit.known_committed());
-  EXPECT_THAT(listener.heard, HasSubstr("careful"));
+  EXPECT_THAT(listener.notices, HasSubstr("careful"));
   EXPECT_EQ(Charges(), "1");
 }
 

@@ -126,8 +126,8 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
 }
 
 LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit) {
-  if (!permit.why_not.ok()) {
-    return LedgerCommit::NotCommitted(RolledBack(database, permit.why_not));
+  if (!permit.status.ok()) {
+    return LedgerCommit::NotCommitted(RolledBack(database, permit.status));
   }
   if (sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK) {
     return LedgerCommit::Committed();

@@ -94,7 +94,7 @@ TEST_F(SqliteLedgerTest, WithoutAPermitNothingIsCommitted) {
   Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
   ASSERT_TRUE(InsertLedgerRow(application_, SampleLedgerRow("order-1")).ok());
   LedgerCommitPermit late;
-  late.why_not = MakeError(Reason::kReservationLost, "late");
+  late.status = MakeError(Reason::kReservationLost, "late");
   const LedgerCommit commit = CommitLedgerTransaction(application_, late);
   EXPECT_EQ(ReasonOf(commit.status()), Reason::kReservationLost);
   EXPECT_FALSE(commit.known_committed());

@@ -13,6 +13,7 @@
 
 #include "core/declared_policy.h"
 #include "core/wire_time.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
@@ -87,7 +88,7 @@ void ReadEnums(const v1::Policy& option, MethodPolicy& policy, PolicyFaults& fau
            policy.reply, faults);
   ReadEnum("stream", option.stream(),
            Values<Stream>{{v1::Policy::STREAM_HOLD_BACK, Stream::kHoldBack},
-                          {v1::Policy::STREAM_PASS_ON, Stream::kForward}},
+                          {v1::Policy::STREAM_PASS_ON, Stream::kPassOn}},
            policy.stream, faults);
 }
 
@@ -120,7 +121,7 @@ void RefuseInBoth(absl::string_view one, const Codes& in_one, absl::string_view 
                   const Codes& in_other, PolicyFaults& faults) {
   for (const grpc::StatusCode code : in_one) {
     if (in_other.count(code) == 0) continue;
-    faults.push_back(absl::StrCat(NameOf(code), " is in ", one, " and in ", other));
+    faults.push_back(absl::StrCat(StatusCodeName(code), " is in ", one, " and in ", other));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 
 #include "core/key_field.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 #include "interceptors/server/policy/disposition_rule.h"
 
@@ -60,7 +61,7 @@ void CheckTimes(const MethodPolicy& policy, PolicyFaults& faults) {
 
 void CheckCodes(const MethodPolicy& policy, PolicyFaults& faults) {
   const auto refuse = [&faults](absl::string_view member, grpc::StatusCode code) {
-    faults.push_back(absl::StrCat(member, " names ", NameOf(code),
+    faults.push_back(absl::StrCat(member, " names ", StatusCodeName(code),
                                   ", which gRPC itself returns: it proves nothing"));
   };
   for (const grpc::StatusCode code : policy.recorded) {
@@ -72,7 +73,7 @@ void CheckCodes(const MethodPolicy& policy, PolicyFaults& faults) {
     } else if (!CanBeReleased(code)) {
       refuse("released", code);
     } else if (policy.recorded.count(code) > 0) {
-      faults.push_back(absl::StrCat(NameOf(code), " is in recorded and in released"));
+      faults.push_back(absl::StrCat(StatusCodeName(code), " is in recorded and in released"));
     }
   }
 }

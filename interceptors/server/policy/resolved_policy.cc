@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 
 #include "core/declared_policy.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
 
@@ -48,7 +49,7 @@ absl::string_view TextOf(MethodPolicy::Stream stream) {
       return "UNSPECIFIED";
     case MethodPolicy::Stream::kHoldBack:
       return "HOLD_BACK";
-    case MethodPolicy::Stream::kForward:
+    case MethodPolicy::Stream::kPassOn:
       return "PASS_ON";
   }
   return "";
@@ -62,7 +63,7 @@ absl::string_view TextOf(std::optional<MethodPolicy::OnUnknownOutcome> choice) {
 std::string TextOf(const std::set<grpc::StatusCode>& codes) {
   std::vector<std::string> names;
   for (const grpc::StatusCode code : codes) {
-    if (code != grpc::StatusCode::OK) names.push_back(NameOf(code));
+    if (code != grpc::StatusCode::OK) names.push_back(StatusCodeName(code));
   }
   return absl::StrCat("[", absl::StrJoin(names, ", "), "]");
 }

@@ -27,7 +27,7 @@ std::optional<UnknownOutcome> ChosenUnknownOutcome(const MethodPolicy& policy,
   if (policy.on_unknown_outcome) return ChosenBy(*policy.on_unknown_outcome);
   if (recovery) return UnknownOutcome::kRecover;
   if (options.on_unknown_outcome) return ChosenBy(*options.on_unknown_outcome);
-  if (options.ledger != nullptr) return UnknownOutcome::kAskLedger;
+  if (options.ledger != nullptr) return UnknownOutcome::kLookUpLedger;
   return std::nullopt;
 }
 
@@ -44,7 +44,7 @@ std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const M
     case UnknownOutcome::kRunAgain:
       return DescribeRunningAgain(
           policy, has_ledger ? "an operation without a ledger row runs again" : "it runs again");
-    case UnknownOutcome::kAskLedger:
+    case UnknownOutcome::kLookUpLedger:
       return DescribeRunningAgain(policy, "an operation without a ledger row runs again");
     case UnknownOutcome::kRecover:
       break;
@@ -71,7 +71,7 @@ std::string RelaxationFault(const MethodPolicy& policy, std::optional<UnknownOut
   if (options.ledger == nullptr) {
     return absl::StrCat(kReason, "Set GuardOptions::ledger, or remove relaxed_reservation");
   }
-  if (chosen == UnknownOutcome::kAskLedger) return "";
+  if (chosen == UnknownOutcome::kLookUpLedger) return "";
   return absl::StrCat(kReason,
                       "Here on_lease_expiry, a recovery handler or on_unknown_outcome decides: "
                       "remove that choice, if the handler commits every effect in the ledger, or "

@@ -19,9 +19,9 @@ namespace idempotency::internal {
 // The consequence of an unknown outcome: the handler returned an indefinite code or threw, or
 // the lease of its attempt expired.
 enum class UnknownOutcome {
-  kRunAgain,   // a second execution is acceptable
-  kAskLedger,  // an operation in the completion ledger is replayed; others run again
-  kRecover,    // nothing runs again until the outcome is known
+  kRunAgain,      // a second execution is acceptable
+  kLookUpLedger,  // an operation in the completion ledger is replayed; others run again
+  kRecover,       // nothing runs again until the outcome is known
 };
 
 // The choice for a method or a BeginCall with this policy and this recovery handler (which may

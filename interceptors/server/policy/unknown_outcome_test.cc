@@ -76,7 +76,7 @@ TEST_F(UnknownOutcomeDescriptionTest, DescribesWhenItRunsAgain) {
 
 TEST_F(UnknownOutcomeDescriptionTest, DescribesThatTheLedgerComesFirst) {
   GiveLedger();
-  for (const auto chosen : {UnknownOutcome::kRunAgain, UnknownOutcome::kAskLedger}) {
+  for (const auto chosen : {UnknownOutcome::kRunAgain, UnknownOutcome::kLookUpLedger}) {
     EXPECT_THAT(Description(chosen), StartsWith("after a crash an operation without a ledger row "
                                                 "runs again when the lease is over (30s)"));
   }

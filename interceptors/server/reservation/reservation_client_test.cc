@@ -149,7 +149,7 @@ class ReserveLimitsTest : public ::testing::Test {
     reservations_.emplace(std::move(connection), absl::Seconds(1), absl::Milliseconds(100), nullptr,
                           std::make_unique<TimerThread>(), limits);
   }
-  void Ask(const std::string& key, absl::Duration max_wait = absl::Seconds(10)) {
+  void Reserve(const std::string& key, absl::Duration max_wait = absl::Seconds(10)) {
     reservations_->Request(RequestFor(key), max_wait, reservations_->Now() + kLong,
                            [this](absl::StatusOr<ReserveAnswer> answer) {
                              if (answer.ok()) answers_.push_back(answer->response);
@@ -178,36 +178,36 @@ TEST_F(ReserveLimitsTest, TheDefaultsAreSharesOfASession) {
 }
 
 TEST_F(ReserveLimitsTest, DuplicatesOfAKeyOverItsShareAreInFlightAtOnce) {
-  for (int i = 0; i < 3; ++i) Ask("hot");
+  for (int i = 0; i < 3; ++i) Reserve("hot");
   EXPECT_EQ(answers_.size(), 0u);
-  for (int i = 0; i < 100; ++i) Ask("hot");
+  for (int i = 0; i < 100; ++i) Reserve("hot");
   ASSERT_EQ(answers_.size(), 100u);
   EXPECT_TRUE(answers_.back().has_in_flight());
   EXPECT_GT(FromWire(answers_.back().in_flight().retry_after()), absl::ZeroDuration());
   EXPECT_EQ(store_->calls(Operation::kReserve), 3);
-  Ask("calm");
+  Reserve("calm");
   EXPECT_EQ(store_->calls(Operation::kReserve), 4);
 
   AnswerAll();
   EXPECT_EQ(answers_.size(), 104u);
-  Ask("hot");
+  Reserve("hot");
   EXPECT_EQ(store_->calls(Operation::kReserve), 5) << "its places are free again";
 }
 
 TEST_F(ReserveLimitsTest, WaitersOfAllKeysLeaveRoomForOtherCalls) {
-  for (int i = 0; i < 5; ++i) Ask(std::to_string(i));
-  Ask("one-more");
+  for (int i = 0; i < 5; ++i) Reserve(std::to_string(i));
+  Reserve("one-more");
   AnswerAll();
   EXPECT_EQ(store_->calls(Operation::kReserve), 6);
   EXPECT_FALSE(store_->last_reserve().has_max_wait()) << "answered at once";
 
-  Ask("later");
+  Reserve("later");
   EXPECT_TRUE(store_->last_reserve().has_max_wait());
 }
 
 TEST_F(ReserveLimitsTest, CallsThatDoNotWaitTakeNoWaitersPlace) {
-  for (int i = 0; i < 5; ++i) Ask(std::to_string(i), absl::ZeroDuration());
-  Ask("waits");
+  for (int i = 0; i < 5; ++i) Reserve(std::to_string(i), absl::ZeroDuration());
+  Reserve("waits");
   AnswerAll();
   EXPECT_EQ(store_->calls(Operation::kReserve), 6);
   EXPECT_TRUE(store_->last_reserve().has_max_wait());
@@ -244,13 +244,13 @@ TEST(ReservationClientTest, CachedRepliesNeedNoStoreAndAreNotReturnedOnceClosed)
 TEST(ReservationClientTest, CallersThatWaitWhenTheGuardIsDestroyedGetTheReason) {
   auto connection = std::make_unique<FakeConnection>();
   connection->Hold(Operation::kReserve);
-  absl::Status told;
+  absl::Status refusal;
   {
     ReservationClient reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(10));
     reservations.Request(RequestFor("a"), absl::ZeroDuration(), reservations.Now() + kLong,
-                         [&told](const auto& answer) { told = answer.status(); });
+                         [&refusal](const auto& answer) { refusal = answer.status(); });
   }
-  EXPECT_NE(told.message().find("shutting down"), std::string::npos) << told;
+  EXPECT_NE(refusal.message().find("shutting down"), std::string::npos) << refusal;
 }
 
 TEST(ReservationClientTest, DestructorWaitsForARecording) {

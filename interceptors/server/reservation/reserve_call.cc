@@ -46,15 +46,16 @@ absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
 using SharedRequest = std::shared_ptr<const v1::ReserveRequest>;
 
 // The request that every try sends: nearly always the given one.
-SharedRequest Asked(SharedRequest request, absl::Duration max_wait) {
+SharedRequest RequestToSend(SharedRequest request, absl::Duration max_wait) {
   if (!request->request_token().empty() && FromWire(request->max_wait()) == max_wait) {
     return request;
   }
-  const auto asked = std::make_shared<v1::ReserveRequest>(*request);
-  if (asked->request_token().empty()) asked->set_request_token(Uuid::Random().ToString());
-  asked->clear_max_wait();
-  if (max_wait > absl::ZeroDuration()) *asked->mutable_max_wait() = ToWire(max_wait);
-  return asked;
+  const auto sent_request = std::make_shared<v1::ReserveRequest>(*request);
+  if (sent_request->request_token().empty())
+    sent_request->set_request_token(Uuid::Random().ToString());
+  sent_request->clear_max_wait();
+  if (max_wait > absl::ZeroDuration()) *sent_request->mutable_max_wait() = ToWire(max_wait);
+  return sent_request;
 }
 
 // The status for the guard's caller. The service's own refusals are passed on. A refusal of the
@@ -93,7 +94,7 @@ ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, SharedStoreContext contex
       wait_until_(After(context_->scheduler.Now(), max_wait)),
       deadline_(deadline),
       pursue_until_(After(deadline, std::max(FromWire(request->lease()), kMinPursuit))),
-      request_(Asked(std::move(request), max_wait)),
+      request_(RequestToSend(std::move(request), max_wait)),
       late_(std::move(late)),
       hold_(context_->requests->Begin()),
       backoff_(kFirstRepeat, kLongestRepeat),
@@ -138,11 +139,11 @@ void ReserveCall::SendAgain() {
 
 void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
   const Time sent = context_->scheduler.Now();
-  const ReplayCache::Moment asked = ReplayCache::NowOf(context_->replays.get());
+  const ReplayCache::Moment sent_moment = ReplayCache::NowOf(context_->replays.get());
   context_->connection.Reserve(
-      request, deadline, [self = shared_from_this(), sent, asked](auto answer) {
+      request, deadline, [self = shared_from_this(), sent, sent_moment](auto answer) {
         if (answer.ok() && self->context_->replays != nullptr) {
-          self->context_->replays->KeepVerdict(*self->request_, *answer, asked);
+          self->context_->replays->KeepVerdict(*self->request_, *answer, sent_moment);
         }
         self->OnAnswer(sent, std::move(answer));
       });

@@ -27,14 +27,14 @@ absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 
 class ReserveCallTest : public testing::Test {
  protected:
-  std::shared_ptr<ReserveCall> Ask(absl::Duration max_wait = absl::ZeroDuration(),
-                                   bool recover = false) {
+  std::shared_ptr<ReserveCall> Reserve(absl::Duration max_wait = absl::ZeroDuration(),
+                                       bool recover = false) {
     v1::ReserveRequest request = SampleReserveRequest();
     request.set_recover(recover);
     request.set_request_token(request_token_);
     *request.mutable_lease() = ToWire(lease_);
     request.set_on_lease_expiry(on_lease_expiry_);
-    auto asked = ReserveCall::Make(
+    auto call = ReserveCall::Make(
         std::make_shared<const StoreContext>(
             StoreContext{store_, scheduler_, requests_, recordings_, pursuits_, log_}),
         std::make_shared<const v1::ReserveRequest>(request), max_wait,
@@ -44,8 +44,8 @@ class ReserveCallTest : public testing::Test {
           answer_ = std::move(answer);
         },
         LateGrant{unguarded_, nullptr});
-    asked->Start();
-    return asked;
+    call->Start();
+    return call;
   }
   std::shared_ptr<GuardLog> NewLog() {
     return std::make_shared<GuardLog>(
@@ -73,7 +73,7 @@ class ReserveCallTest : public testing::Test {
 };
 
 TEST_F(ReserveCallTest, PassesTheVerdictOn) {
-  Ask();
+  Reserve();
   EXPECT_EQ(answers_, 1);
   ASSERT_TRUE(answer_.ok());
   EXPECT_EQ(answer_->response.reserved().attempt(), 1u);
@@ -85,20 +85,20 @@ TEST_F(ReserveCallTest, PassesTheVerdictOn) {
 
 // The lease runs while the answer is being sent.
 TEST_F(ReserveCallTest, ReportsTheTimeOfTheRequestNotOfTheVerdict) {
-  const auto asked = scheduler_.Now();
+  const auto sent_at = scheduler_.Now();
   store_.Hold(Operation::kReserve);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(1));
   store_.AnswerHeld(Operation::kReserve);
   ASSERT_TRUE(answer_.ok());
-  EXPECT_EQ(answer_->sent, asked);
+  EXPECT_EQ(answer_->sent, sent_at);
   EXPECT_TRUE(Ended());
 }
 
 TEST_F(ReserveCallTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
   // Granted, but the answer was lost: the repeat gets the same grant.
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
-  Ask();
+  Reserve();
   EXPECT_EQ(answers_, 0);
   const std::string token = store_.last_reserve().request_token();
   scheduler_.Advance(absl::Seconds(1));
@@ -110,7 +110,7 @@ TEST_F(ReserveCallTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
 
 TEST_F(ReserveCallTest, AnUnsentRequestIsReportedAtOnceAndNotPursued) {
   store_.Fail(Operation::kReserve, NotConnected(), 1);
-  Ask(/*max_wait=*/absl::Seconds(5));
+  Reserve(/*max_wait=*/absl::Seconds(5));
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
@@ -123,7 +123,7 @@ TEST_F(ReserveCallTest, AnUnsentRequestIsReportedAtOnceAndNotPursued) {
 TEST_F(ReserveCallTest, WhatMayHaveBeenSentIsPursuedWhileThereIsNoConnection) {
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   store_.Fail(Operation::kReserve, NotConnected(), 3);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Milliseconds(1));
   EXPECT_EQ(answers_, 0);
   scheduler_.Advance(absl::Seconds(1));
@@ -135,7 +135,7 @@ TEST_F(ReserveCallTest, WhatMayHaveBeenSentIsPursuedWhileThereIsNoConnection) {
 // A store that stalls for longer than the lease: nothing may run under it.
 TEST_F(ReserveCallTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
   store_.Hold(Operation::kReserve);
-  Ask(/*max_wait=*/absl::Minutes(1));
+  Reserve(/*max_wait=*/absl::Minutes(1));
   scheduler_.Advance(absl::Seconds(30));
   store_.AnswerHeld(Operation::kReserve);
   EXPECT_EQ(answers_, 0);
@@ -153,7 +153,7 @@ TEST_F(ReserveCallTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
 // A grant is a verdict: fail_open must not treat it as none.
 TEST_F(ReserveCallTest, AGrantThatCameTooLateIsAVerdict) {
   store_.Hold(Operation::kReserve);
-  Ask(/*max_wait=*/absl::Minutes(1));
+  Reserve(/*max_wait=*/absl::Minutes(1));
   scheduler_.Advance(absl::Seconds(30));
   store_.AnswerHeld(Operation::kReserve);
   store_.Hold(Operation::kReserve);
@@ -165,16 +165,16 @@ TEST_F(ReserveCallTest, AGrantThatCameTooLateIsAVerdict) {
 }
 
 TEST_F(ReserveCallTest, EachCallHasItsOwnToken) {
-  Ask();
+  Reserve();
   const std::string first = store_.last_reserve().request_token();
-  Ask();
+  Reserve();
   EXPECT_NE(store_.last_reserve().request_token(), first);
   EXPECT_TRUE(answer_->response.has_in_flight());
 }
 
 TEST_F(ReserveCallTest, WaitsNoLongerThanWhatIsLeft) {
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
-  Ask(absl::Seconds(1));
+  Reserve(absl::Seconds(1));
   EXPECT_EQ(FromWire(store_.last_reserve().max_wait()), absl::Seconds(1));
   scheduler_.Advance(absl::Seconds(1));
   EXPECT_LT(FromWire(store_.last_reserve().max_wait()), absl::Seconds(1));
@@ -183,7 +183,7 @@ TEST_F(ReserveCallTest, WaitsNoLongerThanWhatIsLeft) {
 
 TEST_F(ReserveCallTest, TimeoutIsReportedAndALateGrantIsReleased) {
   store_.Hold(Operation::kReserve);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
@@ -198,7 +198,7 @@ TEST_F(ReserveCallTest, TimeoutIsReportedAndALateGrantIsReleased) {
 
 TEST_F(ReserveCallTest, AGrantWhoseAnswerIsLateIsFoundAgainAndReleased) {
   store_.HoldAnswers(Operation::kReserve);
-  Ask();
+  Reserve();
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(answers_, 1);
@@ -213,9 +213,9 @@ TEST_F(ReserveCallTest, AGrantWhoseAnswerIsLateIsFoundAgainAndReleased) {
 class UnguardedReserveCallTest : public ReserveCallTest {
  protected:
   UnguardedReserveCallTest() { unguarded_ = std::make_shared<UnguardedRun>(); }
-  void AskWithALateAnswer() {
+  void ReserveWithALateAnswer() {
     store_.HoldAnswers(Operation::kReserve);
-    Ask();
+    Reserve();
     scheduler_.Advance(absl::Seconds(2));
     EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   }
@@ -230,18 +230,18 @@ class UnguardedReserveCallTest : public ReserveCallTest {
 
 // It may still run: neither another attempt nor recovery may begin.
 TEST_F(UnguardedReserveCallTest, ItsGrantIsLeftToItsLease) {
-  AskWithALateAnswer();
+  ReserveWithALateAnswer();
   ExpectLeftToItsLease();
 }
 
 TEST_F(UnguardedReserveCallTest, ItsGrantIsLeftToItsLeaseWhereASecondRunIsAcceptable) {
   on_lease_expiry_ = v1::LEASE_EXPIRY_TAKE_OVER;
-  AskWithALateAnswer();
+  ReserveWithALateAnswer();
   ExpectLeftToItsLease();
 }
 
 TEST_F(UnguardedReserveCallTest, OnceTheRunIsRuledOutNothingHappened) {
-  AskWithALateAnswer();
+  ReserveWithALateAnswer();
   unguarded_->RuleOut();
   store_.AnswerHeld(Operation::kReserve);
   scheduler_.Advance(kTryTimeout);
@@ -250,10 +250,10 @@ TEST_F(UnguardedReserveCallTest, OnceTheRunIsRuledOutNothingHappened) {
 }
 
 TEST_F(ReserveCallTest, GrantThatRecoversAndComesLateStaysUnknown) {
-  Ask();
+  Reserve();
   store_.LoseTrace();
   store_.Hold(Operation::kReserve);
-  Ask(absl::ZeroDuration(), /*recover=*/true);
+  Reserve(absl::ZeroDuration(), /*recover=*/true);
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   store_.AnswerHeld(Operation::kReserve);
@@ -264,8 +264,8 @@ TEST_F(ReserveCallTest, GrantThatRecoversAndComesLateStaysUnknown) {
 
 TEST_F(ReserveCallTest, AbandonedRequestIsPursuedUntilItsGrantIsReleased) {
   store_.Fail(Operation::kReserve, Away(), 8, /*after=*/true);
-  const auto asked = Ask(absl::Seconds(20));
-  asked->Abandon(Away());
+  const auto call = Reserve(absl::Seconds(20));
+  call->Abandon(Away());
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
   scheduler_.Advance(absl::Seconds(30));
@@ -277,7 +277,7 @@ TEST_F(ReserveCallTest, AbandonedRequestIsPursuedUntilItsGrantIsReleased) {
 
 TEST_F(ReserveCallTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
   store_.Fail(Operation::kReserve, Away(), 10'000);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(33));
   EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(Ended());
@@ -286,7 +286,7 @@ TEST_F(ReserveCallTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
 // Each call during a long outage leaves a request behind.
 TEST_F(ReserveCallTest, TheNumberOfPursuedAbandonedRequestsIsBounded) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
-  for (int i = 0; i < 50; ++i) Ask();
+  for (int i = 0; i < 50; ++i) Reserve();
   scheduler_.Advance(absl::Seconds(3));
   EXPECT_EQ(answers_, 50);
   const int before = store_.calls(Operation::kReserve);
@@ -297,14 +297,14 @@ TEST_F(ReserveCallTest, TheNumberOfPursuedAbandonedRequestsIsBounded) {
   scheduler_.Advance(absl::Seconds(30));
   EXPECT_TRUE(Ended());
   // Their places are free again.
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_FALSE(Ended());
 }
 
 TEST_F(ReserveCallTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {
   store_.Fail(Operation::kReserve, MakeError(Reason::kQuotaExceeded, "too many"), 1);
-  Ask();
+  Reserve();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kQuotaExceeded);
   EXPECT_TRUE(lines_.empty()) << "the caller's matter: " << lines_.front();
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
@@ -313,7 +313,7 @@ TEST_F(ReserveCallTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {
 
 TEST_F(ReserveCallTest, GuardsOwnFaultIsNotTheCallers) {
   store_.Fail(Operation::kReserve, absl::PermissionDeniedError("this guard may not"), 1);
-  Ask();
+  Reserve();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kRefused) << "which never fails open";
   EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(1));
@@ -329,7 +329,7 @@ TEST_F(ReserveCallTest, ARefusalOfTheGuardIsNotTheCallers) {
       lines_.clear();
       const int before = store_.calls(Operation::kReserve);
       store_.Fail(Operation::kReserve, MakeErrorWithCode(reason, code, "no rule permits this"), 1);
-      Ask();
+      Reserve();
       EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable) << ReasonName(reason);
       EXPECT_EQ(DetailsOf(answer_.status()).metadata[std::string(kStatusCodeDetail)],
                 std::to_string(static_cast<int>(CodeOf(reason))));
@@ -368,7 +368,7 @@ INSTANTIATE_TEST_SUITE_P(EachReason, RefusedRepeatTest,
 // The store stalls for longer than the caller waits, and grants the first try when it works again.
 TEST_P(RefusedRepeatTest, APursuitGoesOnUntilTheGrantOfAnEarlierTryIsReleased) {
   store_.HoldAnswers(Operation::kReserve);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
@@ -385,7 +385,7 @@ TEST_P(RefusedRepeatTest, APursuitGoesOnUntilTheGrantOfAnEarlierTryIsReleased) {
 TEST_P(RefusedRepeatTest, AWaitingCallerGetsItAndTheRequestIsPursued) {
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   RefuseRepeats(3);
-  Ask(/*max_wait=*/absl::Seconds(20));
+  Reserve(/*max_wait=*/absl::Seconds(20));
   scheduler_.Advance(absl::Milliseconds(20));
   ASSERT_EQ(answers_, 1);
   EXPECT_EQ(ReasonOf(answer_.status()), CallersReason());
@@ -394,14 +394,14 @@ TEST_P(RefusedRepeatTest, AWaitingCallerGetsItAndTheRequestIsPursued) {
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
-  EXPECT_FALSE(store_.last_reserve().has_max_wait()) << "nobody waits";
+  EXPECT_FALSE(store_.last_reserve().has_max_wait()) << "no caller waits";
   EXPECT_TRUE(Ended());
 }
 
 // Under REQUIRE_RECOVERY it would become unknown.
 TEST_P(RefusedRepeatTest, AGrantThatCameTooLateIsReleased) {
   store_.Hold(Operation::kReserve);
-  Ask(/*max_wait=*/absl::Minutes(1));
+  Reserve(/*max_wait=*/absl::Minutes(1));
   scheduler_.Advance(absl::Seconds(30));
   store_.AnswerHeld(Operation::kReserve);
   RefuseRepeats(3);
@@ -416,7 +416,7 @@ TEST_P(RefusedRepeatTest, AGrantThatCameTooLateIsReleased) {
 TEST_P(RefusedRepeatTest, APursuitEndsWhenNothingCanBeHeldAnyMore) {
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   RefuseRepeats(100'000);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(31));
   const int tries = store_.calls(Operation::kReserve);
   EXPECT_GE(tries, 60);
@@ -432,7 +432,7 @@ TEST_P(RefusedRepeatTest, ItIsNotPursuedWithoutAPlace) {
   const auto other = pursuits_.TryTake();
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   RefuseRepeats(100'000);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Milliseconds(20));
   EXPECT_EQ(ReasonOf(answer_.status()), CallersReason());
   EXPECT_EQ(store_.calls(Operation::kReserve), 2);
@@ -446,7 +446,7 @@ TEST_F(ReserveCallTest, AFinalRefusalOfARepeatEndsThePursuit) {
     const int before = store_.calls(Operation::kReserve);
     store_.Fail(Operation::kReserve, Away(), 1);
     store_.Fail(Operation::kReserve, MakeError(reason, "no"), 1);
-    Ask();
+    Reserve();
     scheduler_.Advance(absl::Milliseconds(20));
     EXPECT_EQ(ReasonOf(answer_.status()), reason);
     EXPECT_EQ(store_.calls(Operation::kReserve), before + 2);
@@ -456,7 +456,7 @@ TEST_F(ReserveCallTest, AFinalRefusalOfARepeatEndsThePursuit) {
 
 TEST_F(ReserveCallTest, AnInvalidRequestIsRefusedAndNotRepeated) {
   store_.Fail(Operation::kReserve, InvalidField("labels", "not UTF-8"), 1);
-  Ask();
+  Reserve();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kRequestInvalid);
   EXPECT_EQ(lines_.size(), 1u) << "the guard made it";
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
@@ -471,7 +471,7 @@ TEST_F(ReserveCallTest, ARefusalPassedOnKeepsItsKindAndItsHintAndNoDetailOfTheRe
   details.violations.push_back({"record_key.namespace", "is another's"});
   store_.Fail(Operation::kReserve,
               MakeError(Reason::kStoreUnavailable, "it may not", std::move(details)), 1);
-  Ask();
+  Reserve();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kRefused);
   EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(7));
@@ -482,7 +482,7 @@ TEST_F(ReserveCallTest, ARefusalPassedOnKeepsItsKindAndItsHintAndNoDetailOfTheRe
 
 TEST_F(ReserveCallTest, NoVerdictInTimeStandsForNoStatusOfTheService) {
   store_.Hold(Operation::kReserve);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(2));
   ASSERT_EQ(answers_, 1);
   EXPECT_EQ(DetailsOf(answer_.status()).metadata.count(std::string(kStatusCodeDetail)), 0u);
@@ -491,7 +491,7 @@ TEST_F(ReserveCallTest, NoVerdictInTimeStandsForNoStatusOfTheService) {
 
 TEST_F(ReserveCallTest, ATokenThatComesWithTheQuestionIsKept) {
   request_token_ = Uuid::Random().ToString();
-  Ask();
+  Reserve();
   EXPECT_EQ(store_.last_reserve().request_token(), request_token_);
 }
 
@@ -499,7 +499,7 @@ TEST_F(ReserveCallTest, ATokenThatComesWithTheQuestionIsKept) {
 TEST_F(ReserveCallTest, ARepeatWaitsAsLongAsTheCallerDoes) {
   store_.Fail(Operation::kReserve, Away(), 1);
   store_.Hold(Operation::kReserve);
-  Ask(/*max_wait=*/absl::Seconds(20));
+  Reserve(/*max_wait=*/absl::Seconds(20));
   store_.AnswerHeld(Operation::kReserve);
   store_.Hold(Operation::kReserve);
   scheduler_.Advance(absl::Seconds(15));
@@ -513,7 +513,7 @@ TEST_F(ReserveCallTest, ARepeatWaitsAsLongAsTheCallerDoes) {
 TEST_F(ReserveCallTest, APursuitLastsAsLongAsALongLease) {
   lease_ = absl::Minutes(2);
   store_.Fail(Operation::kReserve, Away(), 100'000, /*after=*/true);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(110));
   EXPECT_FALSE(Ended());
   store_.Recover();
@@ -525,7 +525,7 @@ TEST_F(ReserveCallTest, APursuitLastsAsLongAsALongLease) {
 TEST_F(ReserveCallTest, APursuitLastsHalfAMinuteUnderAShortLease) {
   lease_ = absl::Seconds(2);
   store_.Fail(Operation::kReserve, Away(), 100'000, /*after=*/true);
-  Ask();
+  Reserve();
   scheduler_.Advance(absl::Seconds(30));
   EXPECT_FALSE(Ended());
   scheduler_.Advance(absl::Seconds(3));
@@ -535,8 +535,8 @@ TEST_F(ReserveCallTest, APursuitLastsHalfAMinuteUnderAShortLease) {
 // The caller may keep its reference to the request.
 TEST_F(ReserveCallTest, AQuestionThatIsPursuedNoLongerIsNoWorkThoughItIsHeld) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
-  std::vector<std::shared_ptr<ReserveCall>> asked;
-  for (int i = 0; i < 3; ++i) asked.push_back(Ask());
+  std::vector<std::shared_ptr<ReserveCall>> calls;
+  for (int i = 0; i < 3; ++i) calls.push_back(Reserve());
   scheduler_.Advance(absl::Seconds(3));
   EXPECT_FALSE(Ended()) << "two are pursued, and take every place";
   EXPECT_EQ(pursuits_.TryTake(), nullptr);
@@ -546,8 +546,8 @@ TEST_F(ReserveCallTest, AQuestionThatIsPursuedNoLongerIsNoWorkThoughItIsHeld) {
 
 TEST_F(ReserveCallTest, AQuestionThatWasAnsweredGivesItsPlaceBackThoughItIsHeld) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
-  const auto first = Ask();
-  const auto second = Ask();
+  const auto first = Reserve();
+  const auto second = Reserve();
   scheduler_.Advance(absl::Seconds(20));
   EXPECT_EQ(pursuits_.TryTake(), nullptr);
   EXPECT_EQ(answers_, 2);
@@ -560,7 +560,7 @@ TEST_F(ReserveCallTest, AQuestionThatWasAnsweredGivesItsPlaceBackThoughItIsHeld)
 
 TEST_F(ReserveCallTest, ARequestWithAWaitingCallerTakesNoPlace) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
-  for (int i = 0; i < 5; ++i) Ask(/*max_wait=*/absl::Seconds(60));
+  for (int i = 0; i < 5; ++i) Reserve(/*max_wait=*/absl::Seconds(60));
   scheduler_.Advance(absl::Seconds(10));
   const auto one = pursuits_.TryTake();
   const auto other = pursuits_.TryTake();
@@ -573,7 +573,7 @@ TEST_F(ReserveCallTest, ARequestWithAWaitingCallerTakesNoPlace) {
 
 TEST_F(ReserveCallTest, ALateGrantWithoutACallerIsReleasedThoughItsLeaseIsOver) {
   store_.Hold(Operation::kReserve);
-  Ask()->Abandon(Away());
+  Reserve()->Abandon(Away());
   v1::ReserveResponse over;
   over.mutable_reserved()->set_reservation_token(Uuid::Random().ToString());
   *over.mutable_reserved()->mutable_lease_remaining() = ToWire(absl::ZeroDuration());
@@ -585,7 +585,7 @@ TEST_F(ReserveCallTest, ALateGrantWithoutACallerIsReleasedThoughItsLeaseIsOver) 
 
 TEST_F(ReserveCallTest, ReleasingALateGrantIsRepeatedWithinItsLease) {
   store_.Hold(Operation::kReserve);
-  Ask()->Abandon(Away());
+  Reserve()->Abandon(Away());
   store_.Fail(Operation::kRelease, Away(), 3);
   store_.AnswerHeld(Operation::kReserve);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
@@ -595,9 +595,9 @@ TEST_F(ReserveCallTest, ReleasingALateGrantIsRepeatedWithinItsLease) {
 }
 
 TEST_F(ReserveCallTest, AVerdictThatIsNoGrantLeavesNothingToRelease) {
-  Ask();
+  Reserve();
   store_.Hold(Operation::kReserve);
-  Ask()->Abandon(Away());
+  Reserve()->Abandon(Away());
   store_.AnswerHeld(Operation::kReserve);
   EXPECT_EQ(store_.calls(Operation::kRelease), 0);
   EXPECT_TRUE(Ended());

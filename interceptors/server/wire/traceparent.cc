@@ -14,7 +14,7 @@ constexpr std::size_t kTraceIdLength = 32;
 constexpr std::size_t kParentIdAt = 36;
 constexpr std::size_t kParentIdLength = 16;
 constexpr std::size_t kFlagsAt = 53;
-// The limit of a label's value; no version has so much behind it yet.
+// The limit of a label's value; no version of the header is this long yet.
 constexpr std::size_t kMaxLength = 256;
 
 bool IsLowerHex(std::string_view text) {
@@ -48,7 +48,7 @@ const std::string& TraceparentOf(const google::protobuf::Map<std::string, std::s
   // Never destroyed: calls may end after static destruction has started.
   static const std::string& none = *std::make_unique<const std::string>().release();
   if (labels.empty()) return none;
-  const auto found = labels.find(std::string(kTraceparent));
+  const auto found = labels.find(std::string(kTraceparentName));
   return found == labels.end() ? none : found->second;
 }
 

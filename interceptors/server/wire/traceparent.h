@@ -6,11 +6,9 @@
 
 #include "google/protobuf/map.h"
 
-namespace idempotency::internal {
+#include "tracing/trace_context.h"
 
-// The metadata entry of W3C Trace Context, and the label that stores the first attempt's with
-// the record.
-inline constexpr std::string_view kTraceparent = "traceparent";
+namespace idempotency::internal {
 
 // True for a valid traceparent: version "-" trace id "-" parent id "-" flags in lower-case hex,
 // ids not zero, version not ff; further parts of a later version are visible ASCII. So it is

@@ -1,4 +1,4 @@
-#include "tests/support/guarded_server.h"
+#include "tests/support/probe_server.h"
 
 #include <cstdlib>
 #include <iostream>
@@ -20,7 +20,7 @@ void OrAbort(const absl::Status& status) {
 
 }  // namespace
 
-GuardOptions GuardedServer::StoreAskedEachTime() {
+GuardOptions ProbeServer::WithoutReplayCache() {
   GuardOptions options;
   options.replay_cache.capacity_bytes = 0;
   options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
@@ -31,7 +31,7 @@ GuardOptions GuardedServer::StoreAskedEachTime() {
 
 namespace {
 
-std::unique_ptr<Connection> Connect(const GuardedServer::Options& options) {
+std::unique_ptr<Connection> Connect(const ProbeServer::Options& options) {
   if (options.connect) return options.connect();
   std::shared_ptr<grpc::Channel> channel = options.channel;
   if (channel == nullptr) {
@@ -43,7 +43,7 @@ std::unique_ptr<Connection> Connect(const GuardedServer::Options& options) {
 
 }  // namespace
 
-GuardedServer::GuardedServer(Options options)
+ProbeServer::ProbeServer(Options options)
     : service_(ProbeService::Make(options.api, std::move(options.handler))) {
   if (options.guard.name_space.empty()) options.guard.name_space = "probe";
   if (!options.guard.scope) options.guard.scope = SharedScope("everybody");
@@ -65,11 +65,9 @@ GuardedServer::GuardedServer(Options options)
   address_ = absl::StrCat("127.0.0.1:", port);
 }
 
-GuardedServer::~GuardedServer() {
-  Stop(std::chrono::system_clock::now() + std::chrono::seconds(10));
-}
+ProbeServer::~ProbeServer() { Stop(std::chrono::system_clock::now() + std::chrono::seconds(10)); }
 
-void GuardedServer::Stop(std::chrono::system_clock::time_point deadline) {
+void ProbeServer::Stop(std::chrono::system_clock::time_point deadline) {
   guard_->Close();
   server_->Shutdown(deadline);
 }

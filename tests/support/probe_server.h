@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_TESTS_SUPPORT_GUARDED_SERVER_H_
-#define IDEMPOTENCY_TESTS_SUPPORT_GUARDED_SERVER_H_
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_PROBE_SERVER_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_PROBE_SERVER_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -15,7 +15,7 @@ namespace idempotency::internal::testing {
 
 // A real gRPC server on a loopback port: the Probe service behind a guard that is connected to
 // idempotencyd. Closes the guard, then shuts down, when destroyed. Thread-safe once made.
-class GuardedServer {
+class ProbeServer {
  public:
   struct Options {
     // The target for grpc::CreateChannel: "127.0.0.1:7411", or several as
@@ -32,7 +32,7 @@ class GuardedServer {
     // One shared scope in the namespace "probe" unless the test sets another; a second execution is
     // acceptable, since tests count them. The replay cache is off: most tests check that the store
     // keeps records.
-    GuardOptions guard = StoreAskedEachTime();
+    GuardOptions guard = WithoutReplayCache();
     ServerGuard::InterceptorFactories interceptors;
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
     // For a test that adds its own parts to the server.
@@ -42,11 +42,11 @@ class GuardedServer {
     std::function<absl::Status(ServerGuard&, grpc::ServerBuilder&)> protect;
   };
 
-  static GuardOptions StoreAskedEachTime();
+  static GuardOptions WithoutReplayCache();
 
   // Aborts the test process if the server cannot be made.
-  explicit GuardedServer(Options options);
-  ~GuardedServer();
+  explicit ProbeServer(Options options);
+  ~ProbeServer();
 
   const std::string& address() const { return address_; }
   ServerGuard& guard() { return *guard_; }
@@ -63,4 +63,4 @@ class GuardedServer {
 
 }  // namespace idempotency::internal::testing
 
-#endif  // IDEMPOTENCY_TESTS_SUPPORT_GUARDED_SERVER_H_
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_PROBE_SERVER_H_
