@@ -163,7 +163,7 @@ class HttpListenerTest : public ::testing::Test {
 TEST_F(HttpListenerTest, AnswersRequestsOneAfterTheOther) {
   Start();
   const std::string answers = Exchange("GET /first HTTP/1.1\r\nHost: here\r\n\r\n" + Call() +
-                                  "HEAD /third HTTP/1.1\r\nHost: here\r\n\r\n" + kGet);
+                                       "HEAD /third HTTP/1.1\r\nHost: here\r\n\r\n" + kGet);
   const std::size_t first = answers.find("GET /first ");
   const std::size_t second = answers.find("POST /api/X {}");
   const std::size_t last = answers.find("GET / ", second);
@@ -175,10 +175,10 @@ TEST_F(HttpListenerTest, AnswersRequestsOneAfterTheOther) {
   EXPECT_THAT(answers, Not(HasSubstr("HEAD /third")));
   EXPECT_THAT(Exchange("GET /old HTTP/1.0\r\n\r\n"), EndsWith("GET /old "));
   EXPECT_THAT(Exchange("POST /chunks HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n"
-                  "Connection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+                       "Connection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
               EndsWith("POST /chunks abc"));
   EXPECT_THAT(Exchange("GET /ws HTTP/1.1\r\nHost: here\r\nConnection: Upgrade, close\r\n"
-                  "Upgrade: websocket\r\n\r\n"),
+                       "Upgrade: websocket\r\n\r\n"),
               StartsWith("HTTP/1.1 200 "));
 }
 
@@ -203,18 +203,21 @@ TEST_F(HttpListenerTest, EveryResponseHasTheSafeguards) {
 
 TEST_F(HttpListenerTest, TooLargeRequestsAreRefusedAndReachNoHandler) {
   Start();
-  EXPECT_THAT(Exchange(Call("X-Large: " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + "\r\n")),
-              StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(
+      Exchange(Call("X-Large: " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + "\r\n")),
+      StartsWith("HTTP/1.1 431 "));
   EXPECT_THAT(Exchange(Call("", std::string(limits::kMaxConsoleBodyBytes + 1, 'x'))),
               StartsWith("HTTP/1.1 413 "));
   std::string chunks = "POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 80; ++i) absl::StrAppend(&chunks, "400\r\n", std::string(1024, 'x'), "\r\n");
   EXPECT_THAT(Exchange(chunks), StartsWith("HTTP/1.1 413 "));
-  EXPECT_THAT(Exchange("GET " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + " HTTP/1.1\r\n\r\n"),
-              StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(
+      Exchange("GET " + std::string(limits::kMaxConsoleHeaderBytes, 'x') + " HTTP/1.1\r\n\r\n"),
+      StartsWith("HTTP/1.1 431 "));
   EXPECT_EQ(requests_.size(), 0u);
-  EXPECT_THAT(Exchange(Call("Connection: close\r\n", std::string(limits::kMaxConsoleBodyBytes, 'x'))),
-              StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(
+      Exchange(Call("Connection: close\r\n", std::string(limits::kMaxConsoleBodyBytes, 'x'))),
+      StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(HttpListenerTest, ReadsWhatDecides) {
@@ -334,7 +337,8 @@ class HttpsListenerTest : public HttpListenerTest {
     MutexLock lock(mutex_);
     content_ = std::move(content);
   }
-  std::string ExchangeAs(const CertificateAuthority::Identity& identity, int version = TLS1_3_VERSION) {
+  std::string ExchangeAs(const CertificateAuthority::Identity& identity,
+                         int version = TLS1_3_VERSION) {
     return TlsClient(address_, authority_.root(), identity, version).Exchange(kGet);
   }
 

@@ -51,9 +51,9 @@ class GuardAndReactors : public GuardFixture {
   ~GuardAndReactors() override { server_.reset(); }
 
   ProbeServer& ServeMethod(ReactingProbe::Method act,
-                             const std::function<void(ReactingProbe&)>& prepare = nullptr,
-                             absl::Duration lease = limits::kDefaultLease,
-                             absl::Duration recording_timeout = absl::Milliseconds(300)) {
+                           const std::function<void(ReactingProbe&)>& prepare = nullptr,
+                           absl::Duration lease = limits::kDefaultLease,
+                           absl::Duration recording_timeout = absl::Milliseconds(300)) {
     service_ = std::make_unique<ReactingProbe>(std::move(act));
     if (prepare) prepare(*service_);
     return Serve(nullptr, [&](ProbeServer::Options& options) {

@@ -326,7 +326,7 @@ TEST_P(GuardStreams, OverTheLimitTheMessageThatGoesWithTheStatusIsHeldBackToo) {
         return grpc::Status(grpc::StatusCode::NOT_FOUND, "no more");
       },
       [](GuardedServer::Options& options) {
-        options.guard.methods[kWatch].ReplacementPolicy().stream_limit_bytes = 1;
+        options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes = 1;
       });
   const StreamCall::End first = Watch("a");
   EXPECT_EQ(first.status.error_message(), "no more");
