@@ -100,7 +100,7 @@ TEST_P(FailureRunAgain, RetriesStopForEveryRetryPolicyOfTheClient) {
   EXPECT_EQ(Order(Shop(kRequireRecovery), retries).error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(orders_, 1);
-  EXPECT_EQ(verdicts_, 2) << "the first try, and the one that was answered with " stop "";
+  EXPECT_EQ(verdicts_, 2) << "the first try, and one retry, whose pushback forbids another";
 }
 
 TEST_P(FailureRunAgain, AHandlerThatThrewIsNotRunAgain) {

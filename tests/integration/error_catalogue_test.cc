@@ -113,7 +113,7 @@ class ErrorStack : public ::testing::Test {
     AccessControl access;
     access.Restrict(std::make_shared<AccessPolicy>(rules), Clock::System());
     MemoryService restricted(limits::kMaxQueuedOperations, &access);
-    return Call(restricted.channel(), &Stub::Reserve, SomeReserve(kKey));
+    return CallDaemon(restricted.channel(), &Stub::Reserve, SomeReserve(kKey));
   }
 
   // A guarded server over the service in this process.
@@ -138,9 +138,9 @@ class ErrorStack : public ::testing::Test {
   }
   // A client of the service itself.
   template <typename Request, typename Response>
-  Outcome Call(const std::shared_ptr<grpc::Channel>& channel,
-               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-               const Request& request, Response* response = nullptr) {
+  Outcome CallDaemon(const std::shared_ptr<grpc::Channel>& channel,
+                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                     const Request& request, Response* response = nullptr) {
     const auto stub = v1::IdempotencyService::NewStub(channel);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -287,7 +287,7 @@ Outcome ErrorStack::Overloaded() {
   MemoryService full(/*max_queued=*/1);
   full.gate().Shut();
   const auto reserve = [&, channel = full.channel()](const std::string& key) {
-    return Call(channel, &Stub::Reserve, SomeReserve(key));
+    return CallDaemon(channel, &Stub::Reserve, SomeReserve(key));
   };
   // Two are in the store, which does not answer; the third is queued.
   auto first = std::async(std::launch::async, reserve, "1");
@@ -303,17 +303,19 @@ Outcome ErrorStack::Overloaded() {
 }
 
 Outcome ErrorStack::RequestInvalid() {
-  return Call(DaemonChannel(), &Stub::Reserve, v1::ReserveRequest());
+  return CallDaemon(DaemonChannel(), &Stub::Reserve, v1::ReserveRequest());
 }
 
 Outcome ErrorStack::FingerprintUnknown() {
   v1::ReserveRequest request = SomeReserve(kKey);
-  EXPECT_TRUE(Call(DaemonChannel(), &Stub::Reserve, request).status.ok());
+  EXPECT_TRUE(CallDaemon(DaemonChannel(), &Stub::Reserve, request).status.ok());
   request.mutable_fingerprints(0)->set_version(2);
-  return Call(DaemonChannel(), &Stub::Reserve, request);
+  return CallDaemon(DaemonChannel(), &Stub::Reserve, request);
 }
 
-Outcome ErrorStack::RecordNotFound() { return Call(DaemonChannel(), &Stub::Get, SomeGet(kKey)); }
+Outcome ErrorStack::RecordNotFound() {
+  return CallDaemon(DaemonChannel(), &Stub::Get, SomeGet(kKey));
+}
 
 Outcome ErrorStack::RecordDamaged() {
   const ReserveOp op = Reservation();
@@ -333,13 +335,13 @@ Outcome ErrorStack::RecordIdCollision() {
 
 Outcome ErrorStack::RecordChanged() {
   v1::ReserveRequest reserve = SomeReserve(kKey);
-  EXPECT_TRUE(Call(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
+  EXPECT_TRUE(CallDaemon(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
   return Release(/*attempt=*/2);
 }
 
 Outcome ErrorStack::ForceRequired() {
   v1::ReserveRequest reserve = SomeReserve(kKey);
-  EXPECT_TRUE(Call(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
+  EXPECT_TRUE(CallDaemon(DaemonChannel(), &Stub::Reserve, reserve).status.ok());
   return Release(/*attempt=*/1);
 }
 
@@ -444,9 +446,9 @@ using ErrorDetail = ErrorStack;
 
 TEST_F(ErrorDetail, ALostReservationIsAFailedPreconditionAtTheService) {
   const auto channel = DaemonChannel();
-  EXPECT_TRUE(Call(channel, &Stub::Reserve, SomeReserve(kKey)).status.ok());
-  const Outcome lost = Call(channel, &Stub::Complete,
-                            SomeComplete(kKey, Uuid::Random().ToString(), "of a stranger"));
+  EXPECT_TRUE(CallDaemon(channel, &Stub::Reserve, SomeReserve(kKey)).status.ok());
+  const Outcome lost = CallDaemon(channel, &Stub::Complete,
+                                  SomeComplete(kKey, Uuid::Random().ToString(), "of a stranger"));
   ExpectAsItIsWritten(lost, Reason::kReservationLost, {StatusCode::FAILED_PRECONDITION});
 }
 
