@@ -3,6 +3,8 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -43,6 +45,13 @@ void ReadToken(const grpc::ServerContextBase& context, Credentials& credentials)
   ReadAuthorization(ViewOf(first->second), credentials);
 }
 
+bool CameThroughProxy(const grpc::ServerContextBase& context) {
+  return std::any_of(
+      std::begin(kProxyHeaders), std::end(kProxyHeaders), [&](std::string_view name) {
+        return context.client_metadata().count(grpc::string_ref(name.data(), name.size())) > 0;
+      });
+}
+
 }  // namespace
 
 bool IsLocalPeer(absl::string_view peer) {
@@ -70,7 +79,7 @@ Credentials CredentialsOf(const grpc::ServerContextBase& context) {
   if (peer != nullptr) ReadCertificate(*peer, credentials);
   ReadToken(context, credentials);
   credentials.peer = context.peer();
-  credentials.local = IsLocalPeer(credentials.peer);
+  credentials.local = IsLocalPeer(credentials.peer) && !CameThroughProxy(context);
   return credentials;
 }
 

@@ -4,6 +4,7 @@
 #include <grpcpp/server_context.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -26,9 +27,15 @@ struct Credentials {
   bool malformed = false;
   // gRPC's text of the caller's address, for the log.
   std::string peer;
-  // The connection comes from this machine: a loopback address or a Unix socket.
+  // The connection comes from this machine, a loopback address or a Unix socket, and nothing in the
+  // call shows that it came through a proxy.
   bool local = false;
 };
+
+// The headers that proxies add: the caller is on another machine, whatever the connection is. In
+// lower case.
+inline constexpr std::string_view kProxyHeaders[] = {"forwarded", "x-forwarded-for", "x-real-ip",
+                                                     "via"};
 
 // The credentials of a call or of a stream.
 Credentials CredentialsOf(const grpc::ServerContextBase& context);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <list>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 
+#include "server/access/credentials.h"
 #include "server/access/peer_certificate.h"
 #include "server/console/safeguards.h"
 #include "server/console/tls_context.h"
@@ -55,14 +57,11 @@ bool IsLoopback(const net::ip::address& address) {
 
 std::string ToString(beast::string_view text) { return {text.data(), text.size()}; }
 
-// The headers of a proxy: the caller is on another machine, whatever the connection is.
 bool CameThroughProxy(const Request& request) {
-  constexpr std::array<std::string_view, 4> kAdded = {"forwarded", "x-forwarded-for", "x-real-ip",
-                                                      "via"};
-  for (const std::string_view name : kAdded) {
-    if (request.count(beast::string_view(name.data(), name.size())) > 0) return true;
-  }
-  return false;
+  return std::any_of(std::begin(kProxyHeaders), std::end(kProxyHeaders),
+                     [&](std::string_view name) {
+                       return request.count(beast::string_view(name.data(), name.size())) > 0;
+                     });
 }
 
 // False if a header that decides something was sent more than once.

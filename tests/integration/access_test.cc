@@ -390,6 +390,28 @@ token_issuers { issuer: "https://issuer.example" audience: "idempotencyd" keys_f
   }
 }
 
+// The connection is that of a proxy on this machine, the caller anywhere.
+TEST_F(AccessTest, ACallThatCameThroughAProxyIsNotLocal) {
+  Serve(
+      "identities { name: \"machine\" local: true } "
+      "rules { identity: \"machine\" namespaces: \"payments\" permissions: WRITE }",
+      /*mutual=*/false);
+  const auto stub = v1::IdempotencyService::NewStub(WithNothing());
+  const auto reserve = [&](const std::string& header) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    if (!header.empty()) context.AddMetadata(header, "10.1.2.3");
+    v1::ReserveRequest request = testing::SomeReserve("k");
+    *request.mutable_record_key() = KeyIn("payments", "k");
+    v1::ReserveResponse response;
+    return stub->Reserve(&context, request, &response);
+  };
+  EXPECT_TRUE(reserve("").ok());
+  for (const char* const header : {"forwarded", "x-forwarded-for", "x-real-ip", "via"}) {
+    EXPECT_EQ(reserve(header).error_code(), grpc::StatusCode::UNAUTHENTICATED) << header;
+  }
+}
+
 TEST_F(AccessTest, WithoutCredentialsNothingIsPermitted) {
   Serve(MatrixConfig(), /*mutual=*/false);
   for (const bool session : {true, false}) {
