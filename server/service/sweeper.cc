@@ -120,8 +120,9 @@ absl::StatusOr<std::optional<absl::Duration>> Sweeper::StepOf(Lane& lane, Pass& 
   SweepOp& op = lane.op;
   op.after = SkipQuiet(op.after, began);
   op.until = NextKnown(op.after);
-  if (lane.range.until)
+  if (lane.range.until) {
     op.until = std::min(op.until.value_or(*lane.range.until), *lane.range.until);
+  }
   if (IsAtEnd(lane)) {
     End(lane, began);
     return absl::ZeroDuration();

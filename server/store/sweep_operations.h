@@ -22,7 +22,7 @@ struct SweepOp {
   // Where the last call of this pass stopped; nullopt starts a pass at the
   // lowest id.
   std::optional<RecordId> after;
-  // Where to stop at the latest: the `next` of an earlier step, beyond `after`.
+  // Where to stop at the latest, beyond `after`: an earlier `next`, or that of a SweepRange.
   std::optional<RecordId> until;
   // At most this many records are examined for removal. At least 1.
   int limit = 500;

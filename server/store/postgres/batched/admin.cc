@@ -55,8 +55,9 @@ PurgeStep StepFrom(const PostgresResult& result, int limit) {
   const std::int64_t locked = result.Integer(0, 4);
   step.busy = result.Integer(0, 3) - locked;
   step.refused = locked - static_cast<std::int64_t>(step.purged.size());
-  if (visited >= limit || result.Bool(0, 6))
+  if (visited >= limit || result.Bool(0, 6)) {
     step.next = RecordPlace{result.Text(0, 1), result.GetUuid(0, 2)};
+  }
   return step;
 }
 
