@@ -280,7 +280,7 @@ class System:
         """Makes the clients settle and read every key; returns their reports."""
         clients = [self.processes[f"client{number}"] for number in self.layout.clients]
         for client in clients:
-            client.tell("settle")
+            client.write_line("settle")
         return [client.wait_for_line("settled", limit) for client in clients]
 
     def stop(self):
