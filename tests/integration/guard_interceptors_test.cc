@@ -306,13 +306,13 @@ class GuardAndSyncInterceptors : public GuardAndInterceptors {};
 TEST_P(GuardAndSyncInterceptors, RunOnTheHandlersThread) {
   Threads threads;
   std::vector<std::thread::id> handlers;
-  GuardedServer& server = Serve(
+  ProbeServer& server = Serve(
       [this, &handlers](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
         handlers.push_back(std::this_thread::get_id());
         reply.set_total(++runs_);
         return grpc::Status::OK;
       },
-      [&threads](GuardedServer::Options& options) {
+      [&threads](ProbeServer::Options& options) {
         options.guard.recording_timeout = absl::Milliseconds(300);
         options.interceptors.push_back(
             std::make_unique<FactoryOf<NotingThreads, Threads>>(&threads));

@@ -243,7 +243,7 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
 // is being recorded, must not make the first reply differ from its replays.
 TEST_P(GuardAndReactors, TheReplyIsTheMessageAsItWasAtFinish) {
   std::promise<ActReply*> finished;
-  GuardedServer& server = ServeMethod(
+  ProbeServer& server = ServeMethod(
       [&](grpc::CallbackServerContext* context, const ActRequest*, ActReply* reply) {
         for (int i = 0; i < 32; ++i) (*reply->mutable_notes())[std::to_string(i)] = "v";
         reply->set_total(++runs_);

@@ -321,11 +321,11 @@ TEST_P(GuardStreams, OverTheLimitAnErrorKeepsItsCodeAndMessage) {
 
 TEST_P(GuardStreams, OverTheLimitTheMessageThatGoesWithTheStatusIsHeldBackToo) {
   Serve(
-      [&](const ActRequest&, StreamWriter& writer) {
+      [&](const ActRequest&, ProbeStreamWriter& writer) {
         writer.WriteAndFinish(last_);
         return grpc::Status(grpc::StatusCode::NOT_FOUND, "no more");
       },
-      [](GuardedServer::Options& options) {
+      [](ProbeServer::Options& options) {
         options.guard.methods[kWatch].MutableReplacementPolicy().stream_limit_bytes = 1;
       });
   const StreamCall::End first = Watch("a");
