@@ -74,6 +74,9 @@ class LibpqConnection final : public pqxx::connection {
 };
 #endif
 
+// libpqxx's headers that switch its deprecation warnings are made to be included again and again.
+// NOLINTBEGIN(readability-duplicate-include)
+
 // Receives the notices of a connection until it is destroyed, before that connection.
 class PostgresNotices : public pqxx::errorhandler {
  public:
@@ -146,6 +149,9 @@ inline std::vector<std::string> TextArrayIn(const char* text) {
   }
   return texts;
 }
+
+// NOLINTEND(readability-duplicate-include)
+
 template <typename Field>
 std::vector<std::string> TextArrayOf(const Field& field) {
   return TextArrayIn(field.c_str());

@@ -51,8 +51,9 @@ SharedRequest RequestToSend(SharedRequest request, absl::Duration max_wait) {
     return request;
   }
   const auto sent_request = std::make_shared<v1::ReserveRequest>(*request);
-  if (sent_request->request_token().empty())
+  if (sent_request->request_token().empty()) {
     sent_request->set_request_token(Uuid::Random().ToString());
+  }
   sent_request->clear_max_wait();
   if (max_wait > absl::ZeroDuration()) *sent_request->mutable_max_wait() = ToWire(max_wait);
   return sent_request;
