@@ -26,6 +26,7 @@ namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
 constexpr absl::Duration kWatchedAfter = absl::Minutes(1);
+constexpr absl::Duration kSettled = absl::Minutes(1);
 
 // The first place of each of the two walks.
 Uuid Start(bool hashed) {
@@ -43,16 +44,28 @@ class PostgresSweepTest : public ::testing::TestWithParam<bool> {
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
     store_ = PostgresStore::Create(schema_->options()).value();
-    op_.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge",
-               GetParam() ? "opaque" : Uuid::TimeOrdered(schema_->Now()).ToString()};
+    op_.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", "opaque"};
     op_.id = RecordIdFor(op_.key);
+    // Not among the newest.
+    if (!GetParam()) NameKeyBy(schema_->Now() - kSettled - absl::Seconds(1));
     op_.fingerprints = {{1, std::string(32, 'a')}};
     op_.on_lease_expiry = LeaseExpiry::kTakeOver;
     op_.lease = kLease;
     op_.retention = absl::Hours(48);
   }
 
+  void NameKeyBy(absl::Time time) {
+    op_.key.key = Uuid::TimeOrdered(time).ToString();
+    op_.id = RecordIdFor(op_.key);
+  }
+  // What a step reports where the records need nothing for so long: no time for the newest ones.
+  absl::Duration Quiet(absl::Duration time) const {
+    const bool is_new = GetParam() && schema_->Now() - reserved_at_ <= kSettled;
+    return is_new ? absl::ZeroDuration() : time;
+  }
+
   Uuid Reserve() {
+    reserved_at_ = schema_->Now();
     const auto verdict = store_->Reserve({&op_, 1}).at(0);
     EXPECT_TRUE(verdict.ok()) << verdict.status();
     const auto* const reserved = verdict.ok() ? std::get_if<Reserved>(&*verdict) : nullptr;
@@ -92,6 +105,7 @@ class PostgresSweepTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<testing::PostgresSchema> schema_;
   std::unique_ptr<PostgresStore> store_;
   ReserveOp op_;
+  absl::Time reserved_at_;
 };
 INSTANTIATE_TEST_SUITE_P(Ids, PostgresSweepTest, ::testing::Bool(), [](const auto& parameter) {
   return parameter.param ? "Hashed" : "Ordered";
@@ -100,39 +114,39 @@ INSTANTIATE_TEST_SUITE_P(Ids, PostgresSweepTest, ::testing::Bool(), [](const aut
 TEST_P(PostgresSweepTest, ARunningReservationIsLookedAtWhenItHasBeenOpenForAMinute) {
   op_.lease = absl::Minutes(10);
   Reserve();
-  EXPECT_EQ(Step().quiet, kWatchedAfter);
+  EXPECT_EQ(Step().quiet, Quiet(kWatchedAfter));
   Advance(kWatchedAfter - absl::Microseconds(1));
-  EXPECT_EQ(Step().quiet, absl::Microseconds(1));
+  EXPECT_EQ(Step().quiet, Quiet(absl::Microseconds(1)));
   Advance(absl::Microseconds(1));
   EXPECT_EQ(Step().quiet, absl::ZeroDuration()) << "it is marked now";
   EXPECT_EQ(schema_->Value("SELECT open_for_long FROM records"), "t");
-  EXPECT_EQ(Step().quiet, absl::Minutes(9)) << "until its lease is over";
+  EXPECT_EQ(Step().quiet, Quiet(absl::Minutes(9))) << "until its lease is over";
   Advance(absl::Minutes(9));
   EXPECT_EQ(Step().quiet, absl::ZeroDuration()) << "the mark is taken back";
   EXPECT_EQ(schema_->Value("SELECT open_for_long FROM records"), "f");
-  EXPECT_EQ(Step().quiet, absl::Hours(48) - absl::Minutes(10) + limits::kClockStepMargin)
+  EXPECT_EQ(Step().quiet, Quiet(absl::Hours(48) - absl::Minutes(10) + limits::kClockStepMargin))
       << "until it may be swept";
 }
 
 TEST_P(PostgresSweepTest, OneUnderRequireRecoveryWhenItsLeaseIsOver) {
   op_.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   Reserve();
-  EXPECT_EQ(Step().quiet, kLease);
+  EXPECT_EQ(Step().quiet, Quiet(kLease));
   Advance(kLease);
   const SweepProgress marked = Step();
   EXPECT_EQ(marked.marked_unknown, 1);
   EXPECT_EQ(marked.quiet, absl::ZeroDuration());
-  EXPECT_EQ(Step().quiet, absl::InfiniteDuration()) << "UNKNOWN wants nothing ever";
+  EXPECT_EQ(Step().quiet, Quiet(absl::InfiniteDuration())) << "UNKNOWN wants nothing ever";
 }
 
 TEST_P(PostgresSweepTest, AnUnknownRecordNever) {
   Release(Reserve(), /*outcome_unknown=*/true);
-  EXPECT_EQ(Step().quiet, absl::InfiniteDuration());
+  EXPECT_EQ(Step().quiet, Quiet(absl::InfiniteDuration()));
 }
 
 TEST_P(PostgresSweepTest, AReleasedRecordWhenItMayBeSwept) {
   Release(Reserve(), /*outcome_unknown=*/false);
-  EXPECT_EQ(Step().quiet, op_.retention + limits::kClockStepMargin);
+  EXPECT_EQ(Step().quiet, Quiet(op_.retention + limits::kClockStepMargin));
   Advance(op_.retention + limits::kClockStepMargin - absl::Microseconds(1));
   const SweepProgress kept = Step();
   EXPECT_EQ(kept.removed, 0);
@@ -145,29 +159,29 @@ TEST_P(PostgresSweepTest, AReleasedRecordWhenItMayBeSwept) {
 
 TEST_P(PostgresSweepTest, ACompletedRecordWhenItMayBeSwept) {
   Complete(Reserve());
-  EXPECT_EQ(Step().quiet, op_.retention + limits::kClockStepMargin);
+  EXPECT_EQ(Step().quiet, Quiet(op_.retention + limits::kClockStepMargin));
 }
 
 TEST_P(PostgresSweepTest, OneWithAReplyOfItsOwnRetentionWhenThatIsOver) {
   op_.reply_retention = absl::Hours(1);
   Complete(Reserve());
-  EXPECT_EQ(Step().quiet, absl::Hours(1));
+  EXPECT_EQ(Step().quiet, Quiet(absl::Hours(1)));
   Advance(absl::Hours(1));
   const SweepProgress dropped = Step();
   EXPECT_EQ(dropped.replies_dropped, 1);
   EXPECT_EQ(dropped.quiet, absl::ZeroDuration());
-  EXPECT_EQ(Step().quiet, op_.retention - absl::Hours(1) + limits::kClockStepMargin);
+  EXPECT_EQ(Step().quiet, Quiet(op_.retention - absl::Hours(1) + limits::kClockStepMargin));
 }
 
 TEST_P(PostgresSweepTest, OneWithATombstoneWhenItIsReducedAndWhenThatIsOver) {
   op_.tombstone = absl::Hours(5);
   Complete(Reserve());
-  EXPECT_EQ(Step().quiet, op_.retention + limits::kClockStepMargin);
+  EXPECT_EQ(Step().quiet, Quiet(op_.retention + limits::kClockStepMargin));
   Advance(op_.retention + limits::kClockStepMargin);
   const SweepProgress entombed = Step();
   EXPECT_EQ(entombed.entombed, 1);
   EXPECT_EQ(entombed.quiet, absl::ZeroDuration());
-  EXPECT_EQ(Step().quiet, op_.tombstone);
+  EXPECT_EQ(Step().quiet, Quiet(op_.tombstone));
 }
 
 // A pass that takes long reaches them late.
@@ -212,6 +226,7 @@ TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkReportsNoTime) {
   EXPECT_EQ(into->quiet, absl::ZeroDuration());
   EXPECT_EQ(into->next, op.until);
   // Up to a place before it, the step reports a time.
+  Advance(absl::Hours(1));
   op.until = Step().next;
   op.after = Start(GetParam());
   const auto stretch = store_->Sweep(op);
@@ -219,6 +234,58 @@ TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkReportsNoTime) {
   EXPECT_EQ(stretch->visited, 1);
   EXPECT_EQ(stretch->quiet, absl::InfiniteDuration());
   EXPECT_EQ(stretch->next, op.until);
+}
+
+// Of callers whose clocks are behind, and of inserts that are not committed yet.
+TEST_P(PostgresSweepTest, RecordsAreAddedUpToAMinuteAgo) {
+  if (!GetParam()) NameKeyBy(schema_->Now());
+  Release(Reserve(), /*outcome_unknown=*/true);
+  EXPECT_EQ(Step().quiet, absl::ZeroDuration());
+  Advance(kSettled - absl::Milliseconds(2));
+  EXPECT_EQ(Step().quiet, absl::ZeroDuration());
+  Advance(absl::Milliseconds(4));
+  EXPECT_EQ(Step().quiet, absl::InfiniteDuration()) << "it can be skipped";
+}
+
+// However small a part of the places is, it may reach far behind those of new records.
+TEST_P(PostgresSweepTest, ANarrowedStepIntoTheFutureIsNotSkipped) {
+  Release(Reserve(), /*outcome_unknown=*/true);
+  Advance(absl::Hours(1));
+  SweepOp op;
+  op.after = Start(GetParam());
+  op.narrow = 4;
+  const auto far = store_->Sweep(op);
+  ASSERT_TRUE(far.ok()) << far.status();
+  EXPECT_EQ(far->visited, 1);
+  EXPECT_EQ(far->quiet, absl::ZeroDuration());
+  // What it narrows is in the past.
+  op.until = Step().next;
+  op.after = Uuid::TimeOrdered(schema_->Now() - absl::Hours(3));
+  if (GetParam()) op.after = Start(/*hashed=*/true);
+  const auto past = store_->Sweep(op);
+  ASSERT_TRUE(past.ok()) << past.status();
+  EXPECT_EQ(past->quiet, absl::InfiniteDuration());
+}
+
+// As of one caller whose clock is ahead.
+TEST_P(PostgresSweepTest, AStepThatKeysOfTheFutureFillIsNotSkipped) {
+  if (GetParam()) GTEST_SKIP() << "the store's clock orders them";
+  Release(Reserve(), /*outcome_unknown=*/true);
+  Advance(absl::Hours(1));
+  constexpr int kAhead = 3;
+  for (int i = 0; i < kAhead; ++i) {
+    NameKeyBy(schema_->Now() + absl::Hours(20 + i));
+    Release(Reserve(), /*outcome_unknown=*/true);
+  }
+  SweepOp op;
+  op.limit = 1;
+  for (int i = 0; i <= kAhead; ++i) {
+    const auto step = store_->Sweep(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_EQ(step->visited, 1);
+    EXPECT_EQ(step->quiet, i > 0 ? absl::ZeroDuration() : absl::InfiniteDuration()) << i;
+    op.after = step->next;
+  }
 }
 
 TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNoTimeIsReported) {

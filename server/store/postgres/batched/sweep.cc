@@ -93,7 +93,10 @@ absl::StatusOr<SweepProgress> BatchedSweep::Step(const SweepOp& op) {
     progress.next = op.after;
     progress.quiet = absl::ZeroDuration();
   }
-  if (visited_at_) progress.turns = SweepTurns(*visited_at_);
+  if (visited_at_) {
+    progress.turns = SweepTurns(*visited_at_);
+    LeaveOpen(*visited_at_, progress);
+  }
   if (absl::Status status = DropReplies(std::move(replies_over_), progress); !status.ok()) {
     return ToCallerStatus(status);
   }

@@ -77,6 +77,14 @@ std::vector<SweepRange> SweepTurns(absl::Time now) {
           {HashedStart(), std::nullopt}};
 }
 
+void LeaveOpen(absl::Time now, SweepProgress& progress) {
+  if (!progress.next) return;
+  const absl::Time settled = now - sweep_limits::kSettled;
+  const bool is_hashed = IsHashed(*progress.next);
+  if (*progress.next < (is_hashed ? PlaceByAge(settled, Uuid()) : PlaceByTime(settled))) return;
+  progress.quiet = absl::ZeroDuration();
+}
+
 SweepOp Narrowed(const SweepOp& op) {
   if (op.narrow == 0) return op;
   SweepOp narrowed = op;

@@ -34,6 +34,10 @@ Uuid PlaceByTime(absl::Time time);
 // SweepProgress::turns.
 std::vector<SweepRange> SweepTurns(absl::Time now);
 
+// SweepProgress::quiet is zero where `next` is at or behind the place at which records are added at
+// `now`, by callers whose clocks are behind by sweep_limits::kSettled at most.
+void LeaveOpen(absl::Time now, SweepProgress& progress);
+
 // `op` with its `narrow` applied to `until` and `limit`. It stays within one of the walks.
 SweepOp Narrowed(const SweepOp& op);
 

@@ -47,6 +47,7 @@ absl::StatusOr<SweepProgress> SingleRowSweep::Step(const SweepOp& op) {
   progress.quiet = absl::InfiniteDuration();
   progress.turns = SweepTurns(time_.now);
   if (absl::Status status = Walk(op, progress); !status.ok()) return ToCallerStatus(status);
+  LeaveOpen(time_.now, progress);
   if (absl::Status status = ChangeAll(progress); !status.ok()) return ToCallerStatus(status);
   return progress;
 }

@@ -19,6 +19,10 @@ inline constexpr std::size_t kRemovedAtOnceBytes = 16 * 1024 * 1024;
 // The newest records have a turn of their own while a pass takes long: most leases end among them.
 inline constexpr absl::Duration kRecent = absl::Hours(1);
 
+// A range is remembered as quiet if it ends at least this long ago: until then records are added to
+// it by callers whose clocks are behind, and by inserts that are not committed yet.
+inline constexpr absl::Duration kSettled = absl::Minutes(1);
+
 // From this age on a reservation under a live lease is marked open_for_long. The gauges find the
 // oldest of them by the mark, so that they do not read all that are open.
 inline constexpr absl::Duration kOpenForLong = absl::Minutes(1);
