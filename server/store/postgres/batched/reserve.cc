@@ -33,11 +33,18 @@ absl::Status BatchedReserve::operator()(const Indices& pending) {
 }
 
 bool BatchedReserve::SendFirst(const Indices& pending) {
-  if (read_next_) return SendReadToReserve(connection_, statements_, IdsOf(batch_, pending));
+  if (read_next_) return SendReadToReserve(connection_, statements_, IdsToRead(pending));
   const Indices insertable = Sorted(Insertable(pending));
   if (insertable.empty()) return false;
   sent_ = InsertParameters(insertable);
   return connection_.Send(InsertStatement(insertable.size(), AreRelaxed(insertable)), *sent_);
+}
+
+std::vector<RecordId> BatchedReserve::IdsToRead(const Indices& pending) const {
+  std::vector<RecordId> ids;
+  ids.reserve(pending.size());
+  for (const std::size_t index : ReserveBatch::InOrder(pending)) ids.push_back(batch_.op(index).id);
+  return ids;
 }
 
 BatchedReserve::Indices BatchedReserve::Insertable(const Indices& pending) const {
@@ -50,7 +57,7 @@ BatchedReserve::Indices BatchedReserve::Insertable(const Indices& pending) const
 }
 
 absl::Status BatchedReserve::MakePlan(const Indices& pending, Plan& plan) {
-  auto rows = ReadToReserve(connection_, statements_, IdsOf(batch_, pending));
+  auto rows = ReadToReserve(connection_, statements_, IdsToRead(pending));
   if (!rows.ok()) return rows.status();
   if (std::exchange(first_look_, false)) known_ += rows->size();
   Indices missing;

@@ -50,6 +50,8 @@ class BatchedReserve {
 
   // The operations among them that may be given a record.
   Indices Insertable(const Indices& pending) const;
+  // In the order of the operations, for ReadToReserve().
+  std::vector<RecordId> IdsToRead(const Indices& pending) const;
 
  private:
   // A decision to be written, and the row it is based on.

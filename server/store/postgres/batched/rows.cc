@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 #include "grpc_idempotency/limits.h"
 #include "server/store/batch_weight.h"
 #include "server/store/postgres/statements/record_columns.h"
@@ -54,10 +56,16 @@ PostgresParameters ReadParameters(const PostgresArray& ids) {
   return parameters;
 }
 
+PostgresArray ArrayOf(const std::vector<RecordId>& ids) {
+  PostgresArray array(PostgresType::kUuid, ids.size());
+  for (const RecordId& id : ids) array.AppendUuid(id);
+  return array;
+}
+
 // Of read_to_reserve: as many replies as there are ids fit the limit together. One alone may have
 // any size.
-PostgresParameters ReserveParameters(const PostgresArray& ids) {
-  PostgresParameters parameters = ReadParameters(ids);
+PostgresParameters ReserveParameters(const std::vector<RecordId>& ids) {
+  PostgresParameters parameters = ReadParameters(ArrayOf(ids));
   parameters.AddInt8(ids.size() < 2
                          ? std::numeric_limits<std::int64_t>::max()
                          : static_cast<std::int64_t>(limits::kMaxBatchReplyBytes / ids.size()));
@@ -66,8 +74,8 @@ PostgresParameters ReserveParameters(const PostgresArray& ids) {
 
 // Of read_large_to_reserve, after others with `bytes`, which are below the limit as long as one was
 // too large.
-PostgresParameters LargeParameters(const PostgresArray& ids, std::size_t bytes) {
-  PostgresParameters parameters = ReadParameters(ids);
+PostgresParameters LargeParameters(const std::vector<RecordId>& ids, std::size_t bytes) {
+  PostgresParameters parameters = ReadParameters(ArrayOf(ids));
   parameters.AddInt8(static_cast<std::int64_t>(limits::kMaxBatchReplyBytes) -
                      static_cast<std::int64_t>(bytes));
   return parameters;
@@ -88,33 +96,38 @@ absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
 
 absl::StatusOr<PostgresRows> ReadToReserve(PostgresConnection& connection,
                                            const PostgresStatements& statements,
-                                           const PostgresArray& ids) {
+                                           const std::vector<RecordId>& ids) {
   const auto result = connection.Execute(statements.read_to_reserve, ReserveParameters(ids));
   if (!result.ok()) return result.status();
   PostgresRows rows;
   rows.reserve(static_cast<std::size_t>(result->rows()));
-  PostgresArray large(PostgresType::kUuid);
+  absl::flat_hash_set<RecordId> large;
   for (int row = 0; row < result->rows(); ++row) {
     absl::StatusOr<PostgresRecord> record = ReadRecord(*result, row);
     const RecordId id = IdOf(record, *result, row);
     if (LacksReply(record, *result, row)) {
-      large.AppendUuid(id);
+      large.insert(id);
     } else {
       rows.emplace(id, std::move(record));
     }
   }
-  if (large.size() == 0) return rows;
+  if (large.empty()) return rows;
+  std::vector<RecordId> in_order;
+  in_order.reserve(large.size());
+  for (const RecordId& id : ids) {
+    if (large.contains(id)) in_order.push_back(id);
+  }
   // They may have changed: only what is read now counts, and one that is not there is no row.
   const std::size_t bytes = ReplyBytesOf(*result);
   const auto rest =
-      connection.Execute(statements.read_large_to_reserve, LargeParameters(large, bytes));
+      connection.Execute(statements.read_large_to_reserve, LargeParameters(in_order, bytes));
   if (!rest.ok()) return rest.status();
   AddRows(*rest, IsFull(bytes + ReplyBytesOf(*rest)), rows);
   return rows;
 }
 
 bool SendReadToReserve(PostgresConnection& connection, const PostgresStatements& statements,
-                       const PostgresArray& ids) {
+                       const std::vector<RecordId>& ids) {
   return connection.Send(statements.read_to_reserve, ReserveParameters(ids));
 }
 

@@ -37,14 +37,15 @@ PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement, const PostgresArray& ids);
 
-// Reads records and replies, up to the limit of one call (PostgresRecord::reply_left_out).
+// Reads records and replies, up to the limit of one call (PostgresRecord::reply_left_out): the
+// first of `ids` is not left out.
 absl::StatusOr<PostgresRows> ReadToReserve(PostgresConnection& connection,
                                            const PostgresStatements& statements,
-                                           const PostgresArray& ids);
+                                           const std::vector<RecordId>& ids);
 
 // Sends the statement that the same call of ReadToReserve() then awaits (PostgresConnection::Send).
 bool SendReadToReserve(PostgresConnection& connection, const PostgresStatements& statements,
-                       const PostgresArray& ids);
+                       const std::vector<RecordId>& ids);
 
 // Which of `ids` have rows that another connection has locked at this moment. Waits for
 // none of them.

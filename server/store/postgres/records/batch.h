@@ -60,6 +60,13 @@ class PostgresBatch {
     return left;
   }
 
+  // The same indices in the order of the operations: of replies that are read up to a limit, the
+  // first operation's is read.
+  static Indices InOrder(Indices indices) {
+    std::sort(indices.begin(), indices.end());
+    return indices;
+  }
+
   // Every operation must have been answered.
   std::vector<Answer> Take() && {
     std::vector<Answer> answers;

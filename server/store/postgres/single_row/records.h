@@ -1,8 +1,10 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SINGLE_ROW_RECORDS_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_SINGLE_ROW_RECORDS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -104,6 +106,24 @@ std::vector<RecordId> RecordIdsOf(const PostgresBatch<Op, Answer>& batch,
   ids.reserve(indices.size());
   for (const std::size_t index : indices) ids.push_back(batch.op(index).id);
   return ids;
+}
+
+// The rows of `indices`, read in the order of the operations: the first one's reply is not left
+// out.
+template <typename Op, typename Answer>
+std::vector<SingleRowRecords::Row> ReadReplies(SingleRowRecords& records,
+                                               const PostgresBatch<Op, Answer>& batch,
+                                               const std::vector<std::size_t>& indices,
+                                               const SingleRowRecords::Detail& detail) {
+  const std::vector<std::size_t> in_order = PostgresBatch<Op, Answer>::InOrder(indices);
+  std::vector<SingleRowRecords::Row> read = records.Read(RecordIdsOf(batch, in_order), detail);
+  std::vector<SingleRowRecords::Row> rows;
+  rows.reserve(indices.size());
+  for (const std::size_t index : indices) {
+    const auto place = std::lower_bound(in_order.begin(), in_order.end(), index);
+    rows.push_back(std::move(read[static_cast<std::size_t>(place - in_order.begin())]));
+  }
+  return rows;
 }
 
 }  // namespace idempotency::internal

@@ -91,8 +91,8 @@ std::vector<SingleRowReserve::Step> SingleRowReserve::PlanInserts(const Indices&
 
 absl::Status SingleRowReserve::MakePlan(const Indices& pending, const SingleRowTime& time,
                                         Plan& plan) {
-  std::vector<SingleRowRecords::Row> rows = records_.Read(
-      RecordIdsOf(batch_, pending), {limits::kMaxBatchReplyBytes, /*confirmed=*/true});
+  std::vector<SingleRowRecords::Row> rows =
+      ReadReplies(records_, batch_, pending, {limits::kMaxBatchReplyBytes, /*confirmed=*/true});
   std::vector<StoredRecord*> open;
   std::vector<SingleRowRecords::Row*> open_rows;
   for (SingleRowRecords::Row& row : rows) {

@@ -198,7 +198,7 @@ absl::Status GetEachRound(SingleRowRecords& records, GetBatch& batch,
     return batch.op(index).confirmed;
   });
   std::vector<SingleRowRecords::Row> rows =
-      records.Read(RecordIdsOf(batch, pending), {limits::kMaxBatchReplyBytes, confirmed});
+      ReadReplies(records, batch, pending, {limits::kMaxBatchReplyBytes, confirmed});
   for (std::size_t i = 0; i < pending.size(); ++i) {
     const GetOp& op = batch.op(pending[i]);
     if (absl::IsDataLoss(rows[i].status())) {

@@ -63,9 +63,10 @@ t.status_digest, t.release_reason, {now}
 t.labels::text
 
 -- piece: bytes_before
--- The bytes of the replies before t. Lengths are known without reading the replies.
+-- The bytes of the replies before t in the batch, so that the first one is read each time. Lengths
+-- are known without reading the replies.
 coalesce(sum(octet_length(t.reply)) OVER (
-  ORDER BY t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+  ORDER BY {i} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
 
 -- piece: reply
 -- NULL once those before it reach the limit. The sum costs the server a plan node for each
