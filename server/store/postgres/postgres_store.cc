@@ -65,7 +65,7 @@ absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& 
   });
   auto rows =
       ReadRows(connection, confirmed ? statements.read_whole_confirmed : statements.read_whole,
-               IdsOf(batch, pending));
+               IdsOf(batch, GetBatch::InOrder(pending)));
   if (!rows.ok()) return rows.status();
   for (const std::size_t index : pending) {
     const GetOp& op = batch.op(index);
@@ -387,9 +387,16 @@ absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op)
 absl::StatusOr<StoreGauges> PostgresStore::InspectEach(PostgresConnection& connection) {
   const absl::StatusOr<StoreGauges> read = SingleRowAdmin(RecordsOf(connection)).Inspect();
   if (!read.ok() && connection.lost()) return read;
+  return NoteGauges(read);
+}
+
+// Whether completions are durable is proved by then, and the gauges do not show it: those of before
+// are the answer. Where nothing is written, the read is the proof.
+absl::StatusOr<StoreGauges> PostgresStore::NoteGauges(const absl::StatusOr<StoreGauges>& read) {
   MutexLock lock(gauges_mutex_);
   if (read.ok()) gauges_ = *read;
-  return gauges_;
+  if (!gauges_ || (!read.ok() && options_.read_only)) return read;
+  return *gauges_;
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
@@ -408,11 +415,7 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   }
   if (in_single_rows()) return InspectEach(**connection);
   const auto result = (*connection)->ExecuteOne(statements_.inspect, {});
-  if (IsOfOneRead(result.status())) {
-    // The gauges do not show whether completions are durable.
-    MutexLock lock(gauges_mutex_);
-    return gauges_;
-  }
+  if (IsOfOneRead(result.status())) return NoteGauges(ToCallerStatus(result.status()));
   if (!result.ok()) return ToCallerStatus(result.status());
   // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.
   StoreGauges gauges;
@@ -421,9 +424,7 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
         std::max(result->Time(0, 0) - result->Time(0, 1), absl::ZeroDuration());
   }
   gauges.unknown_records = result->Integer(0, 2);
-  MutexLock lock(gauges_mutex_);
-  gauges_ = gauges;
-  return gauges;
+  return NoteGauges(gauges);
 }
 
 }  // namespace idempotency::internal
