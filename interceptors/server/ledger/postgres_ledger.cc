@@ -174,6 +174,8 @@ class Session {
           ";SET default_transaction_isolation TO 'read committed'"
           // An interrupted wait for a standby is reported by a warning alone.
           ";SET client_min_messages TO warning"
+          // The server's log is no place for keys and replies.
+          ";SET log_parameter_max_length_on_error TO 0"
           // So that a lookup waits for the standby, with any default.
           ";SELECT set_config('synchronous_commit', 'on', false)"
           " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));

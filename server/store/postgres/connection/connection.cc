@@ -148,6 +148,9 @@ std::string ConnectionSettings(const PostgresOptions& options) {
       ";SET jit TO off"
       // An interrupted wait for a standby is reported by a warning alone.
       ";SET client_min_messages TO warning"
+      // The server's log is no place for keys and replies. (log_parameter_max_length is for
+      // superusers to set.)
+      ";SET log_parameter_max_length_on_error TO 0"
       // Regardless of the server's default: an answered operation is durable,
       // also on a synchronous standby if there is one.
       ";SELECT set_config('synchronous_commit', 'on', false)"

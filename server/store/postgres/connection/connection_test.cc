@@ -54,6 +54,18 @@ TEST_F(PostgresConnectionTest, AReadOnlyServerIsRefusedWithTheReason) {
   EXPECT_TRUE(absl::StrContains(refused.message(), "postgres is read-only")) << refused;
 }
 
+// The default of the server, or of the login, may log them all.
+TEST_F(PostgresConnectionTest, FailedStatementsLogNoParameters) {
+  PostgresOptions options = schema_->options();
+  options.url += absl::StrContains(options.url, "?") ? "&" : "?";
+  options.url += "options=-c%20log_parameter_max_length_on_error%3D-1";
+  const auto connection = PostgresConnection::Open(options, watchdog_);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  const auto shown = (*connection)->ExecuteScript("SHOW log_parameter_max_length_on_error");
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_EQ(shown->Text(0, 0), "0");
+}
+
 TEST_F(PostgresConnectionTest, AConnectionThatWasEndedWhileIdleIsNotUsable) {
   const auto pid = connection_->ExecuteScript("SELECT pg_backend_pid()");
   ASSERT_TRUE(pid.ok());
