@@ -127,15 +127,12 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnections::Connect(
 void RedisConnections::TryFailed(const RedisOptions& options, RedisTopology& topology,
                                  const RedisIdentity& identity) {
   if (options.mode != RedisOptions::Mode::kCluster) return;
-  const std::vector<RedisAddress> failed = topology.Failed();
-  if (failed.empty()) return;
   const auto servers = topology.Servers();
   if (!servers.ok()) return;
-  for (const RedisAddress& server : failed) {
-    if (std::find(servers->begin(), servers->end(), server) == servers->end()) continue;
-    // Its calls open their own, now that they may.
-    Connect(server, options, topology, identity).status().IgnoreError();
-  }
+  const std::optional<RedisAddress> failed = topology.NextFailed(*servers);
+  if (!failed) return;
+  // Its calls open their own, now that they may.
+  Connect(*failed, options, topology, identity).status().IgnoreError();
 }
 
 bool RedisConnections::Intact() const {

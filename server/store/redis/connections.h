@@ -57,8 +57,8 @@ class RedisConnections {
                                                                 RedisTopology& topology,
                                                                 const RedisIdentity& identity);
 
-  // Tries the servers of a Cluster that failed, of which calls hold no connection meanwhile: those
-  // that are back serve again with the next call.
+  // Tries a server of a Cluster that failed, another one each time, of which calls hold no
+  // connection meanwhile: one that is back serves again with the next call.
   static void TryFailed(const RedisOptions& options, RedisTopology& topology,
                         const RedisIdentity& identity);
 

@@ -134,7 +134,7 @@ TEST(RedisTopologyTest, AServerThatFailedIsTriedByOneCallerAtATime) {
   EXPECT_TRUE(topology.MayTry(server));
   EXPECT_TRUE(topology.MayTry(server)) << "it did not fail";
   topology.NoteFailed(server, absl::UnavailableError("gone"));
-  EXPECT_THAT(topology.Failed(), ::testing::ElementsAre(server));
+  EXPECT_EQ(topology.NextFailed({server}), server);
   pause();
   EXPECT_TRUE(topology.MayTry(server));
   EXPECT_FALSE(topology.MayTry(server)) << "another caller tries it";
@@ -149,7 +149,23 @@ TEST(RedisTopologyTest, AServerThatFailedIsTriedByOneCallerAtATime) {
   EXPECT_FALSE(topology.MayTry(server));
   topology.NoteReached(server);
   EXPECT_TRUE(topology.MayTry(server));
-  EXPECT_THAT(topology.Failed(), IsEmpty());
+  EXPECT_EQ(topology.NextFailed({server}), std::nullopt);
+}
+
+TEST(RedisTopologyTest, ServersThatFailedTakeTurns) {
+  RedisTopology topology((RedisOptions()));
+  const std::vector<RedisAddress> servers = {{"127.0.0.1", 3}, {"127.0.0.1", 1}, {"127.0.0.1", 2}};
+  topology.NoteFailed({"127.0.0.1", 4}, absl::UnavailableError("no longer a master"));
+  EXPECT_EQ(topology.NextFailed(servers), std::nullopt);
+  for (const RedisAddress& server : servers) {
+    topology.NoteFailed(server, absl::UnavailableError("gone"));
+  }
+  std::vector<int> tried;
+  for (int i = 0; i < 4; ++i) tried.push_back(topology.NextFailed(servers)->port);
+  EXPECT_THAT(tried, ::testing::ElementsAre(1, 2, 3, 1));
+  topology.NoteReached({"127.0.0.1", 1});
+  topology.NoteReached({"127.0.0.1", 2});
+  EXPECT_EQ(topology.NextFailed(servers), servers[0]);
 }
 
 RedisServer ServerFrom(const std::string& more) {

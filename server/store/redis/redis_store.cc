@@ -478,8 +478,6 @@ absl::Status RedisStore::CheckRole(const absl::StatusOr<RedisReply>& info) {
 
 // Where a server does not answer, its records alone are unavailable: the others serve.
 absl::StatusOr<StoreGauges> RedisStore::Inspect() {
-  // Without a connection of the pool, which calls need.
-  RedisConnections::TryFailed(options_, topology_, identity_);
   absl::StatusOr<std::vector<RedisCall>> calls = ProbesOfServers();
   if (!calls.ok()) return ToRedisCallerStatus(calls.status());
   const std::size_t probes = calls->size();
@@ -497,10 +495,11 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
   if (one) {
     if (absl::Status role = CheckRole(all.back()); !role.ok()) return role;
   }
-  if (absl::Status kept = CheckMarkers(all.subspan(probes + 2, RedisIdentity::kMarkers));
-      !kept.ok()) {
-    return kept;
-  }
+  const absl::Status kept = CheckMarkers(all.subspan(probes + 2, RedisIdentity::kMarkers));
+  // Without a connection of the pool, which calls need. After what shows that records were lost: it
+  // may take RedisOptions::connect_timeout.
+  RedisConnections::TryFailed(options_, topology_, identity_);
+  if (!kept.ok()) return kept;
   const auto written = all.first(probes);
   if (std::none_of(written.begin(), written.end(), [](const auto& probe) { return probe.ok(); })) {
     return ToRedisCallerStatus(written.empty() ? absl::UnavailableError("there is no server")

@@ -590,6 +590,9 @@ TEST_F(RedisStoreTest, AFullServerIsSweptAndPurged) {
   EXPECT_EQ(swept->replies_dropped, 1);
   EXPECT_EQ(swept->marked_unknown, 1);
   EXPECT_EQ(swept->entombed, 1);
+  EXPECT_EQ(
+      server->Must({"HGET", absl::StrCat(options.prefix, ":gauges"), "unknown"}).value().text(),
+      "1");
   EXPECT_EQ(Get(*store, lapsed)->state, RecordState::kUnknown);
   EXPECT_EQ(ttl(lapsed), -1);
   EXPECT_LT(used(), large);
@@ -1114,6 +1117,28 @@ TEST_F(RedisStoreTest, ANodeThatIsAwayKeepsNoProcessFromStarting) {
   options_.accept_empty = true;
   EXPECT_FALSE(RedisStore::Open(options_).ok());
   node.process().Signal(SIGCONT);
+}
+
+// Each call of the health check would wait for all of them otherwise.
+TEST_F(RedisStoreTest, AnInspectionTriesOneLostNode) {
+  auto cluster = RedisClusterProcesses::Create();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (int i = 0; i < 3; ++i) {
+    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
+  }
+  options_ = (*cluster)->options();
+  options_.command_timeout = absl::Milliseconds(500);
+  options_.connect_timeout = absl::Seconds(3);
+  const auto store = OpenStore(options_);
+  ASSERT_TRUE(store->Inspect().ok());
+  for (const int node : {1, 2}) (*cluster)->node(node).process().Freeze();
+  // Notes that they are lost.
+  EXPECT_TRUE(store->Inspect().ok());
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(store->Inspect().ok());
+  EXPECT_LT(absl::FromChrono(std::chrono::steady_clock::now() - began),
+            options_.connect_timeout + absl::Seconds(2));
+  for (const int node : {1, 2}) (*cluster)->node(node).process().Signal(SIGCONT);
 }
 
 // Each call would wait for a connection to it otherwise.

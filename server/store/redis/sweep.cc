@@ -212,7 +212,7 @@ void RedisStore::Count(const SweepOp& op, const Walk& walk, const SweepProgress&
   if (progress.next || op.until) return;
   std::vector<RedisCall> calls;
   if (tally.whole) {
-    calls.push_back(RedisCalls::Plain(
+    calls.push_back(calls_.Anyway(
         {"HSET", absl::StrCat(options_.prefix, ":gauges"), "unknown",
          absl::StrCat(std::min(tally.unknown, StoreGauges::kMaxCountedUnknown)), "oldest_reserved",
          tally.oldest_reserved ? RedisTime(*tally.oldest_reserved) : std::string()}));

@@ -206,11 +206,17 @@ bool RedisTopology::MayTry(const RedisAddress& address) {
   return true;
 }
 
-std::vector<RedisAddress> RedisTopology::Failed() {
+std::optional<RedisAddress> RedisTopology::NextFailed(const std::vector<RedisAddress>& servers) {
   MutexLock lock(mutex_);
-  std::vector<RedisAddress> failed;
-  for (const auto& [address, failure] : failures_) failed.push_back(address);
-  return failed;
+  std::optional<RedisAddress> first;
+  std::optional<RedisAddress> next;
+  for (const auto& [address, failure] : failures_) {
+    if (std::find(servers.begin(), servers.end(), address) == servers.end()) continue;
+    if (!first) first = address;
+    if (!next && tried_ && *tried_ < address) next = address;
+  }
+  tried_ = next ? next : first;
+  return tried_;
 }
 
 void RedisTopology::Log(const RedisAddress& server, std::string_view what) {

@@ -58,8 +58,9 @@ class RedisTopology {
   // It is a replica now, whatever its connections accept, until it is reached as a master.
   void NoteReplica(const RedisAddress& address);
   bool IsReplica(const RedisAddress& address);
-  // Those that failed and were not reached since.
-  std::vector<RedisAddress> Failed();
+  // One of `servers` that failed and was not reached since: the one after that of the last call, so
+  // that all of them have their turn.
+  std::optional<RedisAddress> NextFailed(const std::vector<RedisAddress>& servers);
   // A line in the log, at most one a second.
   void Log(const RedisAddress& server, std::string_view what);
 
@@ -98,6 +99,8 @@ class RedisTopology {
   bool suspect_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<TimePoint> queried_at_ ABSL_GUARDED_BY(mutex_);
   std::map<RedisAddress, Failure> failures_ ABSL_GUARDED_BY(mutex_);
+  // The last answer of NextFailed().
+  std::optional<RedisAddress> tried_ ABSL_GUARDED_BY(mutex_);
   // Of a store on one server.
   std::optional<RedisAddress> replica_ ABSL_GUARDED_BY(mutex_);
 };
