@@ -220,7 +220,11 @@ TEST(PostgresMigratorVacuumTest, AnAutovacuumGivesWay) {
   const auto vacuums = [&schema] {
     return schema->Value("SELECT count(*) FROM pg_stat_progress_vacuum");
   };
-  while (vacuums() == "0") std::this_thread::yield();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (vacuums() == "0") {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "no autovacuum began";
+    std::this_thread::yield();
+  }
 
   std::vector<Migration> later(AllMigrations().begin(), AllMigrations().end());
   const int known = later.back().version;
