@@ -386,6 +386,20 @@ TEST_F(PostgresLedgerTest, TheConninfosSettingsApplyExceptThoseTheLedgerRequires
   EXPECT_EQ((*ledger)->Find(row.record_id).value().value().record_key, row.record_key);
 }
 
+// Whatever the login's default is. Rows are there only for a session that has it so.
+TEST_F(PostgresLedgerTest, FailedStatementsLogNoParameters) {
+  const auto ledger = Open("%20-clog_parameter_max_length_on_error%3D-1");
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  const LedgerRow row = SampleLedgerRow("order-1");
+  ASSERT_TRUE(Charge(row).ok());
+  Run("ALTER TABLE idempotency_completions RENAME TO kept");
+  Run("CREATE VIEW idempotency_completions AS SELECT * FROM kept"
+      " WHERE current_setting('log_parameter_max_length_on_error') = '0'");
+  const auto found = (*ledger)->Find(row.record_id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->has_value());
+}
+
 TEST_F(PostgresLedgerTest, TheServerGetsTheApplicationName) {
   PostgresLedgerOptions options;
   options.conninfo = Conninfo();
