@@ -22,7 +22,7 @@ WorkerPool::~WorkerPool() { Stop(); }
 
 WorkerPool::Outcome WorkerPool::Run(absl::AnyInvocable<void()> work,
                                     absl::AnyInvocable<void()> if_stopped) {
-  Worker* summoned;
+  std::shared_ptr<Worker> summoned;
   {
     MutexLock lock(mutex_);
     if (stopped_) return Outcome::kStopped;
@@ -39,14 +39,14 @@ WorkerPool::Outcome WorkerPool::Run(absl::AnyInvocable<void()> work,
   return Outcome::kTaken;
 }
 
-WorkerPool::Worker* WorkerPool::Summon() {
+std::shared_ptr<WorkerPool::Worker> WorkerPool::Summon() {
   if (summoned_ || work_.empty()) return nullptr;
   if (idle_.empty()) {
     if (!stopped_ && workers_.size() < max_threads_) Begin();
     return nullptr;
   }
   summoned_ = true;
-  Worker* latest = idle_.back();
+  std::shared_ptr<Worker> latest = std::move(idle_.back());
   idle_.pop_back();
   latest->woken = true;
   return latest;
@@ -54,9 +54,9 @@ WorkerPool::Worker* WorkerPool::Summon() {
 
 void WorkerPool::Begin() {
   const std::string name = name_ + "-" + std::to_string(workers_.size() + 1);
-  auto worker = std::make_unique<Worker>();
+  auto worker = std::make_shared<Worker>();
   try {
-    worker->thread = std::thread([this, &self = *worker, name] { Loop(self, name); });
+    worker->thread = std::thread([this, self = worker, name] { Loop(self, name); });
   } catch (const std::system_error&) {
     // The process has reached its thread limit: the existing threads continue.
     return;
@@ -65,7 +65,7 @@ void WorkerPool::Begin() {
   summoned_ = true;
 }
 
-void WorkerPool::Loop(Worker& self, const std::string& name) {
+void WorkerPool::Loop(const std::shared_ptr<Worker>& self, const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, kMaxThreadNameBytes).c_str());
   {
     MutexLock lock(mutex_);
@@ -79,15 +79,15 @@ void WorkerPool::Loop(Worker& self, const std::string& name) {
   }
 }
 
-void WorkerPool::WaitForWork(Worker& self, MutexLock& lock) {
-  self.woken = false;
-  idle_.push_back(&self);
-  while (!self.woken) self.woken_changed.Wait(lock);
+void WorkerPool::WaitForWork(const std::shared_ptr<Worker>& self, MutexLock& lock) {
+  self->woken = false;
+  idle_.push_back(self);
+  while (!self->woken) self->woken_changed.Wait(lock);
   summoned_ = false;
 }
 
-bool WorkerPool::Next(Worker& self, absl::AnyInvocable<void()>& work) {
-  Worker* summoned;
+bool WorkerPool::Next(const std::shared_ptr<Worker>& self, absl::AnyInvocable<void()>& work) {
+  std::shared_ptr<Worker> summoned;
   {
     MutexLock lock(mutex_);
     while (work_.empty() && !stopped_) WaitForWork(self, lock);
@@ -103,18 +103,18 @@ bool WorkerPool::Next(Worker& self, absl::AnyInvocable<void()>& work) {
 }
 
 void WorkerPool::Stop() {
-  std::vector<Worker*> running;
+  std::vector<std::shared_ptr<Worker>> running;
   {
     MutexLock lock(mutex_);
     if (std::exchange(stopped_, true)) return;
-    for (Worker* idle : idle_) {
+    for (const std::shared_ptr<Worker>& idle : idle_) {
       idle->woken = true;
       idle->woken_changed.NotifyOne();
     }
     idle_.clear();
-    for (const std::unique_ptr<Worker>& worker : workers_) running.push_back(worker.get());
+    running = workers_;
   }
-  for (Worker* worker : running) worker->thread.join();
+  for (const std::shared_ptr<Worker>& worker : running) worker->thread.join();
 }
 
 }  // namespace idempotency::internal

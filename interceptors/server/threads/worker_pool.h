@@ -62,15 +62,17 @@ class WorkerPool {
     bool woken = false;
   };
 
-  void Loop(Worker& self, const std::string& name);
+  void Loop(const std::shared_ptr<Worker>& self, const std::string& name);
   // False if there are no more tasks.
-  bool Next(Worker& self, absl::AnyInvocable<void()>& work);
+  bool Next(const std::shared_ptr<Worker>& self, absl::AnyInvocable<void()>& work);
   // Until `self` is woken.
-  void WaitForWork(Worker& self, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WaitForWork(const std::shared_ptr<Worker>& self, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes an idle thread for the waiting tasks, or starts one, if one more is allowed. The caller
   // wakes the thread taken (null: none) once it has released the mutex, for which the woken
-  // thread would otherwise wait again at once.
-  Worker* Summon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // thread would otherwise wait again at once. It shares the ownership of the thread's state: a
+  // spurious wake-up may let the thread end, and the pool with it, before the caller wakes it.
+  std::shared_ptr<Worker> Summon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string name_;
@@ -80,11 +82,10 @@ class WorkerPool {
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Task> work_ ABSL_GUARDED_BY(mutex_);
-  // Each lives as long as the pool: a thread may be woken while it ends.
-  std::vector<std::unique_ptr<Worker>> workers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Worker>> workers_ ABSL_GUARDED_BY(mutex_);
   // The threads that wait for work. The last one to arrive is woken first: its stack and its
   // allocator's memory are the likeliest to be in the processor's caches.
-  std::vector<Worker*> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);
   // A thread was started or woken and has not arrived yet. It summons the next one itself, so
   // that a burst of short tasks wakes few threads.
   bool summoned_ ABSL_GUARDED_BY(mutex_) = false;
