@@ -32,6 +32,7 @@ bool IsFinitePositive(absl::Duration duration) {
 
 absl::Status ValidateThreads(const GuardThreads& threads) {
   for (const auto& [name, count] : {std::make_pair("threads.handlers", threads.handlers),
+                                    std::make_pair("threads.replies", threads.replies),
                                     std::make_pair("threads.ledger", threads.ledger),
                                     std::make_pair("threads.recovery", threads.recovery),
                                     std::make_pair("threads.loaders", threads.loaders)}) {

@@ -303,9 +303,8 @@ TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
 }
 TEST_F(GuardOptionsTest, EachKindOfWorkNeedsAThread) {
   const std::map<std::string, int GuardThreads::*> kinds = {
-      {"threads.handlers", &GuardThreads::handlers},
-      {"threads.ledger", &GuardThreads::ledger},
-      {"threads.recovery", &GuardThreads::recovery},
+      {"threads.handlers", &GuardThreads::handlers}, {"threads.replies", &GuardThreads::replies},
+      {"threads.ledger", &GuardThreads::ledger},     {"threads.recovery", &GuardThreads::recovery},
       {"threads.loaders", &GuardThreads::loaders},
   };
   for (const auto& [name, count] : kinds) {

@@ -78,7 +78,7 @@ class Guard final : public ServerGuard {
         cache_(std::move(cache)),
         log_(std::make_shared<GuardLog>(options_.log)),
         pools_(options_.threads),
-        others_(pools_.handlers),
+        others_(pools_.replies),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout,
                       cache_, std::make_unique<TimerThread>(), ReserveLimits(), log_) {
     if (!options_.background_recovery) return;

@@ -357,6 +357,61 @@ TEST_P(GuardAndReactors, ACallWithoutAThreadWaitsForOne) {
   EXPECT_EQ(runs_, 3);
 }
 
+// An interceptor that does nothing.
+class Passing final : public grpc::experimental::Interceptor {
+ public:
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override { batch->Proceed(); }
+};
+
+class PassingFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* /*info*/) override {
+    return std::make_unique<Passing>().release();  // gRPC deletes it
+  }
+};
+
+// The application's interceptors run for it on threads of their own.
+TEST_P(GuardAndReactors, AReplayThatInterceptorsSeeWaitsForNoHandler) {
+  // A handler of an embedded service may also run on the thread that has its verdict, one at a
+  // time.
+  const int places = daemon_.has_value() ? 1 : 2;
+  std::promise<void> open;
+  const std::shared_future<void> opened = open.get_future().share();
+  std::promise<void> all_held;
+  service_ = std::make_unique<ReactingProbe>(
+      [&](grpc::CallbackServerContext* context, const ActRequest* /*request*/, ActReply* reply) {
+        const int run = ++runs_;
+        if (run == 1 + places) all_held.set_value();
+        if (run > 1) opened.wait();
+        reply->set_total(run);
+        grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+        reactor->Finish(grpc::Status::OK);
+        return reactor;
+      });
+  ProbeServer& server = Serve(nullptr, [&](ProbeServer::Options& options) {
+    options.guard.threads.handlers = 1;
+    options.interceptors.push_back(std::make_unique<PassingFactory>());
+    options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
+      return guard.Protect<Probe>(builder, service_.get());
+    };
+  });
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("earlier").status.ok());
+  std::vector<std::future<Outcome>> held;
+  for (int i = 0; i < places; ++i) {
+    held.push_back(std::async(std::launch::async,
+                              [&client, i] { return client.Act("held-" + std::to_string(i)); }));
+  }
+  EXPECT_EQ(all_held.get_future().wait_for(kLong), std::future_status::ready);
+  Call again = With("earlier");
+  again.timeout = std::chrono::seconds(5);
+  const Outcome retry = client.Send(again);
+  EXPECT_TRUE(retry.replayed()) << retry.status.error_message();
+  open.set_value();
+  for (std::future<Outcome>& each : held) EXPECT_TRUE(each.get().status.ok());
+}
+
 TEST_P(GuardAndReactors, ACallThatLostItsLeaseWhileItWaitedForAThreadDoesNotRun) {
   // A handler of an embedded service may also run on the thread that has its verdict, one at a
   // time.

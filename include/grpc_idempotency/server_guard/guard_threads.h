@@ -10,19 +10,26 @@ namespace idempotency {
 // The maximum number of a guard's threads for each kind of application code. Each kind has its
 // own threads, so that slow code of one kind delays only that kind. Threads start when they are
 // needed. From 1 to kMax each; up to kMaxWaiting tasks of a kind wait, and further ones are
-// refused.
+// refused, except replies.
 struct GuardThreads {
   static constexpr int kMax = 256;
   // The number of unanswered operations of one session of the guard's.
   static constexpr std::size_t kMaxWaiting = limits::kMaxSessionInFlight;
 
-  // Start the handlers of guarded callback methods ("guard-run-1", ...), and run the application's
-  // interceptors for their replies, if there are some. A handler that blocks before it returns its
-  // reactor occupies one of them until it returns, and so does an interceptor that blocks. When all
-  // are occupied, further guarded callback calls and replies wait, and nothing else does. Over the
-  // limit: OVERLOADED, and nothing runs. 16: the maximum number of threads of gRPC's callback API
-  // (2 on a small machine).
+  // Start the handlers of guarded callback methods ("guard-run-1", ...). A handler that blocks
+  // before it returns its reactor occupies one of them until it returns. When all are occupied,
+  // further guarded callback calls wait, and nothing else does. Over the limit: OVERLOADED, and
+  // nothing runs. 16: the maximum number of threads of gRPC's callback API (2 on a small machine).
+  // With an embedded service one handler at a time may run on a thread of the service's instead.
   int handlers = 16;
+
+  // Run the application's interceptors, if there are some, for replies and replays of guarded
+  // callback calls ("guard-reply-1", ...). An interceptor that blocks occupies one of them. When
+  // all are occupied, further such replies wait, and nothing else does. No number of waiting
+  // replies is refused: each belongs to a call that is in memory already, so that the limit of
+  // calls is theirs. 16: as many as handlers. With an embedded service one reply at a time may be
+  // sent on a thread of the service's instead.
+  int replies = 16;
 
   // Query the completion ledger ("guard-ledger-1", ...). Over the limit: an attempt after the
   // first is refused with STORE_UNAVAILABLE, and a query about a handler that has answered is

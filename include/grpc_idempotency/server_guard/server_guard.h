@@ -107,8 +107,12 @@ class ServerGuard {
   // refused; afterwards, guarded calls would fail (they never run unrecorded).
   //
   // The interceptors in `others` run for a guarded reply on the handler's own thread in the sync
-  // API, as without the guard, and may block there. In the callback API they run on one of
-  // GuardOptions::threads.handlers, since the store's answer arrives after the handler's Finish.
+  // API, as without the guard, and may block there. In the callback API the store's answer arrives
+  // after the handler's Finish: they run for the status, and for the messages that are sent with
+  // it, on one of GuardOptions::threads.replies; with an embedded service, for one reply at a time,
+  // perhaps on a thread of the service's. Where no answer of the store's is waited for (what a
+  // handler sends before its status, the rest of a replayed stream, the refusal of a call that
+  // waited too long for a thread), they run on the thread that sends it, the handler's or gRPC's.
   //
   // The guard records the handler's reply. It does not record the changes that the interceptors
   // in `others` make (ModifySendMessage, ModifySendStatus, metadata): they run for replays as

@@ -15,7 +15,7 @@ namespace idempotency::internal {
 // Thread-safe once the server is started.
 class OtherInterceptors {
  public:
-  // `threads` outlives it.
+  // `threads`, which refuses no number of waiting replies, outlives it.
   explicit OtherInterceptors(WorkerPool& threads) : threads_(threads) {}
 
   // There are some. Before the server is started.
@@ -23,8 +23,8 @@ class OtherInterceptors {
   bool follow() const { return follow_; }
 
   // Does `send`, which sends a part of a reply, and must not throw: here if there are no other
-  // interceptors, otherwise on a thread that they may block. Here also if there is no such thread:
-  // a reply must be sent.
+  // interceptors, otherwise on a thread that they may block. Here also after the threads' stop, and
+  // if the process cannot start the first of them: a reply must be sent.
   template <typename Send>
   void Run(const Send& send) const {
     if (!follow_) {

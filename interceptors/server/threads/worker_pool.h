@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,6 +27,9 @@ class WorkerPool {
     kFull,     // it will not: too many tasks wait, or no thread could be started
     kStopped,  // it will not: Stop() was called
   };
+
+  // Any number of tasks waits: for tasks that something else limits.
+  static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
   // `name` names the threads ("guard-ledger-1", ...; the system keeps 15
   // characters).
@@ -95,6 +99,7 @@ class WorkerPool {
 struct WorkerPools {
   explicit WorkerPools(const GuardThreads& threads = {})
       : handlers("guard-run", threads.handlers),
+        replies("guard-reply", threads.replies, WorkerPool::kNoLimit),
         ledger("guard-ledger", threads.ledger),
         recovery("guard-recover", threads.recovery),
         loaders("guard-load", threads.loaders) {}
@@ -105,10 +110,15 @@ struct WorkerPools {
     recovery.Stop();
     ledger.Stop();
     loaders.Stop();
+    // The others make replies.
+    replies.Stop();
   }
 
   // Handlers of callback methods.
   WorkerPool handlers;
+  // The application's interceptors, for replies of callback methods. Their number is that of the
+  // calls, which are in memory already.
+  WorkerPool replies;
   // Lookups to the completion ledger.
   WorkerPool ledger;
   WorkerPool recovery;
