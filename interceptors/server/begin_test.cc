@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "google/protobuf/any.pb.h"
+#include "google/protobuf/dynamic_message.h"
 
 #include "client/testing/fake_connection.h"
 #include "core/mutex.h"
@@ -216,6 +218,49 @@ TEST_F(BeginTest, ARecoveryHandlerDecidesBeforeItAnswers) {
   ChargeReply reply;
   ASSERT_TRUE(recovered->ReadReply(reply).ok());
   EXPECT_EQ(reply.charge_id(), "found alice");
+}
+
+// As in a program that reads its messages by descriptor.
+TEST_F(BeginTest, ATypedRecoveryHandlerGetsARequestWithoutItsGeneratedCode) {
+  google::protobuf::DynamicMessageFactory factory;
+  const std::unique_ptr<google::protobuf::Message> request(
+      factory.GetPrototype(ChargeRequest::descriptor())->New());
+  ASSERT_TRUE(request->ParseFromString(Request().SerializeAsString()));
+  call_.policy = Recovery();
+  call_.recovery = TypedRecovery<ChargeRequest, ChargeReply>(
+      [](const RecoveryCase&, const ChargeRequest* charge) {
+        ChargeReply found;
+        found.set_charge_id(charge == nullptr ? "no request" : "found " + charge->account());
+        return TypedRecoveryDecision<ChargeReply>::CompleteWith(found);
+      });
+  auto lost = Guard().Begin(call_, *request);
+  ASSERT_TRUE(lost.ok()) << lost.status();
+  EXPECT_TRUE(lost->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).ok());
+  auto recovered = Guard().Begin(call_, *request);
+  ASSERT_TRUE(recovered.ok()) << recovered.status();
+  ChargeReply reply;
+  ASSERT_TRUE(recovered->ReadReply(reply).ok());
+  EXPECT_EQ(reply.charge_id(), "found alice");
+}
+
+// The background knows the type of the call's request as well.
+TEST_F(BeginTest, NoTypedRecoveryHandlerOfAnotherRequestRunsInTheBackground) {
+  options_.background_recovery = true;
+  std::promise<void> faulty;
+  std::atomic<bool> logged{false};
+  options_.log = [&](LogSeverity, std::string_view line) {
+    if (line.find("but the request is of type") == std::string_view::npos) return;
+    if (!logged.exchange(true)) faulty.set_value();
+  };
+  call_.policy = Recovery();
+  call_.recovery =
+      TypedRecovery<ChargeReply, ChargeReply>([](const RecoveryCase&, const ChargeReply*) {
+        ADD_FAILURE() << "it is made for another request";
+        return TypedRecoveryDecision<ChargeReply>::Release();
+      });
+  EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).ok());
+  EXPECT_EQ(faulty.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  guard_ = nullptr;
 }
 
 TEST_F(BeginTest, ReleaseLetsTheNextAttemptRunUnderEveryPolicy) {

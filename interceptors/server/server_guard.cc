@@ -194,6 +194,7 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
     operation.recovery = config->second.recovery;
     operation.loader = config->second.loader;
   }
+  operation.request_type = std::string(method.input_type()->full_name());
   operation.reply_type = ReplyType(*method.output_type());
   operation.unknown_outcomes = background_recovery_;
   operation.log = log_->ForMethod();
@@ -207,6 +208,7 @@ void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Messag
   operation.on_unknown =
       ChosenUnknownOutcome(call.policy, call.recovery, options_).value_or(UnknownOutcome::kRecover);
   operation.recovery = call.recovery;
+  operation.request_type = std::string(request.GetTypeName());
   if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
   operation.unknown_outcomes = background_recovery_;
   // The guard's log, not one per operation: the application determines the number of

@@ -38,6 +38,9 @@ struct RecoveryCase {
   // The request of the call that started the recovery; its fingerprint has been compared with
   // the record's. nullptr in the background. Valid until the handler returns.
   const google::protobuf::Message* request = nullptr;
+  // The full name of the request's type, in the background too: that of the method, or of the
+  // request given to Begin (google.protobuf.Any for an OpaqueRequest). "" if it is unknown.
+  std::string request_type;
   // The recovery's own execution: Checkpoint() for long recoveries, and lost() for one that
   // took too long. A guard never passes nullptr.
   Execution* execution = nullptr;
@@ -137,19 +140,32 @@ class TypedRecoveryDecision {
 };
 
 // A RecoveryHandler with the types of its method. `request` is nullptr in the background, as
-// RecoveryCase::request is. For a method with another request type the handler is not called: the
-// outcome remains unknown, and the guard logs both types at each recovery.
+// RecoveryCase::request is. For a method with another request type the handler is not called,
+// neither for a call nor in the background: the outcome remains unknown, and the guard logs both
+// types at each recovery. A request of that type without its generated code (a DynamicMessage) is
+// copied.
 template <typename Request, typename Reply>
 RecoveryHandler TypedRecovery(
     std::function<TypedRecoveryDecision<Reply>(const RecoveryCase&, const Request* request)>
         handler) {
   return [handler = std::move(handler)](const RecoveryCase& recovery) {
+    const std::string made_for(Request::descriptor()->full_name());
+    const std::string type = recovery.request != nullptr
+                                 ? std::string(recovery.request->GetTypeName())
+                                 : recovery.request_type;
+    if (!type.empty() && type != made_for) {
+      return RecoveryDecision::LeaveUnknown(
+          absl::StrCat("its handler is made for ", made_for, ", but the request is of type ", type,
+                       ": give this method a handler of its own request type"));
+    }
     const auto* const request = google::protobuf::DynamicCastToGenerated<Request>(recovery.request);
     if (request == nullptr && recovery.request != nullptr) {
-      return RecoveryDecision::LeaveUnknown(
-          absl::StrCat("its handler is made for ", Request::descriptor()->full_name(),
-                       ", but the request is of type ", recovery.request->GetTypeName(),
-                       ": give this method a handler of its own request type"));
+      Request copy;
+      if (!copy.ParsePartialFromString(recovery.request->SerializePartialAsString())) {
+        return RecoveryDecision::LeaveUnknown(
+            absl::StrCat("the request is not a ", made_for, " as this program defines it"));
+      }
+      return handler(recovery, &copy).decision();
     }
     return handler(recovery, request).decision();
   };

@@ -29,6 +29,7 @@ RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* r
   recovery.labels = execution.labels();
   recovery.created_at = FromWire(execution.grant().created_at());
   recovery.request = request;
+  recovery.request_type = execution.operation().request_type;
   recovery.execution = &execution;
   return recovery;
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -65,6 +66,7 @@ class RecoveryTest : public ::testing::Test {
     GuardedOperation operation{"/till/Charge", policy_, options_,
                                *reservations_, pools_,  UnknownOutcome::kRecover};
     operation.recovery = recovery_;
+    operation.request_type = std::string(v1::ReserveRequest::descriptor()->full_name());
     operation.reply_type = ReplyType(*v1::RecordKey::descriptor());
     operation.unknown_outcomes = background_recovery_;
     operation.log = std::make_shared<GuardLog>(log_.Sink());
@@ -329,6 +331,40 @@ TEST_F(BackgroundRecoveryTest, RecoversWhatAHandlerLeftUnknown) {
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
   EXPECT_TRUE(WaitUntilForgotten());
   EXPECT_EQ(seen.get_future().get().request, nullptr);
+}
+
+// Without a request too.
+TEST_F(BackgroundRecoveryTest, CallsNoTypedHandlerForAnotherRequestType) {
+  Remember(10);
+  std::atomic<bool> called{false};
+  recovery_ = TypedRecovery<v1::GetRequest, v1::RecordKey>(
+      [&called](const RecoveryCase&, const v1::GetRequest*) {
+        called = true;
+        return TypedRecoveryDecision<v1::RecordKey>::Release();
+      });
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
+  TryOnce();
+  EXPECT_TRUE(WaitUntilPlanned());
+  EXPECT_FALSE(called);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+  EXPECT_GE(log_.Count("its handler is made for idempotency.v1.GetRequest, but the request is of "
+                       "type idempotency.v1.ReserveRequest"),
+            1u);
+}
+
+TEST_F(BackgroundRecoveryTest, CallsATypedHandlerOfTheRequestTypeWithoutARequest) {
+  Remember(10);
+  std::promise<const v1::ReserveRequest*> seen;
+  recovery_ = TypedRecovery<v1::ReserveRequest, v1::RecordKey>(
+      [&seen](const RecoveryCase&, const v1::ReserveRequest* request) {
+        seen.set_value(request);
+        return TypedRecoveryDecision<v1::RecordKey>::CompleteWith(Receipt());
+      });
+  EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
+  TryOnce();
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  EXPECT_TRUE(WaitUntilForgotten());
+  EXPECT_EQ(seen.get_future().get(), nullptr);
 }
 
 TEST_F(BackgroundRecoveryTest, ReleasesWhereNothingHappened) {

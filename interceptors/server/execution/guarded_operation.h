@@ -28,6 +28,8 @@ struct GuardedOperation {
   WorkerPools& pools;
   // The choice for unknown outcomes, from any level of the settings; by default the safe one.
   UnknownOutcome on_unknown = UnknownOutcome::kRecover;
+  // The full name of the type of its requests; "" if it is unknown.
+  std::string request_type = {};
   // The type of its replies. Replies of an unknown type are stored unchanged.
   ReplyType reply_type = {};
   // Makes replays under MethodPolicy::Reply::kReference; empty otherwise.
