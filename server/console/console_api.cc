@@ -131,10 +131,14 @@ void ConsoleApi::Run(const std::string& body, Credentials credentials, Permissio
   // A caller that may do this nowhere takes no place in the worker's queue.
   absl::Status refused = call->caller.CheckAnywhere(permission);
   if (refused.ok()) refused = ReadJson(body, call->request);
-  if (!refused.ok()) return reply(ErrorAnswer(refused));
+  if (!refused.ok()) {
+    service_.administration.Refused(refused, call->caller, NamedNamespace(call->request));
+    return reply(ErrorAnswer(refused));
+  }
   call->method = std::move(method);
   call->reply = reply;
-  const auto run = [call, permission, &worker = service_.worker, &budget = service_.budget] {
+  const auto run = [call, permission, &administration = service_.administration,
+                    &worker = service_.worker, &budget = service_.budget] {
     AdminCaller caller;
     caller.authorize = [&](std::string_view name_space) {
       return call->caller.CheckNamespace(AbslView(name_space), permission);
@@ -143,7 +147,10 @@ void ConsoleApi::Run(const std::string& body, Credentials credentials, Permissio
     caller.gone = [] { return false; };
     caller.pause = [&](absl::Duration rest) { return worker.Pause(rest); };
     const absl::StatusOr<Response> answer = call->method(call->request, caller, call->caller);
-    if (!answer.ok()) return call->reply(ErrorAnswer(answer.status()));
+    if (!answer.ok()) {
+      administration.Refused(answer.status(), call->caller, NamedNamespace(call->request));
+      return call->reply(ErrorAnswer(answer.status()));
+    }
     HttpResponse response = JsonAnswer(200, *answer);
     response.hold = budget.HoldAnswer(response.body.size());
     call->reply(std::move(response));
@@ -159,6 +166,7 @@ void ConsoleApi::Run(const std::string& body, Credentials credentials, Permissio
 void ConsoleApi::Overview(Credentials credentials, const HttpReply& reply) const {
   Caller caller(service_.access, std::move(credentials));
   if (const absl::Status refused = caller.CheckAnywhere(Permission::kRead); !refused.ok()) {
+    service_.administration.Refused(refused, caller, /*name_space=*/"");
     return reply(ErrorAnswer(refused));
   }
   console::v1::Overview overview;

@@ -76,8 +76,11 @@ TEST_F(ConsoleApiTest, EachMethodNeedsItsPermission) {
                         {"ListAudit", R"({"namespace":"payments"})", 403, 200}}) {
     EXPECT_EQ(Call(row.method, row.body, "reader").status, row.reader) << row.method;
     EXPECT_EQ(Call(row.method, row.body, "admin").status, row.admin) << row.method;
+    const int before = service_.refused();
     EXPECT_EQ(Call(row.method, row.body, "stranger").status, 403u) << row.method;
+    EXPECT_EQ(service_.refused(), before + 1) << row.method;
     EXPECT_EQ(Call(row.method, row.body, "nobody").status, 401u) << row.method;
+    EXPECT_EQ(service_.refused(), before + 2) << row.method;
     EXPECT_EQ(Call(row.method, row.body, "").status, 401u) << row.method;
   }
   EXPECT_EQ(Call("Reserve", "{}", "admin").status, 404u);
@@ -110,7 +113,9 @@ TEST_F(ConsoleApiTest, RecordsOfOtherNamespacesAreAsThoseThatDoNotExist) {
                  "reader")
                 .status,
             403u);
+  const int before = service_.refused();
   EXPECT_EQ(Call("List", R"({"namespace":"orders"})", "reader").status, 403u);
+  EXPECT_EQ(service_.refused(), before + 1);
 }
 
 // The namespace of a record that cannot be read is not known.

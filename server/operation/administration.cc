@@ -104,6 +104,12 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
   return Authorised{std::move(record->key), *std::move(actor)};
 }
 
+void Administration::Refused(const absl::Status& why, Caller& caller,
+                             const std::string& name_space) {
+  if (!absl::IsUnauthenticated(why) && !absl::IsPermissionDenied(why)) return;
+  observer_.CallerRefused({why, caller.Name().value_or(std::string()), name_space, caller.peer()});
+}
+
 absl::StatusOr<v1::GetResponse> Administration::Get(
     const v1::GetRequest& request, const std::function<absl::Status(const RecordKey&)>& permitted,
     bool reads_everywhere) {

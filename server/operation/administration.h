@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 #include "core/clock.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "server/access/access_control.h"
 #include "server/observability/observer.h"
 #include "server/operation/admin_request.h"
 #include "server/queue/in_flight_waiters.h"
@@ -40,6 +42,10 @@ class Administration {
       : records_(records), store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
 
   const Clock& clock() const { return clock_; }
+
+  // `why` refuses a call of `caller`, which names `name_space` (or none): reported if it refuses
+  // the caller itself.
+  void Refused(const absl::Status& why, Caller& caller, const std::string& name_space);
 
   // A record without its reply's content, whatever view the request names. `permitted` decides by
   // the whole key; a record id of what it refuses is NOT_FOUND, as one that does not exist. So is

@@ -44,7 +44,8 @@ void LoggingMetrics::MismatchSeen(std::string_view name_space, std::string_view 
 
 void LoggingMetrics::CallerRefused(const RefusedCaller& caller) {
   Metrics::CallerRefused(caller);
-  const std::optional<std::int64_t> left_out = refused_callers_.Admit();
+  LogThrottle& throttle = caller.identity.empty() ? refused_strangers_ : refused_identities_;
+  const std::optional<std::int64_t> left_out = throttle.Admit();
   if (!left_out.has_value()) return;
   Log(LogLevel::kWarn, "caller refused",
       {{"code", absl::StatusCodeToString(caller.status.code())},

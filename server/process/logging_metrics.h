@@ -23,7 +23,10 @@ class LoggingMetrics final : public Metrics {
 
  private:
   LogThrottle mismatches_;
-  LogThrottle refused_callers_;
+  // Of identities of the configuration, and of unknown callers: a flood of those, who need no
+  // credential for it, hides none of these.
+  LogThrottle refused_identities_;
+  LogThrottle refused_strangers_;
   LogThrottle store_failures_;
   LogThrottle refused_connections_;
   LogThrottle refused_calls_;

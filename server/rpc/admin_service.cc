@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -99,6 +100,8 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
 
   // Nothing may be used afterwards.
   void Refuse(const absl::Status& status) {
+    service_.administration_.Refused(
+        status, caller_, parsed_ == nullptr ? std::string() : NamedNamespace(parsed_->message()));
     parsed_.reset();
     if (const std::optional<std::string> pushback = PushbackOf(status)) {
       context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);

@@ -53,6 +53,10 @@ class ActObserver final : public Observer {
     MutexLock lock(mutex_);
     acts_.push_back(act);
   }
+  void CallerRefused(const RefusedCaller& caller) override {
+    MutexLock lock(mutex_);
+    refused_.push_back(caller);
+  }
   void WaitersChanged(std::size_t waiters) override {
     MutexLock lock(mutex_);
     waiters_ = waiters;
@@ -66,10 +70,15 @@ class ActObserver final : public Observer {
     MutexLock lock(mutex_);
     return acts_;
   }
+  std::vector<RefusedCaller> refused() {
+    MutexLock lock(mutex_);
+    return refused_;
+  }
 
  private:
   Mutex mutex_;
   CondVar changed_;
+  std::vector<RefusedCaller> refused_ ABSL_GUARDED_BY(mutex_);
   std::vector<AdminAct> acts_ ABSL_GUARDED_BY(mutex_);
   std::size_t waiters_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -418,12 +427,26 @@ TEST_P(AdminServiceTest, AReaderMayListAndNothingElse) {
   list.set_namespace_("payments");
   EXPECT_EQ(List(list)->records_size(), 1);
   EXPECT_EQ(ReasonOf(Resolve(Completing(key)).status()), Reason::kAccessDenied);
+  EXPECT_THAT(observer_.refused(), SizeIs(1));
   EXPECT_EQ(ReasonOf(Purge(PurgingScope()).status()), Reason::kAccessDenied);
+  EXPECT_THAT(observer_.refused(), SizeIs(2));
   v1::ListAuditRequest audit;
   audit.set_namespace_("payments");
   EXPECT_EQ(ReasonOf(ListAudit(audit).status()), Reason::kAccessDenied);
   access_.Replace(Granting({Permission::kAdmin}));
   EXPECT_EQ(ReasonOf(List(list).status()), Reason::kAccessDenied);
+  // Alice may list nowhere; her own namespaces are two.
+  v1::ListAuditRequest foreign;
+  foreign.set_namespace_("others");
+  EXPECT_EQ(ReasonOf(ListAudit(foreign).status()), Reason::kAccessDenied);
+  const std::vector<RefusedCaller> refused = observer_.refused();
+  ASSERT_THAT(refused, SizeIs(5));
+  for (const RefusedCaller& caller : refused) {
+    EXPECT_EQ(caller.identity, "alice");
+    EXPECT_EQ(ReasonOf(caller.status), Reason::kAccessDenied);
+    EXPECT_NE(caller.peer, "");
+  }
+  EXPECT_EQ(refused.back().name_space, "others");
   EXPECT_TRUE(ListAudit(audit).ok());
   EXPECT_THAT(observer_.acts(), IsEmpty());
 }

@@ -623,6 +623,24 @@ TEST_F(AccessTest, ARefusedCallerIsNamedInTheLog) {
   }
 }
 
+// The refusals of unknown callers, who need no credential for them, hide none of an identity.
+TEST_F(AccessTest, AFloodOfUnknownCallersHidesNoRefusedIdentity) {
+  Serve(MatrixConfig(), /*mutual=*/false);
+  Client unknown(WithToken("unknown"), false);
+  Client reader(WithToken("reader"), false);
+  v1::PurgeRequest purge;
+  purge.mutable_scope()->set_namespace_("payments");
+  purge.mutable_scope()->set_scope("tenant-1");
+  purge.set_reason("a test");
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(ReasonOf(unknown.Reserve("payments", "k").status()), Reason::kCredentialsInvalid);
+  }
+  EXPECT_EQ(ReasonOf(reader.Administer(&v1::IdempotencyAdminService::Stub::Purge, purge)),
+            Reason::kAccessDenied);
+  EXPECT_TRUE(AwaitLog("code=PERMISSION_DENIED identity=reader "));
+  EXPECT_TRUE(AwaitLog("code=UNAUTHENTICATED identity=\"\" "));
+}
+
 TEST_F(AccessTest, NeitherTokensNorKeysAreLogged) {
   Serve(MatrixConfig(), /*mutual=*/false);
   Client unknown(WithToken("canary-token"), false);

@@ -3,6 +3,7 @@
 
 #include <prometheus/registry.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "server/access/access_policy.h"
 #include "server/console/console_api.h"
 #include "server/console/http_message.h"
+#include "server/observability/observer.h"
 #include "server/operation/administration.h"
 #include "server/queue/admin_worker.h"
 #include "server/queue/batcher.h"
@@ -46,6 +48,16 @@ class AwaitedResponse {
  private:
   const std::shared_ptr<std::promise<HttpResponse>> answered_ =
       std::make_shared<std::promise<HttpResponse>>();
+};
+
+// Counts the refusals of callers. Thread-safe.
+class RefusalObserver final : public Observer {
+ public:
+  void CallerRefused(const RefusedCaller& /*caller*/) override { ++refused_; }
+  int refused() const { return refused_; }
+
+ private:
+  std::atomic<int> refused_{0};
 };
 
 // The parts of a service that a console needs, with four callers, each by its token: "reader" may
@@ -103,6 +115,8 @@ class ConsoleService {
   GatedStore& store() { return gated_; }
   MemoryBudget& budget() { return batcher_.budget(); }
   AdminWorker& worker() { return worker_; }
+  // The number of refusals that were reported.
+  int refused() const { return observer_.refused(); }
   Tenants& tenants() { return tenants_; }
   prometheus::Registry& registry() { return *registry_; }
 
@@ -110,7 +124,7 @@ class ConsoleService {
   ManualClock clock_;
   MemoryStore store_{clock_};
   GatedStore gated_{store_};
-  Observer observer_;
+  RefusalObserver observer_;
   Batcher batcher_{store_, observer_};
   InFlightWaiters waiters_{batcher_, observer_};
   Administration administration_{gated_, gated_, waiters_, observer_};
