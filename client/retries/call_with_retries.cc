@@ -13,10 +13,11 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
 }
 
 grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
+                             const std::function<absl::StatusOr<bool>()>& is_done,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const std::function<bool(const grpc::Status&)>& settle,
                              const CallRetries& retries) {
-  return CallWithRetries(keys, work, deadline, call, settle, retries, RetryTime());
+  return CallWithRetries(keys, work, deadline, is_done, call, settle, retries, RetryTime());
 }
 
 }  // namespace idempotency

@@ -37,6 +37,15 @@ void Pause(const RetryTime& time, CancellableTries& tries, absl::Duration pause)
   }
 }
 
+// True for a status that the guard has recorded, of a code that gRPC itself never returns. Each
+// further try would get the same replay. Of the other codes the trailers prove nothing: gRPC makes
+// INTERNAL or UNIMPLEMENTED of an OK whose reply it cannot decode, and leaves the trailers of that
+// OK.
+bool IsReplayed(const grpc::Status& status, const Trailers& trailers) {
+  return status.error_code() != grpc::StatusCode::INTERNAL && !ProvesNothing(status.error_code()) &&
+         IsOutcome(status, trailers);
+}
+
 struct Ended {
   grpc::Status status;
   // `status` is the operation's outcome.
@@ -69,9 +78,9 @@ Ended Try(std::string_view key, SteadyTime deadline,
       const CancellableTries::Running running(cancellable, context);
       last = call(context);
     }
-    if (!IsRetryable(last, retries.also_retried)) {
-      return {last, IsOutcome(last, context.GetServerTrailingMetadata())};
-    }
+    const Trailers& trailers = context.GetServerTrailingMetadata();
+    if (IsReplayed(last, trailers)) return {last, /*outcome=*/true};
+    if (!IsRetryable(last, retries.also_retried)) return {last, IsOutcome(last, trailers)};
     const RetryPushback requested = RetryPushbackOf(last, context);
     if (requested.forbidden || cancellable.cancelled()) return {last};
     const absl::Duration pause = backoff.Next(requested.least);
@@ -92,11 +101,20 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
 }
 
 grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
+                             const std::function<absl::StatusOr<bool>()>& is_done,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const std::function<bool(const grpc::Status&)>& settle,
                              const CallRetries& retries, const RetryTime& time) {
   const absl::StatusOr<std::string> key = keys.KeyFor(work);
   if (!key.ok()) return ToGrpcStatus(key.status());
+  // After KeyFor: who forgets a key has settled its work before, so a key that replaces a
+  // forgotten one is never sent.
+  const absl::StatusOr<bool> done = is_done();
+  if (!done.ok()) return ToGrpcStatus(done.status());
+  if (*done) {
+    keys.Forget(work, *key).IgnoreError();
+    return grpc::Status::OK;
+  }
   const Ended ended = Try(*key, deadline, call, retries, time);
   // A key that remains is merely found again; see KeyStore::Unfinished().
   if (ended.outcome && settle(ended.status)) keys.Forget(work, *key).IgnoreError();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 #include "core/clock.h"
@@ -25,6 +26,7 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const CallRetries& retries, const RetryTime& time);
 grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
+                             const std::function<absl::StatusOr<bool>()>& is_done,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const std::function<bool(const grpc::Status&)>& settle,
                              const CallRetries& retries, const RetryTime& time);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -266,6 +267,7 @@ TEST_F(CallWithRetriesTest, PushbackSetsThePauseAndCanForbid) {
 class FakeKeyStore final : public KeyStore {
  public:
   absl::StatusOr<std::string> KeyFor(std::string_view work) override {
+    if (const auto before = std::exchange(before_key_for, nullptr)) before();
     if (broken) return MakeError(Reason::kStoreUnavailable, "disk full");
     auto [entry, added] = keys.try_emplace(std::string(work), "");
     if (added) entry->second = "key-" + std::to_string(++made_);
@@ -279,6 +281,8 @@ class FakeKeyStore final : public KeyStore {
   absl::StatusOr<std::vector<Entry>> Unfinished() override { return std::vector<Entry>(); }
 
   std::map<std::string, std::string> keys;
+  // Another process's part, once.
+  std::function<void()> before_key_for;
   bool broken = false;
 
  private:
@@ -292,7 +296,7 @@ class StoredKeyTest : public CallWithRetriesTest {
     tries_ = 0;
     settled_ = 0;
     return CallWithRetries(
-        keys_, "order-42/charge", clock_.Monotonic() + minutes(1),
+        keys_, "order-42/charge", clock_.Monotonic() + minutes(1), [this] { return done_; },
         [&](grpc::ClientContext&) {
           EXPECT_THAT(keys_.keys, SizeIs(1)) << "sent before it was stored";
           return answers[std::min(tries_++, answers.size() - 1)];
@@ -308,7 +312,46 @@ class StoredKeyTest : public CallWithRetriesTest {
 
   FakeKeyStore keys_;
   int settled_ = 0;
+  // What the application's database answers.
+  absl::StatusOr<bool> done_ = false;
 };
+
+// The key that the loop would send belongs to no run before it.
+TEST_F(StoredKeyTest, WorkThatAnotherProcessSettlesMeanwhileIsNotSentAgain) {
+  std::vector<std::string> sent;
+  bool paid = false;
+  const auto run = [&] {
+    return CallWithRetries(
+        keys_, "order-42/charge", clock_.Monotonic() + minutes(1), [&] { return paid; },
+        [&](grpc::ClientContext&) {
+          sent.push_back(keys_.keys["order-42/charge"]);
+          return grpc::Status::OK;
+        },
+        [&](const grpc::Status&) { return paid = true; }, retries_, time_);
+  };
+  keys_.before_key_for = [&] { EXPECT_TRUE(run().ok()); };
+  EXPECT_TRUE(run().ok());
+  EXPECT_THAT(sent, ElementsAre("key-1"));
+  EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
+TEST_F(StoredKeyTest, IsForgottenOnceTheWorkIsDone) {
+  done_ = true;
+  EXPECT_TRUE(RunWork({grpc::Status::OK}, true).ok());
+  EXPECT_EQ(tries_, 0u);
+  EXPECT_EQ(settled_, 0);
+  EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
+TEST_F(StoredKeyTest, NothingIsSentWhileItIsUnknownWhetherTheWorkIsDone) {
+  done_ = absl::UnavailableError("the database is away");
+  const grpc::Status status = RunWork({grpc::Status::OK}, true);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the database is away");
+  EXPECT_EQ(tries_, 0u);
+  EXPECT_EQ(settled_, 0);
+  EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1")));
+}
 
 TEST_F(StoredKeyTest, IsForgottenOnceTheOutcomeIsSettled) {
   EXPECT_TRUE(RunWork({Failed(grpc::StatusCode::UNAVAILABLE), grpc::Status::OK}, true).ok());
@@ -357,7 +400,7 @@ TEST_F(StoredKeyTest, AKeyThatIsNeverSentIsRefused) {
     return ++settled > 0;
   };
   CallWithRetries(
-      keys_, "order-42/charge", clock_.Monotonic() + minutes(1),
+      keys_, "order-42/charge", clock_.Monotonic() + minutes(1), [] { return false; },
       [](grpc::ClientContext&) { return grpc::Status::OK; }, settle, retries_, time_);
   EXPECT_EQ(settled, 1);
   EXPECT_THAT(keys_.keys, IsEmpty());
@@ -421,7 +464,7 @@ class SettledCallTest : public StoredKeyTest {
     ChargeRequest request;
     ChargeReply reply;
     return CallWithRetries(
-        keys_, "order-42/charge", clock_.Monotonic() + minutes(1),
+        keys_, "order-42/charge", clock_.Monotonic() + minutes(1), [] { return false; },
         [&](grpc::ClientContext& context) { return stub->Charge(&context, request, &reply); },
         [&](const grpc::Status&) { return ++settled_ > 0; }, retries_, time_);
   }
@@ -445,6 +488,28 @@ TEST_F(SettledCallTest, ARecordedFailureIsAnAnswer) {
   EXPECT_EQ(RunCall().error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(settled_, 1);
   EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
+// Every further try would get the same replay.
+TEST_F(SettledCallTest, ARecordedFailureOfACodeThatTheCallerNamedIsAnAnswer) {
+  retries_.also_retried = {grpc::StatusCode::ABORTED};
+  server_.Script({Answer(grpc::StatusCode::ABORTED, {}),
+                  Answer(grpc::StatusCode::ABORTED, {{"idempotency-replayed", "true"}}),
+                  Answer(grpc::StatusCode::ABORTED, {{"idempotency-replayed", "true"}})});
+  EXPECT_EQ(RunCall().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_THAT(server_.arrivals(), SizeIs(2));
+  EXPECT_EQ(settled_, 1);
+  EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
+// gRPC makes INTERNAL of an OK whose reply it cannot decode, and leaves its trailers.
+TEST_F(SettledCallTest, AnInternalErrorIsNotWithAnyTrailers) {
+  for (const auto code : {grpc::StatusCode::INTERNAL, grpc::StatusCode::UNIMPLEMENTED}) {
+    retries_.also_retried = {code};
+    server_.Script({Answer(code, {{"idempotency-replayed", "true"}})});
+    EXPECT_TRUE(RunCall().ok()) << code;
+    EXPECT_EQ(settled_, 1);
+  }
 }
 
 TEST_F(SettledCallTest, AFailureThatTheGuardDidNotRecordIsNot) {

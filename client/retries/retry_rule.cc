@@ -48,6 +48,8 @@ bool IsRetryable(Reason reason) {
 bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& also_retried) {
   const grpc::StatusCode code = status.error_code();
   if (code == grpc::StatusCode::OK || code == grpc::StatusCode::FAILED_PRECONDITION) return false;
+  // The next try gets the same message, over the same limit.
+  if (IsOverReceiveLimit(status)) return false;
   const absl::Status failure = FromGrpcStatus(status);
   const std::optional<Reason> reason = ReasonOf(failure);
   if (reason.has_value()) return IsRetryable(*reason);

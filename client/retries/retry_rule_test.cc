@@ -89,5 +89,12 @@ TEST(RetryRuleTest, WithoutAReasonTheCodeDecides) {
   }
 }
 
+// Each further try gets the same reply, over the same limit.
+TEST(RetryRuleTest, AReplyOverTheReceiveLimitIsNotRetried) {
+  const grpc::Status over(StatusCode::RESOURCE_EXHAUSTED,
+                          "Received message larger than max (5000000 vs. 4194304)");
+  EXPECT_FALSE(IsRetryable(over, {StatusCode::RESOURCE_EXHAUSTED}));
+}
+
 }  // namespace
 }  // namespace idempotency::internal

@@ -150,7 +150,7 @@ TEST_F(GuardedPaymentsTest, ADeclinedChargeIsTheOutcomeOfItsWork) {
   for (const bool settles : {false, true}) {
     int settled = 0;
     const grpc::Status status = idempotency::CallWithRetries(
-        *keys, "yacht/charge", idempotency::DeadlineIn(absl::Seconds(60)),
+        *keys, "yacht/charge", idempotency::DeadlineIn(absl::Seconds(60)), [] { return false; },
         [&](grpc::ClientContext& context) { return stub_->Charge(&context, request, &reply_); },
         [&](const grpc::Status&) {
           ++settled;
@@ -179,6 +179,7 @@ TEST_F(GuardedPaymentsTest, WorkOfAClientThatCrashedIsPaidOnce) {
     retries.budget = &budget;
     const grpc::Status status = idempotency::CallWithRetries(
         *keys, "order-42/charge", idempotency::DeadlineIn(absl::Seconds(60)),
+        [&] { return marked > 0; },
         [&](grpc::ClientContext& context) {
           const grpc::Status answer = stub_->Charge(&context, request, &reply_);
           EXPECT_TRUE(answer.ok()) << answer.error_message();

@@ -12,7 +12,8 @@ std::shared_ptr<grpc::Channel> KeyedChannel(const std::string& target) {
   return idempotency::CreateKeyedChannel(target, grpc::SslCredentials({}));
 }
 
-// For retries that outlive this process: store the key with the work, and pin it on every try.
+// For every repeat that you make yourself: a second call of the stub gets another key, and is a
+// second operation, unless you pin the first one's. Store the key with the work.
 absl::Status PinKey(grpc::ClientContext& context, const std::string& stored_key) {
   return idempotency::WithKey(context, stored_key);
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
+
 #include "examples/payments/payments.grpc.pb.h"
 
 // [clients:retries]
@@ -56,14 +58,17 @@ class PaymentsClient {
 // [clients:stored]
 #include "grpc_idempotency/client/sqlite_key_store.h"
 
-// `mark_paid` writes into the application's own database; true once committed.
+// Both use the application's own database. `is_paid` reads what every process has committed, and
+// fails if it cannot; `mark_paid` returns true once its write is committed.
 grpc::Status ChargeOrder(idempotency::KeyStore& keys, payments::v1::Payments::Stub& stub,
                          const std::string& order, const payments::v1::ChargeRequest& request,
+                         const std::function<absl::StatusOr<bool>()>& is_paid,
                          const std::function<bool(const std::string& charge_id)>& mark_paid) {
   payments::v1::ChargeReply reply;
   return idempotency::CallWithRetries(
       keys, order + "/charge", idempotency::DeadlineIn(absl::Minutes(10)),
-      [&](grpc::ClientContext& context) { return stub.Charge(&context, request, &reply); },
+      // Called once the key is stored: if it returns true, nothing is sent.
+      is_paid, [&](grpc::ClientContext& context) { return stub.Charge(&context, request, &reply); },
       // The key is forgotten only if this returns true.
       [&](const grpc::Status& status) { return status.ok() && mark_paid(reply.charge_id()); });
 }

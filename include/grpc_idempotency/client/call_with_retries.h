@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/client/key_store.h"
@@ -30,7 +31,8 @@ struct CallRetries {
   absl::Duration min_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);
   // Codes that are retried in addition to IsRetryable()'s own, if the status has no reason of
-  // the catalogue: ABORTED and RESOURCE_EXHAUSTED, if the service documents them as temporary.
+  // the catalogue and no guard has recorded it: ABORTED and RESOURCE_EXHAUSTED, if the service
+  // documents them as temporary.
   std::set<grpc::StatusCode> also_retried;
   // Bounds the retries of all calls that share it. Name the called service:
   //   retries.budget = &RetryBudget::ForService(payments::v1::Payments::service_full_name());
@@ -87,6 +89,15 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
 // `keys`, which stores it durably before it is first sent, and forgets it only when the work is
 // done.
 //
+// `is_done` reads, from the application's own database, whether `settle` has already recorded
+// this work. It is called once, after the key is stored and before the first try. Another process
+// may have settled the work and forgotten its key after this one found it unfinished: the key is
+// then a new one, and a call with it would be a second operation. If it returns true, nothing is
+// sent, the key is forgotten, `settle` is not called, and the result is OK, whatever outcome was
+// recorded; what `call` fills stays as it is. If it fails (the database cannot be read), nothing
+// is sent and the key is kept. It must see what every process has committed: not a replica that
+// lags, and no cache.
+//
 // `settle` receives the outcome, and records it where the application looks before it starts
 // such work again. It returns true once that is durable: the key is then forgotten. False keeps
 // the key, and the next run of this work gets the same answer. The outcome is one of:
@@ -111,15 +122,16 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
 //     out with a read of the called service, record the result, and only then call
 //     keys.Forget(work, key) with the key of keys.KeyFor(work).
 //
-// Returns the status that `settle` received, or the one that prevented its call: of `keys`
-// (UNAVAILABLE / STORE_UNAVAILABLE or INVALID_ARGUMENT / REQUEST_INVALID, nothing was sent) or
-// of the last try. Its reason (ReasonOf()) distinguishes the cases above: log it, for such work
-// may need a person. A key that could not be forgotten is not a failure: KeyStore::Unfinished()
-// finds it.
+// Returns OK if `is_done` is true, otherwise the status that `settle` received, or the one that
+// prevented its call: of `keys` (UNAVAILABLE / STORE_UNAVAILABLE or INVALID_ARGUMENT /
+// REQUEST_INVALID) or of `is_done`, and nothing was sent; or of the last try. Its reason
+// (ReasonOf()) distinguishes the cases above: log it, for such work may need a person. A key that
+// could not be forgotten is not a failure: KeyStore::Unfinished() finds it.
 //
 // grpc_idempotency/client/key_store.h lists the possible failures in between, and why they do
 // no harm.
 grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
+                             const std::function<absl::StatusOr<bool>()>& is_done,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const std::function<bool(const grpc::Status&)>& settle,
                              const CallRetries& retries = {});

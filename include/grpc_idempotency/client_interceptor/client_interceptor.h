@@ -19,6 +19,10 @@ namespace idempotency {
 // request serialised (GetSerializedSendMessage). gRPC's own retries of a call keep its key. A
 // key that the caller set on the call (WithKey) is not changed.
 //
+// A second call of the stub is a second operation, unless you pin the key: the interceptor makes a
+// new key for it, and the caller does not receive the first one. For repeats of your own use
+// WithKey with a stored key, or CallWithRetries (grpc_idempotency/client/call_with_retries.h).
+//
 // A call of any type that a guarded handler attached to its execution (Execution::Attach) gets
 // the key of that step, if it has a label or its method needs a key. If its key cannot be set,
 // the call is not sent and fails with INTERNAL / DOWNSTREAM_REFUSED and the reason.

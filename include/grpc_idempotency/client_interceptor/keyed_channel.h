@@ -17,7 +17,8 @@ namespace idempotency {
 // (MakeClientInterceptor). With the default arguments it retries, with the same key, the
 // methods that the protos of this program declare as guarded, and idempotent methods
 // (retry_policy.h). For services whose protos declare nothing, pass
-// RetryingChannelArguments(policy, {"payments.v1.Payments"}). A program with its own
+// RetryingChannelArguments(policy, {"payments.v1.Payments"}). A second call of the stub is a
+// second operation, unless you pin the key (WithKey, CallWithRetries). A program with its own
 // interceptors creates its channel itself and includes MakeClientInterceptor() among them.
 // `log` is MakeClientInterceptor's.
 std::shared_ptr<grpc::Channel> CreateKeyedChannel(
