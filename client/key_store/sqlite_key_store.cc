@@ -14,6 +14,7 @@
 
 #include "core/mutex.h"
 #include "core/private_file.h"
+#include "core/sqlite_file_place.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
@@ -21,15 +22,20 @@
 
 namespace idempotency {
 
+using internal::IsMountedAlone;
 using internal::MakePrivateFile;
 using internal::Mutex;
 using internal::MutexLock;
+using internal::SqliteFilePlace;
 
 namespace {
 
 // "IDKS", in the file's header.
 constexpr std::int64_t kApplicationId = 0x49444b53;
 constexpr std::int64_t kVersion = 1;
+
+// Between two looks at a file that another process uses, where SQLite itself does not wait.
+constexpr int kPauseMillis = 5;
 
 // One transaction, so that a file has all of it or is still empty.
 constexpr char kSchema[] = R"sql(
@@ -192,12 +198,31 @@ absl::Status Configure(sqlite3* database, const std::string& path, absl::Duratio
           absl::StrCat("cannot use a write-ahead log (", sqlite3_errstr(mode.result()),
                        "); use a separate file, writable for this user, on a local file system"));
     }
-    sqlite3_sleep(5);
+    sqlite3_sleep(kPauseMillis);
   }
   if (Execute(database, "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF") != SQLITE_OK) {
     return CannotUse(path, "cannot be configured");
   }
   return absl::OkStatus();
+}
+
+// A process that was killed in a commit may have written it to the log without a sync; the first
+// connection after it recovers the log, and shows the commit. A checkpoint syncs the log before it
+// copies, so that no such key is returned while a crash of the machine can remove it. It waits for
+// no reader and no writer, only for another checkpoint.
+absl::Status SyncRecoveredLog(sqlite3* database, const std::string& path,
+                              absl::Duration busy_timeout) {
+  const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
+  for (;;) {
+    const int result = sqlite3_wal_checkpoint_v2(database, nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                                                 /*pnLog=*/nullptr, /*pnCkpt=*/nullptr);
+    if (result == SQLITE_OK) return absl::OkStatus();
+    const bool busy = (result & 0xff) == SQLITE_BUSY;
+    if (!busy || std::chrono::steady_clock::now() >= give_up) {
+      return CannotUse(path, absl::StrCat("cannot be synced (", sqlite3_errstr(result), ")"));
+    }
+    sqlite3_sleep(kPauseMillis);
+  }
 }
 
 // Empty if `work` is not known.
@@ -217,9 +242,21 @@ struct SqliteKeyStore::File {
 
   explicit File(sqlite3* opened) : database(opened) {}
 
+  // OK unless what is read or written here is not found under the files' names any more.
+  absl::Status CheckPlace() const;
+
+  // Set once it is open.
+  SqliteFilePlace place;
   Mutex mutex;
   const std::unique_ptr<sqlite3, Close> database ABSL_PT_GUARDED_BY(mutex);
 };
+
+absl::Status SqliteKeyStore::File::CheckPlace() const {
+  if (!place.FindMoved()) return absl::OkStatus();
+  return MakeError(Reason::kStoreUnavailable,
+                   "a file of the key store was moved, removed or replaced while it was used: "
+                   "nothing was sent. Put it back, or start again with the right one");
+}
 
 SqliteKeyStore::SqliteKeyStore(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
@@ -227,6 +264,11 @@ SqliteKeyStore::~SqliteKeyStore() = default;
 
 absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
     const std::string& path, const SqliteKeyStoreOptions& options) {
+  if (IsMountedAlone(path)) {
+    return CannotUse(path,
+                     "is mounted alone: its log would be outside of the mount, and the newest keys "
+                     "would be lost with this container. Mount its directory instead");
+  }
   // A reader of a key can request the reply of its operation.
   MakePrivateFile(path);
   sqlite3* opened = nullptr;
@@ -242,16 +284,21 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
   }
   absl::Status ready = Configure(opened, path, options.busy_timeout);
   if (ready.ok()) ready = PrepareFile(opened, path);
+  if (ready.ok()) ready = SyncRecoveredLog(opened, path, options.busy_timeout);
   if (!ready.ok()) return ready;
+  // The absolute name, without symbolic links, that SQLite gives its log.
+  file->place = SqliteFilePlace::Of(sqlite3_db_filename(opened, "main"));
   return absl::WrapUnique(new SqliteKeyStore(std::move(file)));
 }
 
 absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
   MutexLock lock(file_->mutex);
+  // A known key too: the next process would not find it.
+  if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
   sqlite3* const database = file_->database.get();
-  // SQLite shows a commit to others only after it was synced: a row found is
-  // durable, from any writer.
+  // SQLite shows a commit to others only after it was synced, and Open() has synced what a
+  // recovery shows: a row found is durable, from any writer.
   if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
   Transaction transaction(database);
   if (transaction.result() != SQLITE_OK) return Unavailable(transaction.result());
@@ -265,12 +312,15 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (const int committed = transaction.Commit(); committed != SQLITE_OK) {
     return Unavailable(committed);
   }
+  // Moved before the commit: the key is not in the file that the next process opens.
+  if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
   return key;
 }
 
 absl::Status SqliteKeyStore::Forget(std::string_view work, std::string_view key) {
   if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
   MutexLock lock(file_->mutex);
+  if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
   Statement remove(file_->database.get(), "DELETE FROM keys WHERE work = ?1 AND key = ?2");
   remove.Bind(1, work).Bind(2, key).Step();
   return remove.ok() ? absl::OkStatus() : Unavailable(remove.result());
@@ -278,6 +328,7 @@ absl::Status SqliteKeyStore::Forget(std::string_view work, std::string_view key)
 
 absl::StatusOr<std::vector<KeyStore::Entry>> SqliteKeyStore::Unfinished() {
   MutexLock lock(file_->mutex);
+  if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
   Statement list(file_->database.get(),
                  "SELECT work, key, created_at FROM keys ORDER BY created_at, work");
   std::vector<Entry> entries;

@@ -27,6 +27,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 #include "tests/support/blocking_call.h"
+#include "tests/support/file_mount.h"
 #include "tests/support/process.h"
 #include "tests/support/subreaper.h"
 #include "tests/support/temp_folder.h"
@@ -319,6 +320,76 @@ TEST_F(SqliteKeyStoreTest, WhatIsNoDatabaseIsNotWaitedFor) {
   std::ofstream(path_) << std::string(4096, 'x');
   EXPECT_EQ(SqliteKeyStore::Open(path_, options).status().code(),
             absl::StatusCode::kFailedPrecondition);
+}
+
+// The write-ahead log would be beside the mount point, and be lost with the container: the key of
+// work that was sent, too.
+TEST_F(SqliteKeyStoreTest, AFileThatIsMountedAloneIsRefused) {
+  Open();
+  const std::string other = folder_.File("other");
+  std::filesystem::create_directory(other);
+  const std::string at = other + "/keys.sqlite";
+  std::ofstream(at).flush();
+  const int refused = testing::WithAFileMounted(path_, at, [](std::string mounted) {
+    const absl::Status status = SqliteKeyStore::Open(mounted).status();
+    return status.code() == absl::StatusCode::kFailedPrecondition &&
+           std::string(status.message()).find("Mount its directory") != std::string::npos &&
+           !std::filesystem::exists(mounted + "-wal");
+  });
+  if (refused == 2) GTEST_SKIP() << "this user may not mount";
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(testing::WithAFileMounted(folder_.path(), other,
+                                      [](std::string mounted) {
+                                        return SqliteKeyStore::Open(mounted + "/keys.sqlite").ok();
+                                      }),
+            0)
+      << "a directory that is mounted";
+}
+
+class MovedKeyFileTest : public SqliteKeyStoreTest,
+                         public ::testing::WithParamInterface<const char*> {};
+
+// The next process would not find the keys, and make new ones.
+TEST_P(MovedKeyFileTest, HandsOutNoKey) {
+  const auto store = Open();
+  const std::string known = KeyFor(*store, "known");
+  const std::string file = path_ + GetParam();
+  const auto expect_refused = [&] {
+    EXPECT_EQ(ReasonOf(store->KeyFor("new").status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->KeyFor("known").status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->Forget("known", known)), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->Unfinished().status()), Reason::kStoreUnavailable);
+  };
+  std::filesystem::rename(file, file + ".away");
+  expect_refused();
+  std::ofstream(file).flush();
+  expect_refused();
+  std::filesystem::rename(file + ".away", file);
+  EXPECT_EQ(KeyFor(*store, "known"), known) << "it is back";
+  EXPECT_NE(KeyFor(*store, "new"), known);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, MovedKeyFileTest, ::testing::Values("", "-wal", "-shm"));
+
+TEST_F(SqliteKeyStoreTest, AnotherWorkingDirectoryMovesNothing) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const auto store = SqliteKeyStore::Open("relative.sqlite");
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_NE(KeyFor(**store, "work"), "");
+}
+
+// A process may be killed before it has synced a commit. The next one finds that commit in the log,
+// and must not return the key while a crash of the machine can still remove it.
+TEST_F(SqliteKeyStoreTest, WhatAKilledProcessCommittedIsInTheFileAfterOpen) {
+  KeyPrinter killed(path_, 1);
+  const std::string keys = killed.Keys();
+  killed.Kill();
+  const auto store = Open();
+  const std::string copy = folder_.File("copy.sqlite");
+  std::filesystem::copy_file(path_, copy);
+  EXPECT_THAT(keys, HasSubstr(KeyFor(*SqliteKeyStore::Open(copy).value(), WorkName(0))));
 }
 
 TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {

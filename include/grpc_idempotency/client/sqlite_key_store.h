@@ -25,13 +25,20 @@ struct SqliteKeyStoreOptions {
 // one machine. WAL with synchronous=FULL: a key that was returned survives a crash of the
 // process and of the machine. A new key costs one fsync, a known one none.
 //
+// The file must outlive the process: not on a container's own layer. Never restore an older copy of
+// it: work that was sent since then would get new keys. For work that several hosts may continue
+// use a column of the work's own row, or a KeyStore over the application's database. If the file or
+// its log is moved, removed or replaced meanwhile, every operation fails with STORE_UNAVAILABLE
+// until they are back.
+//
 // Thread-safe. Must not be used in a child process that was forked while it was open.
 class SqliteKeyStore final : public KeyStore {
  public:
   // Opens the file, and creates it if it does not exist; the directory must exist.
   //   FAILED_PRECONDITION  the file cannot be opened or written, is not a database, belongs to
-  //                        another program or a newer version, or is on a file system where
-  //                        SQLite cannot have a write-ahead log
+  //                        another program or a newer version, is on a file system where
+  //                        SQLite cannot have a write-ahead log, or is mounted without its
+  //                        directory
   // The message is for the operator: it contains the path.
   static absl::StatusOr<std::unique_ptr<SqliteKeyStore>> Open(
       const std::string& path, const SqliteKeyStoreOptions& options = {});

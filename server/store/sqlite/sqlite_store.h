@@ -18,10 +18,10 @@
 
 #include "core/clock.h"
 #include "core/mutex.h"
+#include "core/sqlite_file_place.h"
 #include "server/store/sqlite/audit.h"
 #include "server/store/sqlite/connection.h"
 #include "server/store/sqlite/file_lock.h"
-#include "server/store/sqlite/file_place.h"
 #include "server/store/sqlite/records.h"
 #include "server/store/store.h"
 

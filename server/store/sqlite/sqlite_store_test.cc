@@ -4,15 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -35,6 +32,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "tests/support/blocking_call.h"
+#include "tests/support/file_mount.h"
 
 namespace {
 std::atomic<int> syncs{0};
@@ -224,30 +222,13 @@ TEST_F(SqliteStoreTest, AFileInUseIsRefusedUnderAnotherNameToo) {
               HasSubstr("another process is using"));
 }
 
-// In a mount namespace of its own: 0 if `then` is true, 1 if it is false, and 2 if this user may
-// not mount.
-int WithAFileMounted(const std::string& file, const std::string& at, bool (*then)(std::string)) {
-  const uid_t user = getuid();
-  const pid_t child = fork();
-  if (child == 0) {
-    const bool root = user == 0;
-    if (unshare(root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(2);
-    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(2);
-    if (mount(file.c_str(), at.c_str(), nullptr, MS_BIND, nullptr) != 0) _exit(2);
-    _exit(then(at) ? 0 : 1);
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 1;
-  return WEXITSTATUS(status);
-}
-
 // The lock and the log would be beside the mount point: each container has its own.
 TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
   Open();
   const std::string other = folder_ + "/other";
   std::filesystem::create_directory(other);
   std::ofstream(other + "/records.db").flush();
-  const int refused = WithAFileMounted(path_, other + "/records.db", [](std::string at) {
+  const int refused = testing::WithAFileMounted(path_, other + "/records.db", [](std::string at) {
     const absl::Status status = SqliteStore::Open(at).status();
     return status.code() == absl::StatusCode::kFailedPrecondition &&
            std::string(status.message()).find("Mount its directory") != std::string::npos &&
@@ -255,11 +236,32 @@ TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
   });
   if (refused == 2) GTEST_SKIP() << "this user may not mount";
   EXPECT_EQ(refused, 0);
-  EXPECT_EQ(
-      WithAFileMounted(folder_, other,
-                       [](std::string at) { return SqliteStore::Open(at + "/records.db").ok(); }),
-      0)
+  EXPECT_EQ(testing::WithAFileMounted(
+                folder_, other,
+                [](std::string at) { return SqliteStore::Open(at + "/records.db").ok(); }),
+            0)
       << "a directory that is mounted";
+}
+
+// As a process leaves them that was killed before it synced a commit. Otherwise a crash of the
+// machine removes records whose replies were returned.
+TEST_F(SqliteStoreTest, WhatIsRecoveredFromTheLogIsInTheFileAfterOpen) {
+  const std::string recovered = folder_ + "/recovered.db";
+  const ReserveOp op = OpFor("one");
+  {
+    const auto store = Open();
+    ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
+    std::filesystem::copy_file(path_, recovered);
+    std::filesystem::copy_file(path_ + "-wal", recovered + "-wal");
+  }
+  const auto store = SqliteStore::Open(recovered);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string alone = folder_ + "/alone.db";
+  std::filesystem::copy_file(recovered, alone);
+  const auto synced = SqliteStore::Open(alone);
+  ASSERT_TRUE(synced.ok()) << synced.status();
+  const GetOp get{op.id, op.key};
+  EXPECT_TRUE((*synced)->Get({&get, 1})[0].ok());
 }
 
 class SqliteMovedFileTest : public SqliteStoreTest,

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_FILE_PLACE_H_
-#define IDEMPOTENCY_SERVER_STORE_SQLITE_FILE_PLACE_H_
+#ifndef IDEMPOTENCY_CORE_SQLITE_FILE_PLACE_H_
+#define IDEMPOTENCY_CORE_SQLITE_FILE_PLACE_H_
 
 #include <cstdint>
 #include <optional>
@@ -39,4 +39,4 @@ class SqliteFilePlace {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_FILE_PLACE_H_
+#endif  // IDEMPOTENCY_CORE_SQLITE_FILE_PLACE_H_

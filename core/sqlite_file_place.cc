@@ -1,4 +1,4 @@
-#include "server/store/sqlite/file_place.h"
+#include "core/sqlite_file_place.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
