@@ -108,6 +108,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "--code=3",
                   "are for --outcome=completed"),
         std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --outcome=completed "
+                  "--code=14",
+                  "--code=14: must not be CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED or "
+                  "UNAVAILABLE"),
+        std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --outcome=completed "
                   "--body_file=-",
                   "set --yes too"),
         std::pair("purge --reason=r", "give RECORD_ID; or"),

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/wire_time.h"
@@ -10,6 +11,7 @@
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "explanation/time_text.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
@@ -84,6 +86,13 @@ class ResolveCommand final : public Command {
     if (outcome_ == "completed" && code_ == 0 && body_file_.empty()) {
       return absl::InvalidArgumentError(
           "--body_file is missing: callers get it as the response; for an error set --code");
+    }
+    // Of a route of HTTP the message has the status.
+    if (ProvesNothing(StatusCodeFrom(code_)) && !absl::StartsWith(message_, "HTTP ")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--code=", code_,
+          ": must not be CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED or UNAVAILABLE, "
+          "which gRPC itself returns: clients take them for a lost answer, and retry"));
     }
     if (body_file_ == "-" && !yes_ && !dry_run_) {
       return absl::InvalidArgumentError("--body_file=- takes stdin: set --yes too");

@@ -102,6 +102,12 @@ class Statement {
   int result_;
 };
 
+// None if it is zero or less.
+void SetBusyTimeout(sqlite3* database, absl::Duration timeout) {
+  const absl::Duration whole = absl::Ceil(timeout, absl::Milliseconds(1));
+  sqlite3_busy_timeout(database, static_cast<int>(absl::ToInt64Milliseconds(whole)));
+}
+
 int Execute(sqlite3* database, const char* sql) {
   return sqlite3_exec(database, sql, nullptr, nullptr, nullptr);
 }
@@ -184,7 +190,7 @@ absl::Status PrepareFile(sqlite3* database, const std::string& path) {
 // WAL, so that reading a known key never waits; FULL, so that a commit is on
 // disk before it is returned.
 absl::Status Configure(sqlite3* database, const std::string& path, absl::Duration busy_timeout) {
-  sqlite3_busy_timeout(database, static_cast<int>(absl::ToInt64Milliseconds(busy_timeout)));
+  SetBusyTimeout(database, busy_timeout);
   // SQLite does not wait when two processes make one file at the same time: the
   // refused one tries again.
   const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
@@ -225,6 +231,26 @@ absl::Status SyncRecoveredLog(sqlite3* database, const std::string& path,
   }
 }
 
+struct CloseDatabase {
+  void operator()(sqlite3* opened) const { sqlite3_close_v2(opened); }
+};
+using Database = std::unique_ptr<sqlite3, CloseDatabase>;
+
+absl::StatusOr<Database> OpenDatabase(const std::string& path) {
+  sqlite3* opened = nullptr;
+  // No mutex of SQLite: it is used under one of the store's.
+  const int result =
+      sqlite3_open_v2(path.c_str(), &opened,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  // Even a failed open leaves a handle to close.
+  Database database(opened);
+  if (result != SQLITE_OK) {
+    return CannotUse(path, absl::StrCat("cannot be opened (", sqlite3_errstr(result),
+                                        "); its directory must exist and be writable"));
+  }
+  return database;
+}
+
 // Empty if `work` is not known.
 absl::StatusOr<std::string> Find(sqlite3* database, std::string_view work) {
   Statement find(database, "SELECT key FROM keys WHERE work = ?1");
@@ -236,19 +262,19 @@ absl::StatusOr<std::string> Find(sqlite3* database, std::string_view work) {
 }  // namespace
 
 struct SqliteKeyStore::File {
-  struct Close {
-    void operator()(sqlite3* opened) const { sqlite3_close_v2(opened); }
-  };
-
-  explicit File(sqlite3* opened) : database(opened) {}
+  explicit File(absl::Duration busy) : busy_timeout(busy) {}
 
   // OK unless what is read or written here is not found under the files' names any more.
   absl::Status CheckPlace() const;
 
+  const absl::Duration busy_timeout;
   // Set once it is open.
   SqliteFilePlace place;
-  Mutex mutex;
-  const std::unique_ptr<sqlite3, Close> database ABSL_PT_GUARDED_BY(mutex);
+  // A writer waits for other processes under its mutex; readers do not wait for it.
+  Mutex writing;
+  Database writer ABSL_GUARDED_BY(writing);
+  Mutex reading;
+  Database reader ABSL_GUARDED_BY(reading);
 };
 
 absl::Status SqliteKeyStore::File::CheckPlace() const {
@@ -271,35 +297,50 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
   }
   // A reader of a key can request the reply of its operation.
   MakePrivateFile(path);
-  sqlite3* opened = nullptr;
-  // No mutex of SQLite: it is used under this object's.
-  const int result =
-      sqlite3_open_v2(path.c_str(), &opened,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
-  // Even a failed open leaves a handle to close.
-  auto file = std::make_unique<File>(opened);
-  if (result != SQLITE_OK) {
-    return CannotUse(path, absl::StrCat("cannot be opened (", sqlite3_errstr(result),
-                                        "); its directory must exist and be writable"));
-  }
-  absl::Status ready = Configure(opened, path, options.busy_timeout);
-  if (ready.ok()) ready = PrepareFile(opened, path);
-  if (ready.ok()) ready = SyncRecoveredLog(opened, path, options.busy_timeout);
+  auto file = std::make_unique<File>(options.busy_timeout);
+  absl::StatusOr<Database> writer = OpenDatabase(path);
+  if (!writer.ok()) return writer.status();
+  absl::Status ready = Configure(writer->get(), path, options.busy_timeout);
+  if (ready.ok()) ready = PrepareFile(writer->get(), path);
+  if (ready.ok()) ready = SyncRecoveredLog(writer->get(), path, options.busy_timeout);
   if (!ready.ok()) return ready;
   // The absolute name, without symbolic links, that SQLite gives its log.
-  file->place = SqliteFilePlace::Of(sqlite3_db_filename(opened, "main"));
+  file->place = SqliteFilePlace::Of(sqlite3_db_filename(writer->get(), "main"));
+  absl::StatusOr<Database> reader = OpenDatabase(path);
+  if (!reader.ok()) return reader.status();
+  SetBusyTimeout(reader->get(), options.busy_timeout);
+  if (Execute(reader->get(), "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF") != SQLITE_OK) {
+    return CannotUse(path, "cannot be configured");
+  }
+  // Otherwise the reader may have another file.
+  if (file->place.FindMoved()) return CannotUse(path, "was replaced while it was opened");
+  {
+    MutexLock lock(file->writing);
+    file->writer = *std::move(writer);
+  }
+  {
+    MutexLock lock(file->reading);
+    file->reader = *std::move(reader);
+  }
   return absl::WrapUnique(new SqliteKeyStore(std::move(file)));
 }
 
 absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
-  MutexLock lock(file_->mutex);
-  // A known key too: the next process would not find it.
+  // Before the mutex: threads that wait for one process do not wait one after the other.
+  const auto give_up = After(std::chrono::steady_clock::now(), file_->busy_timeout);
+  {
+    MutexLock lock(file_->reading);
+    // A known key too: the next process would not find it.
+    if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
+    // SQLite shows a commit to others only after it was synced, and Open() has synced what a
+    // recovery shows: a row found is durable, from any writer.
+    if (auto known = Find(file_->reader.get(), work); !known.ok() || !known->empty()) return known;
+  }
+  MutexLock lock(file_->writing);
   if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
-  sqlite3* const database = file_->database.get();
-  // SQLite shows a commit to others only after it was synced, and Open() has synced what a
-  // recovery shows: a row found is durable, from any writer.
-  if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
+  sqlite3* const database = file_->writer.get();
+  SetBusyTimeout(database, TimeUntil(give_up, std::chrono::steady_clock::now()));
   Transaction transaction(database);
   if (transaction.result() != SQLITE_OK) return Unavailable(transaction.result());
   // Another process may have been faster.
@@ -319,17 +360,19 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
 
 absl::Status SqliteKeyStore::Forget(std::string_view work, std::string_view key) {
   if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
-  MutexLock lock(file_->mutex);
+  const auto give_up = After(std::chrono::steady_clock::now(), file_->busy_timeout);
+  MutexLock lock(file_->writing);
   if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
-  Statement remove(file_->database.get(), "DELETE FROM keys WHERE work = ?1 AND key = ?2");
+  SetBusyTimeout(file_->writer.get(), TimeUntil(give_up, std::chrono::steady_clock::now()));
+  Statement remove(file_->writer.get(), "DELETE FROM keys WHERE work = ?1 AND key = ?2");
   remove.Bind(1, work).Bind(2, key).Step();
   return remove.ok() ? absl::OkStatus() : Unavailable(remove.result());
 }
 
 absl::StatusOr<std::vector<KeyStore::Entry>> SqliteKeyStore::Unfinished() {
-  MutexLock lock(file_->mutex);
+  MutexLock lock(file_->reading);
   if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
-  Statement list(file_->database.get(),
+  Statement list(file_->reader.get(),
                  "SELECT work, key, created_at FROM keys ORDER BY created_at, work");
   std::vector<Entry> entries;
   while (list.Step()) {

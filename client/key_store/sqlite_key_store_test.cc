@@ -258,6 +258,33 @@ TEST_F(SqliteKeyStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   EXPECT_TRUE((*store)->KeyFor("secret-work").ok());
 }
 
+// One that stands still while it writes.
+TEST_F(SqliteKeyStoreTest, ThreadsDoNotWaitForAnotherProgramOneAfterTheOther) {
+  constexpr int kThreads = 8;
+  constexpr absl::Duration kBusyTimeout = absl::Seconds(1);
+  SqliteKeyStoreOptions options;
+  options.busy_timeout = kBusyTimeout;
+  const auto store = SqliteKeyStore::Open(path_, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string known = KeyFor(**store, "known");
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const absl::Time begin = absl::Now();
+  std::vector<std::unique_ptr<BlockingCall<absl::Status>>> calls;
+  for (int i = 0; i < kThreads; ++i) {
+    calls.push_back(std::make_unique<BlockingCall<absl::Status>>(
+        [&, i] { return (*store)->KeyFor(WorkName(i)).status(); }));
+  }
+  EXPECT_TRUE(calls.back()->AwaitBlocked());
+  EXPECT_EQ(KeyFor(**store, "known"), known);
+  EXPECT_THAT((*store)->Unfinished().value(), SizeIs(1));
+  EXPECT_LT(absl::Now() - begin, kBusyTimeout) << "a read waits for nothing";
+  for (const auto& call : calls) EXPECT_EQ(ReasonOf(call->Get()), Reason::kStoreUnavailable);
+  EXPECT_LT(absl::Now() - begin, 3 * kBusyTimeout);
+  sqlite3_close(other);
+}
+
 TEST_F(SqliteKeyStoreTest, AMissingTableIsUnavailable) {
   const auto store = Open();
   RunSql("DROP TABLE keys");

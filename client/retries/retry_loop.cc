@@ -46,6 +46,14 @@ bool IsReplayed(const grpc::Status& status, const Trailers& trailers) {
          IsOutcome(status, trailers);
 }
 
+grpc::Status CancelledBefore() {
+  return {grpc::StatusCode::CANCELLED, "cancelled before the first attempt"};
+}
+
+grpc::Status PassedBefore() {
+  return {grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline passed before the first attempt"};
+}
+
 struct Ended {
   grpc::Status status;
   // `status` is the operation's outcome.
@@ -58,11 +66,8 @@ Ended Try(std::string_view key, SteadyTime deadline,
   CancellableTries never_cancelled;
   CancellableTries& cancellable =
       retries.canceller != nullptr ? CancellableTries::Of(*retries.canceller) : never_cancelled;
-  if (cancellable.cancelled()) {
-    return {{grpc::StatusCode::CANCELLED, "cancelled before the first attempt"}};
-  }
-  grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED,
-                    "the deadline passed before the first attempt");
+  if (cancellable.cancelled()) return {CancelledBefore()};
+  grpc::Status last = PassedBefore();
   DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
   if (retries.budget != nullptr) retries.budget->AddCall();
   while (!cancellable.cancelled()) {
@@ -105,6 +110,11 @@ grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime d
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const std::function<bool(const grpc::Status&)>& settle,
                              const CallRetries& retries, const RetryTime& time) {
+  // Try() checks both again: KeyFor and `is_done` may block.
+  if (retries.canceller != nullptr && CancellableTries::Of(*retries.canceller).cancelled()) {
+    return CancelledBefore();
+  }
+  if (Remaining(deadline, time.clock) <= absl::ZeroDuration()) return PassedBefore();
   const absl::StatusOr<std::string> key = keys.KeyFor(work);
   if (!key.ok()) return ToGrpcStatus(key.status());
   // After KeyFor: who forgets a key has settled its work before, so a key that replaces a

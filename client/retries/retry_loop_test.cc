@@ -384,12 +384,30 @@ TEST_F(StoredKeyTest, StaysWhileACodeThatTheCallerNamedLeavesTheOutcomeOpen) {
 }
 
 TEST_F(StoredKeyTest, StaysWhenTheCallWasStopped) {
+  EXPECT_TRUE(RunWork({grpc::Status::OK}, false).ok());
   RetryCanceller canceller;
   canceller.Cancel();
   retries_.canceller = &canceller;
   EXPECT_EQ(RunWork({grpc::Status::OK}, true).error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(settled_, 0);
   EXPECT_THAT(keys_.keys, SizeIs(1));
+}
+
+// The store may block.
+TEST_F(StoredKeyTest, IsNotRequestedForACallThatCannotBegin) {
+  keys_.before_key_for = [] { ADD_FAILURE(); };
+  const auto run_until = [&](SteadyTime deadline) {
+    return CallWithRetries(
+               keys_, "order-42/charge", deadline, [] { return false; },
+               [](grpc::ClientContext&) { return grpc::Status::OK; },
+               [](const grpc::Status&) { return true; }, retries_, time_)
+        .error_code();
+  };
+  EXPECT_EQ(run_until(clock_.Monotonic()), grpc::StatusCode::DEADLINE_EXCEEDED);
+  RetryCanceller canceller;
+  canceller.Cancel();
+  retries_.canceller = &canceller;
+  EXPECT_EQ(run_until(clock_.Monotonic() + minutes(1)), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(StoredKeyTest, AKeyThatIsNeverSentIsRefused) {

@@ -15,6 +15,7 @@
 #include "core/utf8.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 #include "server/limits.h"
@@ -75,11 +76,28 @@ void CheckId(const std::string& id, FieldFaults& faults) {
   }
 }
 
+// The status message of a reply to a route of HTTP ("HTTP 500"): its callers get that status, and
+// the code beside it is only the nearest.
+constexpr char kHttpMessagePrefix[] = "HTTP ";
+
+// As for `recorded` of a policy: a client takes these codes for a lost answer, and retries them.
+void CheckOutcomeCode(const v1::Reply& reply, FieldFaults& faults) {
+  const grpc::StatusCode code = StatusCodeFrom(reply.code());
+  // Another number is a fault by itself.
+  if (static_cast<int>(code) != reply.code()) return;
+  if (ProvesNothing(code) && !absl::StartsWith(reply.message(), kHttpMessagePrefix)) {
+    faults.Add("reply.code",
+               "must not be CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED or UNAVAILABLE, "
+               "which gRPC itself returns: clients take them for a lost answer, and retry");
+  }
+}
+
 void CheckOutcome(const v1::ResolveRequest& request, FieldFaults& faults) {
   switch (request.outcome()) {
     case v1::RESOLVE_OUTCOME_COMPLETED:
       if (!request.has_reply()) faults.Add("reply", "is required with RESOLVE_OUTCOME_COMPLETED");
       faults.Add(ValidateReply(request.reply()));
+      CheckOutcomeCode(request.reply(), faults);
       if (ReplyBytes(request.reply()) > limits::kMaxReplyBytes) {
         faults.Add("reply", absl::StrCat("must be at most ", limits::kMaxReplyBytes, " bytes"));
       }

@@ -451,6 +451,22 @@ TEST_P(AdminServiceTest, AReaderMayListAndNothingElse) {
   EXPECT_THAT(observer_.acts(), IsEmpty());
 }
 
+// A client retries such a status for as long as its deadline permits, in every run.
+TEST_P(AdminServiceTest, ACodeThatProvesNothingIsNoOutcome) {
+  for (const int code : {1, 2, 4, 12, 14}) {
+    v1::ResolveRequest resolve = Completing({"payments", "s", "o", "k"});
+    resolve.mutable_reply()->set_code(code);
+    const absl::Status refusal = Resolve(resolve).status();
+    ASSERT_EQ(refusal.code(), absl::StatusCode::kInvalidArgument) << code;
+    ASSERT_EQ(DetailsOf(refusal).violations.size(), 1u);
+    EXPECT_EQ(DetailsOf(refusal).violations[0].field, "reply.code");
+    EXPECT_EQ(DetailsOf(refusal).violations[0].description.substr(0, 18), "must not be CANCEL");
+    // A route of HTTP, whose callers get the status in the message.
+    resolve.mutable_reply()->set_message("HTTP 500");
+    EXPECT_NE(Resolve(resolve).status().code(), absl::StatusCode::kInvalidArgument) << code;
+  }
+}
+
 TEST_P(AdminServiceTest, NamesEveryFieldThatIsWrong) {
   const auto fields_of = [](const absl::Status& status) {
     std::set<std::string> fields;

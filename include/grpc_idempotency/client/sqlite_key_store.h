@@ -15,7 +15,8 @@
 namespace idempotency {
 
 struct SqliteKeyStoreOptions {
-  // How long an operation waits for another process that is writing: 0 (not at all) to 24 days.
+  // How long a new key and Forget() wait for another process that is writing, together with other
+  // threads that wait for it: 0 (not at all) to 24 days. A known key and Unfinished() do not wait.
   // Then it fails with STORE_UNAVAILABLE. 5 s: each process locks the file for one commit, some
   // milliseconds.
   absl::Duration busy_timeout = absl::Seconds(5);
