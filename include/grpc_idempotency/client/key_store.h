@@ -39,8 +39,9 @@ namespace idempotency {
 // - A key older than the service's window (24 h) is refused with KEY_EXPIRED if the service has
 //   no record of it: it may have run. Find out with a read of the called service whether it
 //   did. If it did, continue with 4. If not, Forget the old key, and begin again with 1: KeyFor
-//   makes a new one, and 2 finds what another process has done meanwhile. Forget takes the key, so that of two processes that do this, the second does not
-//   forget the first's new one. CallWithRetries never forgets such a key itself.
+//   makes a new one, and 2 finds what another process has done meanwhile. Forget takes the key, so
+//   that of two processes that do this, the second does not forget the first's new one.
+//   CallWithRetries never forgets such a key itself.
 //
 // Every failure is of the catalogue: UNAVAILABLE / STORE_UNAVAILABLE (the store could not be
 // read or written: send nothing), or INVALID_ARGUMENT / REQUEST_INVALID for a name of work that
