@@ -14,8 +14,6 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
-#include "server/observability/observer.h"
-#include "server/service/sweeper.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/statements/batched.h"
 #include "tests/support/postgres_cluster.h"
@@ -260,41 +258,6 @@ TEST_F(PostgresFailureTest, AReadOnlyStoreIsUnavailableWhileItsGaugesCannotBeRea
   store_ = PostgresStore::Create(options).value();
   ASSERT_TRUE(store_->Inspect().ok());
   ExpectNoAnswer(statements_->inspect, [&] { return store_->Inspect().status(); });
-}
-
-// A step that is too slow once is repeated on a smaller range.
-TEST_F(PostgresFailureTest, NewRecordsAreSweptAfterAStepThatWasTooSlow) {
-  class Mend final : public Observer {
-   public:
-    explicit Mend(testing::PostgresSchema& schema) : schema_(schema) {}
-    void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration) override {
-      if (!step.ok() || !step->too_slow) return;
-      ++slow;
-      EXPECT_TRUE(schema_.Execute("DELETE FROM failing").ok());
-    }
-    int slow = 0;
-
-   private:
-    testing::PostgresSchema& schema_;
-  };
-  for (const PostgresStatement* const statement :
-       {&statements_->sweep_ordered, &statements_->sweep_hashed}) {
-    SCOPED_TRACE(statement->name);
-    Mend mend(*schema_);
-    Sweeper sweeper(*store_, mend, Sweeper::Options());
-    Fail(*statement);
-    ASSERT_TRUE(sweeper.RunOnce().ok());
-    ASSERT_EQ(mend.slow, 1);
-    ReserveOp op =
-        OpFor(statement == &statements_->sweep_hashed ? "opaque"
-                                                      : Uuid::TimeOrdered(absl::Now()).ToString());
-    op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
-    MustReserve(op);
-    Run("UPDATE records SET lease_until = clock_timestamp() WHERE state = 1");
-    const auto pass = sweeper.RunOnce();
-    ASSERT_TRUE(pass.ok()) << pass.status();
-    EXPECT_EQ(pass->marked_unknown, 1);
-  }
 }
 
 // Both ways give the same answers; the order in which they are tried depends on the last batches.
