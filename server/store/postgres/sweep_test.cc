@@ -303,6 +303,10 @@ TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNoTimeIsReported) {
   EXPECT_EQ(progress->next, op.after) << "where it stands";
 }
 
+std::string ModeName(const ::testing::TestParamInfo<PostgresStatementMode>& mode) {
+  return mode.param == PostgresStatementMode::kBatched ? "Batched" : "SingleRow";
+}
+
 // Passes over tables of which a step could not be bounded by its number of rows.
 class PostgresSweepSizeTest : public PostgresStoreTest,
                               public ::testing::WithParamInterface<PostgresStatementMode> {
@@ -311,9 +315,9 @@ class PostgresSweepSizeTest : public PostgresStoreTest,
 
   void SetUp() override {
     statements_ = GetParam();
-    // Of a step of some rows, not of one.
-    statement_timeout_ = absl::Milliseconds(200);
     PostgresStoreTest::SetUp();
+    // The rows of a test are large.
+    Must("SET statement_timeout TO '2min'");
   }
   void Must(const std::string& sql) {
     const auto done = schema_->Execute(sql);
@@ -364,10 +368,7 @@ class PostgresSweepSizeTest : public PostgresStoreTest,
 INSTANTIATE_TEST_SUITE_P(Statements, PostgresSweepSizeTest,
                          ::testing::Values(PostgresStatementMode::kBatched,
                                            PostgresStatementMode::kSingleRow),
-                         [](const auto& parameter) {
-                           return parameter.param == PostgresStatementMode::kBatched ? "Batched"
-                                                                                     : "SingleRow";
-                         });
+                         ModeName);
 
 TEST_P(PostgresSweepSizeTest, AStepRemovesABoundedSizeOfReplies) {
   Must("ALTER TABLE records ALTER reply SET STORAGE EXTERNAL");
@@ -411,6 +412,19 @@ TEST_P(PostgresSweepSizeTest, SoDoesAStepOfAPurge) {
   }
 }
 
+class PostgresSlowSweepTest : public PostgresSweepSizeTest {
+ protected:
+  void SetUp() override {
+    // Of a step of some rows, not of one.
+    statement_timeout_ = absl::Milliseconds(200);
+    PostgresSweepSizeTest::SetUp();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Statements, PostgresSlowSweepTest,
+                         ::testing::Values(PostgresStatementMode::kBatched,
+                                           PostgresStatementMode::kSingleRow),
+                         ModeName);
+
 constexpr char kSlowRows[] = R"sql(
 CREATE FUNCTION is_there(key text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -422,7 +436,7 @@ ALTER TABLE records RENAME TO pages;
 CREATE VIEW records AS SELECT * FROM pages WHERE is_there(key)
 )sql";
 
-TEST_P(PostgresSweepSizeTest, AStepThatTakesTooLongIsRepeatedWithFewerRows) {
+TEST_P(PostgresSlowSweepTest, AStepThatTakesTooLongIsRepeatedWithFewerRows) {
   for (const bool hashed : {false, true}) Insert(20, hashed, 1);
   Must(absl::StrReplaceAll(kSlowRows, {{"{there}", "true"}}));
   EXPECT_EQ(SweepAll().removed, 40);
@@ -430,7 +444,7 @@ TEST_P(PostgresSweepSizeTest, AStepThatTakesTooLongIsRepeatedWithFewerRows) {
 
 // As rows that were removed while an older snapshot is held: their entries of the index are read,
 // and none counts towards the limit.
-TEST_P(PostgresSweepSizeTest, OrFromASmallerRange) {
+TEST_P(PostgresSlowSweepTest, OrFromASmallerRange) {
   for (const bool hashed : {false, true}) Insert(20, hashed, 1);
   Must(absl::StrReplaceAll(kSlowRows, {{"{there}", "false"}}));
   EXPECT_EQ(SweepAll().removed, 2);
