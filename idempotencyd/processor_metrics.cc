@@ -35,8 +35,8 @@ prometheus::Counter& MisconfiguredCounter(prometheus::Registry& registry) {
   return prometheus::BuildCounter()
       .Name("idempotency_ext_proc_misconfigured_total")
       .Help(
-          "Streams and requests that were refused since a proxy, or the configuration of the "
-          "external processor, must be corrected.")
+          "Streams and requests that were refused since the configuration of a proxy must be "
+          "corrected.")
       .Register(registry)
       .Add({});
 }
@@ -68,10 +68,31 @@ void ProcessorMetrics::Ended(ExchangeResult result) {
 
 void ProcessorMetrics::Misconfigured(absl::string_view what) {
   misconfigured_.Increment();
-  const std::optional<std::int64_t> left_out = throttle_.Admit();
+  const std::optional<std::int64_t> left_out = Admit(what);
   if (!left_out.has_value()) return;
-  Log(LogLevel::kError, "the external processor refuses what it is not configured for",
+  Log(LogLevel::kError, "a proxy is not configured for the external processor",
       {{"error", what}, {"omitted", *left_out}});
+}
+
+void ProcessorMetrics::RefusedUnconfigured(absl::string_view what) {
+  const std::optional<std::int64_t> left_out = Admit(what);
+  if (!left_out.has_value()) return;
+  Log(LogLevel::kWarn, "a request without an entry or a scope was refused",
+      {{"error", what}, {"omitted", *left_out}});
+}
+
+std::optional<std::int64_t> ProcessorMetrics::Admit(absl::string_view what) {
+  LogThrottle* throttle = &others_;
+  {
+    MutexLock lock(mutex_);
+    const auto found = throttles_.find(what);
+    if (found != throttles_.end()) {
+      throttle = &found->second;
+    } else if (throttles_.size() < kMaxTexts) {
+      throttle = &throttles_[what];
+    }
+  }
+  return throttle->Admit();
 }
 
 void ProcessorMetrics::Holds(std::size_t exchanges, std::size_t bytes) {

@@ -82,6 +82,10 @@ class Finder {
 
 }  // namespace
 
+bool StatesCallers(const ScopeSource& source, const ProxyContext& context) {
+  return !std::holds_alternative<PeerName>(source) || context.Attribute(kMutualTls).has_value();
+}
+
 absl::StatusOr<std::string> ScopeFrom(const ScopeSource& source, const ProxyContext& context,
                                       const HeaderList& headers) {
   return std::visit(Finder(context, headers), source);

@@ -44,6 +44,10 @@ struct SharedScopeName {
 };
 using ScopeSource = std::variant<PeerName, ScopeHeader, ScopeMetadata, SharedScopeName>;
 
+// Whether Envoy sends what `source` needs, for a caller that has it. False is a fault of Envoy's
+// configuration alone; true may be one, too.
+bool StatesCallers(const ScopeSource& source, const ProxyContext& context);
+
 // The scope of a call, as a guard's PeerUriScope or MetadataScope would return it for the same
 // name. UNAUTHENTICATED if Envoy does not state one; the message names what is missing, from the
 // certificate or from Envoy's configuration.

@@ -154,7 +154,11 @@ void GuardedExchange::OnRequestHeaders() {
   absl::StatusOr<std::string> scope =
       ScopeFrom(settings_->config.scope, exchange_.request_context(), headers);
   if (!scope.ok()) {
-    events_.Misconfigured(scope.status().message());
+    if (StatesCallers(settings_->config.scope, exchange_.request_context())) {
+      events_.RefusedUnconfigured(scope.status().message());
+    } else {
+      events_.Misconfigured(scope.status().message());
+    }
     return Reject(scope.status());
   }
   scope_ = *std::move(scope);
@@ -189,7 +193,7 @@ absl::Status GuardedExchange::Identify() {
     route = InvalidField(":path", "must be /SERVICE/METHOD, without a query");
   }
   if (!route.ok()) {
-    events_.Misconfigured(route.status().message());
+    events_.RefusedUnconfigured(route.status().message());
     return route.status();
   }
   route_ = *route;

@@ -27,12 +27,14 @@ using google::protobuf::FieldDescriptorProto;
 using ::testing::HasSubstr;
 using Response = Exchange::Response;
 
-class NoEvents final : public ProcessorEvents {
+class CountedEvents final : public ProcessorEvents {
  public:
-  void Ended(ExchangeResult /*result*/) override {}
-  void Misconfigured(absl::string_view /*what*/) override {}
+  void Ended(ExchangeResult result) override { refused_ += result == ExchangeResult::kRefused; }
+  void Misconfigured(absl::string_view /*what*/) override { ++misconfigured_; }
   void Holds(std::size_t /*exchanges*/, std::size_t bytes) override { held_ = bytes; }
 
+  int refused_ = 0;
+  int misconfigured_ = 0;
   std::size_t held_ = 0;
 };
 
@@ -125,7 +127,7 @@ class GuardedExchangeTest : public ::testing::Test {
     return exchange.TakeTask().has_value();
   }
 
-  NoEvents events_;
+  CountedEvents events_;
   ExchangeBounds bounds_{{}, events_};
   Response refusal_;
 };
@@ -257,6 +259,57 @@ TEST_F(GuardedExchangeTest, AnExchangeThatPassesAfterItsMessageKeepsItsPlace) {
   EXPECT_FALSE(bounds_.TryEnterScope("everyone").has_value());
 }
 
+// A caller chooses these requests: an operator has nothing to correct.
+TEST_F(GuardedExchangeTest, ARequestOfACallerIsNoFaultOfTheConfiguration) {
+  Exchange::Request json = Headers("/shop.v1.Shop/Order", "application/json");
+  Exchange::Request grpc = Headers("/orders", "application/grpc");
+  Exchange::Request query = Headers("/shop.v1.Shop/Order?x=1", "application/grpc");
+  int sent = 0;
+  for (const Exchange::Request& request : {json, grpc, query}) {
+    GuardedExchange exchange(Settings(), bounds_, events_);
+    exchange.OnMessage(request);
+    EXPECT_TRUE(exchange.TakeResponse().value_or(Response()).has_immediate_response());
+    EXPECT_EQ(events_.refused_, ++sent) << request.ShortDebugString();
+    EXPECT_EQ(events_.misconfigured_, 0) << request.ShortDebugString();
+  }
+}
+
+std::shared_ptr<const ProcessorSettings> SettingsWithScope(ScopeSource scope) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.scope = std::move(scope);
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  config.http_routes.push_back({{"POST"}, "/orders", std::nullopt});
+  return ProcessorSettings::Make(std::move(config)).value();
+}
+
+void AddAttribute(const std::string& name, bool value, Exchange::Request& message) {
+  (*(*message.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields())[name]
+      .set_bool_value(value);
+}
+
+TEST_F(GuardedExchangeTest, ACallerWithoutAScopeIsNoFaultOfTheConfiguration) {
+  Exchange::Request no_certificate = Headers("/orders", "application/json");
+  AddAttribute("connection.mtls", false, no_certificate);
+  GuardedExchange by_peer(SettingsWithScope(PeerName::kUri), bounds_, events_);
+  by_peer.OnMessage(no_certificate);
+  EXPECT_EQ(events_.refused_, 1);
+  GuardedExchange by_header(SettingsWithScope(ScopeHeader{"x-tenant"}), bounds_, events_);
+  by_header.OnMessage(Headers("/orders", "application/json"));
+  EXPECT_EQ(events_.refused_, 2);
+  GuardedExchange by_claim(SettingsWithScope(ScopeMetadata{"jwt", {"sub"}}), bounds_, events_);
+  by_claim.OnMessage(Headers("/orders", "application/json"));
+  EXPECT_EQ(events_.refused_, 3);
+  EXPECT_EQ(events_.misconfigured_, 0);
+}
+
+TEST_F(GuardedExchangeTest, AProxyThatStatesNoCertificatesIsMisconfigured) {
+  GuardedExchange exchange(SettingsWithScope(PeerName::kUri), bounds_, events_);
+  exchange.OnMessage(Headers("/orders", "application/json"));
+  EXPECT_EQ(events_.refused_, 1);
+  EXPECT_EQ(events_.misconfigured_, 1);
+}
+
 // Exchanges with a reservation, on a clock that the test advances.
 class GrantedExchangeTest : public GuardedExchangeTest {
  protected:
@@ -348,7 +401,7 @@ class HttpReplayTest : public ::testing::Test {
     return values;
   }
 
-  NoEvents events_;
+  CountedEvents events_;
   ExchangeBounds bounds_{{}, events_};
 };
 

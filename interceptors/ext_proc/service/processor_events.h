@@ -26,9 +26,12 @@ class ProcessorEvents {
   virtual ~ProcessorEvents() = default;
 
   virtual void Ended(ExchangeResult result) = 0;
-  // An operator must act: the configuration of a proxy, or of the processor, is wrong. `what` has
+  // An operator must act: the configuration of a proxy is wrong, whatever callers send. `what` has
   // the remedy, and nothing of a caller's.
   virtual void Misconfigured(absl::string_view what) = 0;
+  // A request that the processor is not configured for was refused. Callers can cause it, and so
+  // can a configuration that lacks an entry. `what` has nothing of a caller's.
+  virtual void RefusedUnconfigured(absl::string_view /*what*/) {}
   // The state of all exchanges changed: their number, and the bytes that they hold.
   virtual void Holds(std::size_t exchanges, std::size_t bytes) = 0;
 };
