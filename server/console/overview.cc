@@ -45,8 +45,10 @@ void AddLatency(const prometheus::MetricFamily& family, console::v1::Latency& la
   }
 }
 
+// 0 if it is not known yet.
 double GaugeOf(const prometheus::MetricFamily& family) {
-  return family.metric.empty() ? 0 : family.metric.front().gauge.value;
+  const double value = family.metric.empty() ? 0 : family.metric.front().gauge.value;
+  return std::isnan(value) ? 0 : value;
 }
 
 }  // namespace

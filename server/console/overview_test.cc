@@ -6,6 +6,8 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 
+#include <limits>
+
 namespace idempotency::internal {
 namespace {
 
@@ -36,6 +38,19 @@ TEST(OverviewTest, ReadsTheMetrics) {
   EXPECT_EQ(overview.oldest_reservation_age_seconds(), 2.5);
   EXPECT_EQ(overview.sessions(), 5);
   EXPECT_EQ(overview.waiters(), 6);
+}
+
+// JSON has no NaN.
+TEST(OverviewTest, AGaugeThatIsNotKnownYetIsZero) {
+  prometheus::Registry registry;
+  prometheus::BuildGauge()
+      .Name("idempotency_unknown_records")
+      .Register(registry)
+      .Add({})
+      .Set(std::numeric_limits<double>::quiet_NaN());
+  console::v1::Overview overview;
+  ReadMetrics(registry, overview);
+  EXPECT_EQ(overview.unknown_records(), 0);
 }
 
 // Each bucket alone, and the sum of all codes of Reserve, and of no other method.

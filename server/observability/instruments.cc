@@ -1,5 +1,6 @@
 #include "server/observability/instruments.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -61,6 +62,18 @@ OperationCounters CountersByMethod(Registry& registry, const std::string& name,
           [&family](OperationKind kind) -> Counter& { return family.Add(MethodLabel(kind)); }};
 }
 
+OperationCounters ShedCounters(Registry& registry, ShedReason reason) {
+  Family<Counter>& family = Counters(registry, "idempotency_operations_shed_total",
+                                     "Operations refused with OVERLOADED: the queue was full, the "
+                                     "replies that the callers of a namespace had not read, or the "
+                                     "operations of a session.");
+  return {kAllOperationKinds, [&family, reason](OperationKind kind) -> Counter& {
+            prometheus::Labels labels = MethodLabel(kind);
+            labels["reason"] = std::string(ShedReasonName(reason));
+            return family.Add(labels);
+          }};
+}
+
 OperationHistograms HistogramsByMethod(Registry& registry, const std::string& name,
                                        const std::string& help,
                                        const Histogram::BucketBoundaries& buckets) {
@@ -86,8 +99,17 @@ SeriesOf<Counter, Refusal, kRefusals> CountersByReason(Registry& registry, const
 RpcInstruments::RpcInstruments(Registry& registry)
     : latencies_(Histograms(registry, "idempotency_rpc_duration_seconds",
                             "Time from the arrival of an operation to its answer.")) {
-  // Dashboards show the usual case as 0 rather than as missing.
-  for (const OperationKind kind : kAllOperationKinds) Latency(kind, absl::StatusCode::kOk);
+  // Dashboards show the usual case as 0 rather than as missing. The others are those of alerts:
+  // increase() misses the first event of a series that begins with it.
+  for (const OperationKind kind : kAllOperationKinds) {
+    for (const absl::StatusCode code :
+         {absl::StatusCode::kOk, absl::StatusCode::kUnavailable, absl::StatusCode::kInternal,
+          absl::StatusCode::kUnknown, absl::StatusCode::kDataLoss,
+          absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kPermissionDenied,
+          absl::StatusCode::kUnauthenticated}) {
+      Latency(kind, code);
+    }
+  }
 }
 
 Histogram& RpcInstruments::Latency(OperationKind kind, absl::StatusCode code) {
@@ -156,8 +178,9 @@ SessionInstruments::SessionInstruments(Registry& registry)
 QueueInstruments::QueueInstruments(Registry& registry)
     : depth(OneGauge(registry, "idempotency_queued_operations",
                      "Operations that wait for a store connection.")),
-      shed(CountersByMethod(registry, "idempotency_operations_shed_total",
-                            "Operations refused because the queue was full.")),
+      shed{{ShedCounters(registry, ShedReason::kQueue),
+            ShedCounters(registry, ShedReason::kReplies),
+            ShedCounters(registry, ShedReason::kSession)}},
       overdue(CountersByMethod(registry, "idempotency_operations_overdue_total",
                                "Operations whose deadline passed in the queue.")),
       waiters(OneGauge(registry, "idempotency_waiters", "Calls that wait for a running attempt.")),
@@ -176,9 +199,12 @@ StoreInstruments::StoreInstruments(Registry& registry)
                   "1 if the store could commit at the last inspection, else 0.")),
       oldest_reservation_age(
           OneGauge(registry, "idempotency_oldest_reservation_age_seconds",
-                   "Age of the oldest record under a live lease, since its reservation.")),
-      unknown_records(OneGauge(registry, "idempotency_unknown_records",
-                               "Records whose outcome is unknown, counted up to 1,000.")),
+                   "Age of the oldest record under a live lease, since its reservation; NaN before "
+                   "the first inspection of the store.")),
+      unknown_records(
+          OneGauge(registry, "idempotency_unknown_records",
+                   "Records whose outcome is unknown, counted up to 1,000; NaN before the first "
+                   "inspection of the store.")),
       connections(Gauges(registry, "idempotency_store_connections",
                          "Connections to the store, by state.")) {
   // increase() misses the first error of a series that begins with it, and for some a single
@@ -191,6 +217,10 @@ StoreInstruments::StoreInstruments(Registry& registry)
       errors.Add(labels);
     }
   }
+  // A fall to 0 while the store is not known would be followed by a rise, which is an alert. No
+  // comparison with NaN is true.
+  oldest_reservation_age.Set(std::numeric_limits<double>::quiet_NaN());
+  unknown_records.Set(std::numeric_limits<double>::quiet_NaN());
   SetConnections({});
 }
 
@@ -220,8 +250,11 @@ SweepInstruments::SweepInstruments(Registry& registry)
                            "holds the lock of the sweep.")),
       interval(OneGauge(registry, "idempotency_sweep_interval_seconds",
                         "Time between the sweeps of this process; 0 if it does not sweep.")),
+      completed(OneGauge(registry, "idempotency_sweep_completed_timestamp_seconds",
+                         "When the last pass of the sweep over all records ended; before the first "
+                         "one, when the process began to sweep; 0 if it does not sweep.")),
       step_latency(Histograms(registry, "idempotency_sweep_step_duration_seconds",
-                              "Duration of one step of a sweep.")
+                              "Duration of one step of a sweep that did not fail.")
                        .Add({}, kLatencySeconds)) {}
 
 FileInstruments::FileInstruments(Registry& registry)

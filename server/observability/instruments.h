@@ -99,7 +99,8 @@ struct QueueInstruments {
   explicit QueueInstruments(prometheus::Registry& registry);
 
   prometheus::Gauge& depth;
-  OperationCounters shed;
+  // By reason.
+  std::array<OperationCounters, std::size(kAllShedReasons)> shed;
   OperationCounters overdue;
   prometheus::Gauge& waiters;
   prometheus::Gauge& held_bytes;
@@ -130,6 +131,7 @@ struct SweepInstruments {
   prometheus::Counter& errors;
   prometheus::Counter& elsewhere;
   prometheus::Gauge& interval;
+  prometheus::Gauge& completed;
   prometheus::Histogram& step_latency;
 };
 

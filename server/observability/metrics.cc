@@ -1,5 +1,6 @@
 #include "server/observability/metrics.h"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -55,7 +56,9 @@ void Metrics::QueueDepthChanged(std::size_t operations) {
   queue_.depth.Set(static_cast<double>(operations));
 }
 
-void Metrics::OperationShed(OperationKind kind) { queue_.shed[kind].Increment(); }
+void Metrics::OperationShed(OperationKind kind, ShedReason reason) {
+  queue_.shed[static_cast<std::size_t>(reason)][kind].Increment();
+}
 
 void Metrics::OperationOverdue(OperationKind kind) { queue_.overdue[kind].Increment(); }
 
@@ -85,30 +88,29 @@ void Metrics::WaitersChanged(std::size_t waiters) {
 
 void Metrics::SweeperStarted(absl::Duration interval) {
   sweeps_.interval.Set(absl::ToDoubleSeconds(interval));
+  // So that its age is that of this sweeper until its first pass ends.
+  sweeps_.completed.SetToCurrentTime();
 }
 
 void Metrics::UnknownEnded(const absl::StatusOr<EndUnknownStep>& step) {
-  if (step.ok()) {
-    sweeps_.unknown_ended.Increment(static_cast<double>(step->ended));
-  } else {
-    sweeps_.errors.Increment();
-  }
+  if (step.ok()) sweeps_.unknown_ended.Increment(static_cast<double>(step->ended));
 }
 
 void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) {
-  if (step.ok() && step->elsewhere) {
-    // Not a step: nothing was done.
+  // Not a step if nothing was done.
+  if (!step.ok()) return;
+  if (step->elsewhere) {
     sweeps_.elsewhere.Increment();
     return;
   }
   sweeps_.step_latency.Observe(absl::ToDoubleSeconds(took));
-  if (!step.ok()) {
-    sweeps_.errors.Increment();
-    return;
-  }
   sweeps_.removed.Increment(static_cast<double>(step->removed));
   sweeps_.marked_unknown.Increment(static_cast<double>(step->marked_unknown));
 }
+
+void Metrics::SweepFailed() { sweeps_.errors.Increment(); }
+
+void Metrics::SweepCompleted() { sweeps_.completed.SetToCurrentTime(); }
 
 void Metrics::KeyRingRead(const absl::Status& status) {
   files_.key_ring_up.Set(status.ok() ? 1 : 0);

@@ -35,7 +35,7 @@ class Metrics : public Observer {
   void FrameSent() override;
   void BatchDone(OperationKind kind, std::size_t operations, absl::Duration took) override;
   void QueueDepthChanged(std::size_t operations) override;
-  void OperationShed(OperationKind kind) override;
+  void OperationShed(OperationKind kind, ShedReason reason) override;
   void OperationOverdue(OperationKind kind) override;
   void StoreFailed(OperationKind kind, const RecordId& record, const absl::Status& status) override;
   void ReservationLost(OperationKind kind) override;
@@ -49,6 +49,8 @@ class Metrics : public Observer {
   void SweeperStarted(absl::Duration interval) override;
   void UnknownEnded(const absl::StatusOr<EndUnknownStep>& step) override;
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
+  void SweepFailed() override;
+  void SweepCompleted() override;
   void KeyRingRead(const absl::Status& status) override;
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
   void ConnectionsChanged(const StoreConnections& connections) override;

@@ -133,6 +133,30 @@ constexpr std::string_view RefusalName(CallRefusal refusal) {
   return "";
 }
 
+// Which bound refused an operation.
+enum class ShedReason {
+  // The queue, or the memory of operations: the service has too much to do.
+  kQueue,
+  // The namespace's share of the memory for replies that callers have not read.
+  kReplies,
+  // The operations that one session may have in flight.
+  kSession,
+};
+inline constexpr ShedReason kAllShedReasons[] = {ShedReason::kQueue, ShedReason::kReplies,
+                                                 ShedReason::kSession};
+
+constexpr std::string_view ShedReasonName(ShedReason reason) {
+  switch (reason) {
+    case ShedReason::kQueue:
+      return "queue";
+    case ShedReason::kReplies:
+      return "replies";
+    case ShedReason::kSession:
+      return "session";
+  }
+  return "";
+}
+
 // Which certificates of the listener.
 enum class CertificateUse { kServer, kClientCa };
 inline constexpr CertificateUse kAllCertificateUses[] = {CertificateUse::kServer,
@@ -240,8 +264,8 @@ class Observer {
   virtual void BatchDone(OperationKind, std::size_t /*operations*/, absl::Duration /*took*/) {}
   // Operations that wait for a worker, after every change.
   virtual void QueueDepthChanged(std::size_t /*operations*/) {}
-  // An operation was refused because the queue was full.
-  virtual void OperationShed(OperationKind) {}
+  // An operation was refused with OVERLOADED.
+  virtual void OperationShed(OperationKind, ShedReason) {}
   // An operation's deadline passed while it was queued.
   virtual void OperationOverdue(OperationKind) {}
   // The store failed on one operation (not: a token that does not match, a
@@ -301,6 +325,10 @@ class Observer {
   virtual void UnknownEnded(const absl::StatusOr<EndUnknownStep>&) {}
   // One step of a sweep.
   virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
+  // A pass failed, at one step or at several.
+  virtual void SweepFailed() {}
+  // A pass has read all records.
+  virtual void SweepCompleted() {}
 };
 
 }  // namespace idempotency::internal

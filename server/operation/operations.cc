@@ -245,7 +245,7 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
     pending.hold_ = *std::move(hold);
     return absl::OkStatus();
   }
-  observer_.OperationShed(pending.kind_);
+  observer_.OperationShed(pending.kind_, ShedReason::kReplies);
   return MakeError(Reason::kOverloaded,
                    "Replies that callers have not read fill the memory reserved for them. The "
                    "record is unchanged; request it again later.",

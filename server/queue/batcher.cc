@@ -143,7 +143,9 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
   Wake(to_wake, idle);
   runner_.AnswerUnwanted(std::move(unwanted));
   for (const auto& [queued, status] : refused) {
-    if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind());
+    if (ReasonOf(status) == Reason::kOverloaded) {
+      observer_.OperationShed(queued->kind(), ShedReason::kQueue);
+    }
     queued->Refuse(status);
   }
 }

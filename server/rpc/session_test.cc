@@ -881,6 +881,8 @@ TEST_P(SessionTest, ReservationsOverTheLimitAreRefusedAndCompletionsAreNot) {
   EXPECT_EQ(refused.code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ReasonIn(refused), Reason::kOverloaded);
   EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
+  EXPECT_EQ(observer_.counts().shed_of_callers, 1u);
+  EXPECT_EQ(observer_.counts().shed, 0u);
   store_.Open();
   auto answers = caller.Answers(3);
   EXPECT_TRUE(answers[2].reserve().has_reserved());

@@ -63,6 +63,9 @@ class Known final
     (operations.*Operation::kBegin)((operation.*Kind::kRequest)(), *this, &group);
   }
   void Refuse(Operations& operations, const absl::Status& why) override {
+    if (ReasonOf(why) == Reason::kOverloaded) {
+      operations.observer().OperationShed(Operation::kKind, ShedReason::kSession);
+    }
     operations.Refuse(*this, why);
   }
 

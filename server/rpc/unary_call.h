@@ -85,7 +85,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
 
   void Turn(const absl::Status& away) {
     if (away.code() == absl::StatusCode::kResourceExhausted) {
-      operations_.observer().OperationShed(this->kind());
+      operations_.observer().OperationShed(this->kind(), ShedReason::kQueue);
     }
     operations_.Refuse(*this, away);
   }

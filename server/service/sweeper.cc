@@ -93,7 +93,11 @@ absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
     first.Update(SweepAll(pass));
     walked_ += absl::FromChrono(std::chrono::steady_clock::now() - pass_began_);
   }
-  if (!first.ok()) return first;
+  if (!first.ok()) {
+    observer_.SweepFailed();
+    return first;
+  }
+  if (!pass.cut_short) observer_.SweepCompleted();
   return pass;
 }
 

@@ -15,6 +15,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
+#include "server/observability/metrics.h"
 #include "server/store/memory/memory_store.h"
 #include "server/testing/gated_store.h"
 #include "server/testing/store_decorator.h"
@@ -524,6 +525,48 @@ TEST_F(SweeperTest, AnErrorOfANamespacesUnknownRecordsEndsNothing) {
   clock_.Advance(absl::Hours(1));
   EXPECT_FALSE(sweeper.RunOnce().ok());
   EXPECT_EQ(store_.Inspect()->unknown_records, 0) << "the next namespace had its turn";
+}
+
+double ValueOf(const Metrics& metrics, const std::string& name) {
+  for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+    if (family.name != name) continue;
+    const bool is_counter = family.type == prometheus::MetricType::Counter;
+    return is_counter ? family.metric.at(0).counter.value : family.metric.at(0).gauge.value;
+  }
+  return -1;
+}
+
+TEST_F(SweeperTest, AFailedPassCountsOnceAndAWholeOneSetsItsTime) {
+  FailingEnds failing(scripted_);
+  Sweeper::Options options = Unpaced(10);
+  options.unknown_lives = [&failing] {
+    std::map<std::string, absl::Duration> lives;
+    for (const std::string name : {"a", "b", "c", "d"}) {
+      failing.failing.insert(name);
+      lives.emplace(name, absl::Hours(1));
+    }
+    return lives;
+  };
+  AnswerSweeps(MakeError(Reason::kStoreUnavailable, "away"));
+  Metrics metrics;
+  Sweeper sweeper(failing, metrics, options);
+  EXPECT_FALSE(sweeper.RunOnce().ok());
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 1);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), 0);
+
+  SweepProgress elsewhere;
+  elsewhere.elsewhere = true;
+  AnswerSweeps(elsewhere);
+  Sweeper refused(scripted_, metrics, Unpaced(10));
+  EXPECT_TRUE(refused.RunOnce()->cut_short);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), 0);
+
+  AnswerSweeps(SweepProgress());
+  const double before = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  EXPECT_TRUE(refused.RunOnce().ok());
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 1);
+  // The gauge has whole seconds.
+  EXPECT_GE(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), before - 1);
 }
 
 TEST_F(SweeperTest, ContinuesAfterAFailedPass) {

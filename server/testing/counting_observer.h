@@ -27,7 +27,9 @@ class CountingObserver final : public Observer {
     std::size_t frames_sent = 0;
     std::size_t batches = 0;
     std::size_t queued = 0;
+    // By the queue; by a bound of callers.
     std::size_t shed = 0;
+    std::size_t shed_of_callers = 0;
     std::size_t overdue = 0;
     std::size_t store_failures = 0;
     std::size_t reservations_lost = 0;
@@ -84,7 +86,9 @@ class CountingObserver final : public Observer {
     changed_.NotifyAll();
   }
   void QueueDepthChanged(std::size_t operations) override { Set(&Counts::queued, operations); }
-  void OperationShed(OperationKind) override { Add(&Counts::shed); }
+  void OperationShed(OperationKind, ShedReason reason) override {
+    Add(reason == ShedReason::kQueue ? &Counts::shed : &Counts::shed_of_callers);
+  }
   void OperationOverdue(OperationKind) override { Add(&Counts::overdue); }
   void StoreFailed(OperationKind, const RecordId&, const absl::Status&) override {
     Add(&Counts::store_failures);
