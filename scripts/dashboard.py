@@ -82,8 +82,8 @@ ROWS = [
     ("How is the external processor? (--ext_proc)", [
         ("Exchanges per second", "ops", "By their result.",
          [(rate("idempotency_ext_proc_exchanges_total", "result"), "{{result}}")]),
-        ("Not configured for", "ops", "Refused, or not recorded, until somebody corrects a proxy or "
-         "the configuration. The log has the remedy.",
+        ("Misconfigured proxies", "ops", "Refused, or not recorded, until somebody corrects a proxy. "
+         "The log has the remedy.",
          [(rate("idempotency_ext_proc_misconfigured_total", "instance"), "{{instance}}")]),
         ("Exchanges in progress", "short", "Bounded by max_exchanges: a scope "
          "that is alone takes eight ninths of it.",
@@ -98,9 +98,9 @@ ROWS = [
          [(f"idempotency_sessions{OF}", "{{instance}}")]),
         ("Connections to the store", "short", "By state.",
          [(f"sum by (state) (idempotency_store_connections{OF})", "{{state}}")]),
-        ("Refused", "ops", "Operations for which the queue was full, or came too late; connections "
+        ("Refused", "ops", "Operations over a bound, or that came too late; connections "
          "that were closed; calls that were refused at their arrival.",
-         [(rate("idempotency_operations_shed_total", "job"), "queue full"),
+         [(rate("idempotency_operations_shed_total", "reason"), "operation: {{reason}}"),
           (rate("idempotency_operations_overdue_total", "job"), "deadline passed"),
           (rate("idempotency_connections_refused_total", "reason"), "connection: {{reason}}"),
           (rate("idempotency_calls_refused_total", "reason"), "call: {{reason}}")]),
