@@ -50,6 +50,13 @@ constexpr std::chrono::milliseconds kAcceptPause(100);
 // unread bytes is reset, and the client may lose the refusal.
 constexpr std::chrono::seconds kLinger(2);
 
+// As gRPC's: "ipv4:10.0.0.7:4000", "ipv6:[::1]:4000".
+std::string PeerText(const Tcp::endpoint& remote) {
+  const bool v6 = remote.address().is_v6();
+  return absl::StrCat(v6 ? "ipv6:[" : "ipv4:", remote.address().to_string(), v6 ? "]:" : ":",
+                      remote.port());
+}
+
 bool IsLoopback(const net::ip::address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.is_loopback();
   return net::ip::make_address_v4(net::ip::v4_mapped, address.to_v6()).is_loopback();
@@ -150,6 +157,7 @@ class ConnectionOver final : public Connection {
     error_code gone;
     const Tcp::endpoint remote = Socket().remote_endpoint(gone);
     credentials_.local = !gone && IsLoopback(remote.address());
+    if (!gone) credentials_.peer = PeerText(remote);
   }
 
   void Begin() override {

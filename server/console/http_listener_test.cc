@@ -235,6 +235,7 @@ TEST_F(HttpListenerTest, ReadsWhatDecides) {
   EXPECT_EQ(requests[0].console_header, "1");
   EXPECT_EQ(requests[0].credentials.token, "secret");
   EXPECT_TRUE(requests[0].credentials.local);
+  EXPECT_THAT(requests[0].credentials.peer, StartsWith("ipv4:127.0.0.1:"));
   EXPECT_FALSE(requests[0].secure);
   // Through a proxy: of another machine.
   EXPECT_FALSE(requests[1].credentials.local);
