@@ -179,8 +179,9 @@ absl::Status RedisStore::DropReplies(const std::vector<const Visit*>& visits,
       // It may have been started afresh meanwhile.
       if (DecideSweep(ViewOf(*read->stored), read->now) != SweepAction::kDropReply) continue;
       const std::vector<Field> fields = WithoutReply(*read->stored);
-      if (!fields.empty())
+      if (!fields.empty()) {
         changes.push_back(calls_.Change(*read->stored, fields, RedisCalls::IfFull::kMade));
+      }
     }
     for (const absl::StatusOr<RedisReply>& reply : Run(changes)) {
       if (!reply.ok()) return ToRedisCallerStatus(reply.status());

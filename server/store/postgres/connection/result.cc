@@ -86,7 +86,8 @@ std::string ByteaIn(std::string_view text) {
 // Of an integer in binary form, which is signed and begins with its highest byte; 0 of none.
 std::int64_t IntegerIn(std::string_view bytes) {
   if (bytes.empty()) return 0;
-  std::int64_t number = static_cast<signed char>(bytes.front());
+  // The sign extends to all bits above the first byte.
+  std::int64_t number = (static_cast<unsigned char>(bytes.front()) ^ 0x80) - 0x80;
   for (const char byte : bytes.substr(1)) number = number * 256 + static_cast<unsigned char>(byte);
   return number;
 }

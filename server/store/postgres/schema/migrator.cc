@@ -114,8 +114,9 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresMigrator::OpenAlone(
   auto connection = PostgresConnection::Open(options, watchdog_);
   if (!connection.ok()) return connection.status();
   // As the login: the schema's owner is no superuser.
-  if (absl::Status status = LetAutovacuumYield(**connection, kMigrationLockTimeout); !status.ok())
-    return status;
+  if (absl::Status set = LetAutovacuumYield(**connection, kMigrationLockTimeout); !set.ok()) {
+    return set;
+  }
   // A statement that waited for the lock would block a concurrent index build.
   const std::string lock =
       absl::StrCat("SELECT pg_try_advisory_lock(hashtextextended('idempotency migrate ",

@@ -167,8 +167,9 @@ absl::Status SingleRowSweep::ChangeAll(SweepProgress& progress) {
   if (absl::Status status = RemoveAll(progress); !status.ok()) return status;
   if (absl::Status status = EntombAll(progress); !status.ok()) return status;
   std::vector<PostgresParameters> lapsed;
-  for (const Visited& visited : mark_unknown_)
+  for (const Visited& visited : mark_unknown_) {
     lapsed.push_back(RowVersionParameters(visited.stored));
+  }
   absl::Status status = Write(records_.statements().mark_unknown, mark_unknown_, lapsed,
                               /*with_checkpoints=*/false, progress.marked_unknown);
   if (!status.ok()) return status;
