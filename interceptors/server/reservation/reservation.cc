@@ -333,6 +333,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   const bool is_lost = IsLost(answer.status());
   const bool acknowledged = answer.ok();
   if (is_lost) NoteRefused();
+  OutstandingWork::Hold hold;
   {
     MutexLock lock(mutex_);
     content_refusals_ = 0;
@@ -355,7 +356,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
                            answer.status().message(), "): it is not recorded");
       answer = NotRecorded();
     }
-    End();
+    hold = End();
   }
   if (!acknowledged) NotifyLeftOpen();
   FinishComplete(is_lost ? ReservationLost() : std::move(answer));
@@ -466,6 +467,7 @@ void Reservation::TryRelease() {
 void Reservation::OnReleased(const absl::Status& answer) {
   if (IsLost(answer)) NoteRefused();
   bool is_unknown = false;
+  OutstandingWork::Hold hold;
   {
     MutexLock lock(mutex_);
     is_unknown = release_.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN;
@@ -488,7 +490,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
     if (!IsIndefinite(answer) && !RefusesCaller(answer)) {
       release_answer_ = IsLost(answer) ? ReservationLost() : answer;
     }
-    End();
+    hold = End();
   }
   if (!answer.ok() || is_unknown) NotifyLeftOpen();
   FinishRelease();
@@ -522,20 +524,21 @@ void Reservation::FinishRelease() {
 }
 
 void Reservation::LetLapse() {
+  OutstandingWork::Hold hold;
   {
     MutexLock lock(mutex_);
-    End();
+    hold = End();
   }
   NotifyLeftOpen();
 }
 
-void Reservation::End() {
+OutstandingWork::Hold Reservation::End() {
   phase_ = Phase::kEnded;
   context_->scheduler.Cancel(beat_);
   context_->scheduler.Cancel(lease_watch_);
   on_lost_.clear();
   kept_until_end_.reset();
-  hold_.reset();
+  return std::move(hold_);
 }
 
 }  // namespace idempotency::internal

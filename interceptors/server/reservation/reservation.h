@@ -186,7 +186,9 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void FinishRelease();
 
   void NotifyLeftOpen();
-  void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The guard's end waits for what it returns: destroy it once the caller has its answer, which
+  // that end would otherwise replace.
+  [[nodiscard]] OutstandingWork::Hold End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SharedStoreContext context_;
   const Grant grant_;

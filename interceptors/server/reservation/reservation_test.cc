@@ -246,6 +246,20 @@ TEST_F(ReservationTest, AnExtendedLeaseIsCountedFromBeforeTheRequest) {
   Complete();
 }
 
+// The guard's end would answer it otherwise: that nothing is recorded yet.
+TEST_F(ReservationTest, AGuardsEndWaitsUntilTheCallerHasItsAnswer) {
+  const auto recorded = [this] {
+    return recordings_->WaitUntilIdle(std::chrono::steady_clock::now());
+  };
+  std::vector<bool> at_the_answer;
+  reservation_->Complete(v1::Reply(), [&](const absl::StatusOr<v1::CompleteResponse>& outcome) {
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    at_the_answer.push_back(recorded());
+  });
+  EXPECT_EQ(at_the_answer, std::vector<bool>{false});
+  EXPECT_TRUE(recorded());
+}
+
 TEST_F(ReservationTest, RepeatsCompleteUntilAcknowledged) {
   store_.Fail(Operation::kComplete, Away(), 5);
   Complete();
