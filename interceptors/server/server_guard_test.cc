@@ -412,20 +412,27 @@ TYPED_TEST(ServerGuardTest, VerdictIsWaitedForNoLongerThanTheCallHas) {
 }
 
 // The callback API cannot detect it before the handler runs.
-using SyncServerGuardTest = ServerGuardTest<SyncTill>;
+class SyncServerGuardTest : public ServerGuardTest<SyncTill> {
+ protected:
+  // Calls, and returns once the server has read that the caller hung up. The verdict stays held.
+  void CancelBeforeTheVerdict() {
+    store_->Hold(Operation::kReserve);
+    grpc::ClientContext context;
+    auto call = std::async(std::launch::async, [&] { return Charge(context, kKey); });
+    ASSERT_TRUE(store_->WaitForCalls(Operation::kReserve, 1));
+    context.TryCancel();
+    EXPECT_EQ(call.get().status.error_code(), grpc::StatusCode::CANCELLED);
+    // A call over the same connection: once it is answered, the server has read
+    // the cancellation that was sent before it.
+    grpc::ClientContext next;
+    BalanceReply reply;
+    EXPECT_TRUE(Till::NewStub(channel_)->Balance(&next, BalanceRequest(), &reply).ok());
+  }
+};
+
 TEST_F(SyncServerGuardTest, ClientThatHungUpBeforeTheVerdictIsNotRunFor) {
   Start();
-  store_->Hold(Operation::kReserve);
-  grpc::ClientContext context;
-  auto call = std::async(std::launch::async, [&] { return Charge(context, kKey); });
-  ASSERT_TRUE(store_->WaitForCalls(Operation::kReserve, 1));
-  context.TryCancel();
-  EXPECT_EQ(call.get().status.error_code(), grpc::StatusCode::CANCELLED);
-  // A call over the same connection: once it is answered, the server has read
-  // the cancellation that was sent before it.
-  grpc::ClientContext next;
-  BalanceReply reply;
-  EXPECT_TRUE(Till::NewStub(channel_)->Balance(&next, BalanceRequest(), &reply).ok());
+  CancelBeforeTheVerdict();
   store_->AnswerHeld(Operation::kReserve);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   EXPECT_EQ(book_.runs, 0);
@@ -437,16 +444,8 @@ TEST_F(SyncServerGuardTest, ACallThatDoesNotRunIsNotCountedAsFailedOpen) {
   options_.methods[kCharge].policy = policy;
   options_.verdict_timeout = absl::Seconds(2);
   Start();
-  store_->Hold(Operation::kReserve);
-  grpc::ClientContext context;
-  auto call = std::async(std::launch::async, [&] { return Charge(context, kKey); });
-  ASSERT_TRUE(store_->WaitForCalls(Operation::kReserve, 1));
-  context.TryCancel();
-  EXPECT_EQ(call.get().status.error_code(), grpc::StatusCode::CANCELLED);
-  // As above, long before there is no verdict.
-  grpc::ClientContext next;
-  BalanceReply reply;
-  EXPECT_TRUE(Till::NewStub(channel_)->Balance(&next, BalanceRequest(), &reply).ok());
+  // Long before there is no verdict.
+  CancelBeforeTheVerdict();
   // Every handler has ended after it.
   server_->Shutdown();
   EXPECT_EQ(guard_->calls_failed_open(), 0u);

@@ -17,7 +17,7 @@
 
 namespace idempotency::internal {
 
-// The label in which a guard sends the trace of its call; empty if there is none.
+// The value of the label `traceparent`, which is the trace of a guarded call; empty without one.
 std::string_view TraceparentLabel(const v1::ReserveRequest& request);
 
 // nullptr unless `traceparent` is valid and its trace is sampled.
