@@ -243,6 +243,24 @@ TEST_F(BeginTest, ATypedRecoveryHandlerGetsARequestWithoutItsGeneratedCode) {
   EXPECT_EQ(reply.charge_id(), "found alice");
 }
 
+// The guard's copy of a dynamic message refers to its factory, which may end with the call.
+TEST_F(BeginTest, NoCopyOfARequestOutlivesTheAnswer) {
+  auto factory = std::make_unique<google::protobuf::DynamicMessageFactory>();
+  std::unique_ptr<google::protobuf::Message> request(
+      factory->GetPrototype(ChargeRequest::descriptor())->New());
+  ASSERT_TRUE(request->ParseFromString(Request().SerializeAsString()));
+  call_.policy = Recovery();
+  call_.recovery = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
+  std::promise<void> answered;
+  Guard().Begin(call_, *request, [&](const absl::StatusOr<BegunOperation>& begun) {
+    EXPECT_TRUE(begun.ok()) << begun.status();
+    request = nullptr;
+    factory = nullptr;
+    answered.set_value();
+  });
+  EXPECT_EQ(answered.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
 // The background knows the type of the call's request as well.
 TEST_F(BeginTest, NoTypedRecoveryHandlerOfAnotherRequestRunsInTheBackground) {
   options_.background_recovery = true;

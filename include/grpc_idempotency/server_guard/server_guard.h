@@ -151,7 +151,7 @@ class ServerGuard {
 
   // The same without blocking. `done` is called once, on a thread of the guard's or inside
   // Begin, and must not block; an exception from it is logged and ignored. `request` need not
-  // outlive the call.
+  // outlive the call; the factory of a dynamic message must live until `done` is called.
   void Begin(const BeginCall& call, const google::protobuf::Message& request, BeginDone done);
   void Begin(const BeginCall& call, const OpaqueRequest& request, BeginDone done);
 

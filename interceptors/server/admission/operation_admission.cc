@@ -51,8 +51,9 @@ void OperationAdmission::Begin(GuardedOperation operation, const BeginCall& call
   }
   std::string record_id = RecordIdFor(FromProto((*reserve_request)->record_key())).ToString();
   const auto shared = std::make_shared<const GuardedOperation>(std::move(operation));
-  // The request that a recovery handler gets must live until the decision.
-  std::shared_ptr<google::protobuf::Message> shown;
+  // The request that a recovery handler gets must live until the decision, and not longer: after
+  // it the caller may destroy the request's factory, which a copy of a dynamic message refers to.
+  std::unique_ptr<google::protobuf::Message> shown;
   if (shared->recovery) {
     shown.reset(request.New());
     shown->CopyFrom(request);
@@ -60,8 +61,11 @@ void OperationAdmission::Begin(GuardedOperation operation, const BeginCall& call
   const google::protobuf::Message* const shown_request = shown.get();
   Admission::Admit(
       shared, *std::move(reserve_request), VerdictDeadline(*shared, call.deadline),
-      [record_id = std::move(record_id), shown = std::move(shown), done = std::move(done)](
-          Admission::Decision decision) { done(ToBegun(record_id, std::move(decision))); },
+      [record_id = std::move(record_id), shown = std::move(shown),
+       done = std::move(done)](Admission::Decision decision) mutable {
+        shown = nullptr;
+        done(ToBegun(std::move(record_id), std::move(decision)));
+      },
       shown_request);
 }
 
