@@ -11,7 +11,6 @@
 #include "google/protobuf/util/time_util.h"
 
 #include "core/absl_view.h"
-#include "core/indefinite_code.h"
 #include "core/status_payload.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
@@ -212,7 +211,5 @@ ErrorDetails DetailsOf(const absl::Status& status) {
   }
   return details;
 }
-
-bool IsIndefinite(const absl::Status& status) { return internal::IsIndefiniteCode(status.code()); }
 
 }  // namespace idempotency

@@ -5,7 +5,6 @@
 
 #include <iterator>
 #include <limits>
-#include <set>
 
 #include "absl/strings/cord.h"
 
@@ -186,16 +185,6 @@ TEST(ErrorsTest, OursIsFoundAmongOthers) {
   mixed.add_details()->set_type_url("example.com/google.rpc.ErrorInfo");
   info.SerializeToString(mixed.mutable_details(2)->mutable_value());
   EXPECT_EQ(ReasonOf(WithPayload(mixed.SerializeAsString())), Reason::kInFlight);
-}
-
-TEST(ErrorsTest, IndefiniteCodes) {
-  const std::set<absl::StatusCode> indefinite = {
-      absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded,
-      absl::StatusCode::kCancelled, absl::StatusCode::kUnknown, absl::StatusCode::kInternal};
-  for (int code = 0; code <= 16; ++code) {
-    const absl::Status status(static_cast<absl::StatusCode>(code), "");
-    EXPECT_EQ(IsIndefinite(status), indefinite.count(status.code()) == 1) << code;
-  }
 }
 
 }  // namespace

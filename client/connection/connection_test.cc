@@ -24,6 +24,7 @@
 #include "client/connection/not_connected.h"
 #include "client/testing/fake_service.h"
 #include "client/testing/log_lines.h"
+#include "core/answer_kind.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/connection_factory.h"
@@ -70,9 +71,9 @@ absl::StatusOr<Response> Send(Connection& connection,
   return answer.get_future().get();
 }
 
-void ExpectStoreUnavailable(const absl::Status& status) {
+void ExpectStoreUnavailable(const absl::Status& status, AnswerKind kind = AnswerKind::kNone) {
   EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable) << status;
-  EXPECT_TRUE(IsIndefinite(status));
+  EXPECT_EQ(KindOfAnswer(status), kind);
   EXPECT_TRUE(DetailsOf(status).retry_delay.has_value());
   EXPECT_THAT(status.message(), HasSubstr("repeat the call with the same tokens"));
 }
@@ -184,7 +185,7 @@ TEST_P(ConnectionTest, CatalogueErrorsPassThrough) {
 TEST_P(ConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
   service_.FailWith(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host:443"));
   const absl::Status seen = Send(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
-  ExpectStoreUnavailable(seen);
+  ExpectStoreUnavailable(seen, AnswerKind::kRefused);
   EXPECT_THAT(seen.message(), HasSubstr("status code 7"));
   EXPECT_THAT(seen.message(), Not(HasSubstr("secret.host")));
 }

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 
+#include "core/indefinite_code.h"
 #include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency {
@@ -53,7 +54,8 @@ bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& a
   const absl::Status failure = FromGrpcStatus(status);
   const std::optional<Reason> reason = ReasonOf(failure);
   if (reason.has_value()) return IsRetryable(*reason);
-  return ProvesNothing(code) || IsIndefinite(failure) || also_retried.count(code) > 0;
+  return ProvesNothing(code) || internal::IsIndefiniteCode(failure.code()) ||
+         also_retried.count(code) > 0;
 }
 
 }  // namespace idempotency

@@ -150,11 +150,6 @@ std::optional<Reason> ReasonOf(const absl::Status& status);
 // Empty for a status that is not of the catalogue.
 ErrorDetails DetailsOf(const absl::Status& status);
 
-// True if the operation of idempotencyd may or may not have happened: UNAVAILABLE,
-// DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL. ProvesNothing() of grpc_status.h is the set for
-// the handler of a guarded method.
-bool IsIndefinite(const absl::Status& status);
-
 }  // namespace idempotency
 
 #endif  // GRPC_IDEMPOTENCY_ERRORS_H_

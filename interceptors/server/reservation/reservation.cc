@@ -487,7 +487,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
                           absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
     // An unanswered release stays open. A refusal of the guard is no answer to it.
-    if (!IsIndefinite(answer) && !RefusesCaller(answer)) {
+    if (KindOfAnswer(answer) != AnswerKind::kNone && !RefusesCaller(answer)) {
       release_answer_ = IsLost(answer) ? ReservationLost() : answer;
     }
     hold = End();

@@ -1154,6 +1154,14 @@ TEST_F(ReservationTest, ARefusedReleaseIsReportedAndLogged) {
   EXPECT_TRUE(Ended());
 }
 
+TEST_F(ReservationTest, ARefusalOfAReleaseIsReportedWhateverItsCode) {
+  store_.Fail(Operation::kRelease, MakeError(Reason::kRecordIdCollision, "another record"), 1000);
+  Release();
+  EXPECT_EQ(store_.calls(Operation::kRelease), 1);
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kRecordIdCollision);
+  EXPECT_TRUE(Ended());
+}
+
 TEST_F(ReservationTest, TheResultOfAReleaseIsReportedOnceItIsAnswered) {
   store_.Hold(Operation::kRelease);
   Release();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/answer_kind.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/testing/fake_scheduler.h"
@@ -117,7 +118,7 @@ class FakeDeadlineTest : public testing::Test {
   void ExpectNotInTime() {
     ASSERT_EQ(answers_.size(), 1u);
     EXPECT_EQ(ReasonOf(answers_[0]), Reason::kStoreUnavailable);
-    EXPECT_TRUE(IsIndefinite(answers_[0]));
+    EXPECT_EQ(KindOfAnswer(answers_[0]), AnswerKind::kNone);
   }
 
   FakeScheduler scheduler_;
