@@ -390,7 +390,7 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
   over.lease_deadline = reservations_->Now();
   over.answer.mutable_reserved()->set_attempt(1);
   store_->Hold(Operation::kExtend);
-  LiveExecution late(operation_, request, reservations_->Hold(std::move(over)));
+  LiveExecution late(operation_, reservations_->Hold(std::move(over)));
   FakeTransaction transaction{*ledger_, {}};
   EXPECT_EQ(
       ReasonOf(static_cast<Execution&>(late).RecordInTransaction(transaction, Message("paid"))),

@@ -254,7 +254,7 @@ void Admission::Grant(ReserveAnswer answer) {
   grant.answer = std::move(answer.response);
   const std::shared_ptr<Reservation> reservation = operation_->reservations.Hold(std::move(grant));
   reservation->OnLeftOpen(LeaveOpen());
-  auto execution = std::make_shared<LiveExecution>(operation_, reserve_request_, reservation);
+  auto execution = std::make_shared<LiveExecution>(operation_, reservation);
   WatchForLoss(*execution);
   if (execution->grant().reservation_token() == cleared_token_) {
     reservation->NoteRecovered();

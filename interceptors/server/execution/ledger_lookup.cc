@@ -86,7 +86,7 @@ LedgerLookup::Answer Find(const GuardedOperation& operation,
 
 void LedgerLookup::Run(const std::shared_ptr<LiveExecution>& execution, Time deadline, Done done) {
   std::make_shared<LedgerLookup>(PassKey<LedgerLookup>(), execution->shared_operation(),
-                                 execution->shared_reserve_request(), execution, deadline,
+                                 execution->reservation()->shared_request(), execution, deadline,
                                  std::move(done))
       ->Start();
 }

@@ -19,10 +19,8 @@
 namespace idempotency::internal {
 
 LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
-                             std::shared_ptr<const v1::ReserveRequest> reserve_request,
                              std::shared_ptr<Reservation> reservation)
     : operation_(std::move(operation)),
-      reserve_request_(std::move(reserve_request)),
       reservation_(std::move(reservation)),
       labels_(grant().labels().begin(), grant().labels().end()),
       reply_type_(operation_->reply_type) {}
@@ -95,10 +93,10 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   if (LedgerCommitPermit permit = MayCommit(); !permit.status.ok()) return permit.status;
   LedgerRow row;
   row.log = operation_->log;
-  row.record_key = FromProto(reserve_request_->record_key());
+  row.record_key = FromProto(reserve_request().record_key());
   row.record_id = RecordIdFor(row.record_key);
   std::vector<Fingerprint> fingerprints;
-  for (const v1::Fingerprint& sent : reserve_request_->fingerprints()) {
+  for (const v1::Fingerprint& sent : reserve_request().fingerprints()) {
     fingerprints.push_back(FromProto(sent));
   }
   row.fingerprints = EncodeFingerprints(fingerprints);
@@ -155,7 +153,7 @@ ParentOperation& LiveExecution::AsParent() const {
     const GuardOptions& options = operation_->options;
     parent_ = ParentOperation::Make(
         {options.downstream_secret.empty() ? options.name_space : options.downstream_secret,
-         FromProto(reserve_request_->record_key()), Uuid::Parse(record_id()).value_or(RecordId()),
+         FromProto(reserve_request().record_key()), Uuid::Parse(record_id()).value_or(RecordId()),
          grant().has_created_at() ? FromWire(grant().created_at()) : absl::InfinitePast(),
          expires_at(), MayBeLost()});
   });

@@ -24,19 +24,14 @@ namespace idempotency::internal {
 // settled. Thread-safe.
 class LiveExecution final : public Execution {
  public:
-  // `reserve_request` is the request for the reservation.
   LiveExecution(std::shared_ptr<const GuardedOperation> operation,
-                std::shared_ptr<const v1::ReserveRequest> reserve_request,
                 std::shared_ptr<Reservation> reservation);
 
   const GuardedOperation& operation() const { return *operation_; }
   const std::shared_ptr<const GuardedOperation>& shared_operation() const { return operation_; }
   const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
   // The request for the reservation: key, fingerprints, parent, labels.
-  const v1::ReserveRequest& reserve_request() const { return *reserve_request_; }
-  const std::shared_ptr<const v1::ReserveRequest>& shared_reserve_request() const {
-    return reserve_request_;
-  }
+  const v1::ReserveRequest& reserve_request() const { return reservation_->request(); }
   const v1::Reserved& grant() const { return reservation_->grant().reserved(); }
   // When the record expires, as known at its reservation.
   absl::Time expires_at() const;
@@ -48,9 +43,9 @@ class LiveExecution final : public Execution {
   ReplyType reply_type() const;
 
   std::uint32_t attempt() const override { return grant().attempt(); }
-  bool certainly_first() const override { return attempt() == 1 && !reserve_request_->relaxed(); }
+  bool certainly_first() const override { return attempt() == 1 && !reserve_request().relaxed(); }
   // A crash of the store may remove the record: another attempt 1 may have run, or be running.
-  bool MayBeLost() const { return attempt() == 1 && reserve_request_->relaxed(); }
+  bool MayBeLost() const { return attempt() == 1 && reserve_request().relaxed(); }
   const std::string& record_id() const override { return reservation_->grant().record_id(); }
   bool lost() const override { return reservation_->lost(); }
   const std::string& checkpoint() const override { return grant().checkpoint(); }
@@ -85,7 +80,6 @@ class LiveExecution final : public Execution {
   v1::Reply ReplyOfRow(const RecordedReply& reply) const;
 
   const std::shared_ptr<const GuardedOperation> operation_;
-  const std::shared_ptr<const v1::ReserveRequest> reserve_request_;
   const std::shared_ptr<Reservation> reservation_;
   const std::map<std::string, std::string> labels_;
   std::atomic<bool> no_effect_{false};
