@@ -718,7 +718,7 @@ TEST_F(RelaxedLedgerTest, OfTwoFirstAttemptsOneCommitsAndBothCallersGetItsReply)
   const auto second = Run();
   ASSERT_NE(second, nullptr) << "the key is free";
   EXPECT_EQ(second->attempt(), lost->attempt());
-  EXPECT_NE(second->grant().reservation_token(), lost->grant().reservation_token());
+  EXPECT_NE(second->reserved().reservation_token(), lost->reserved().reservation_token());
 
   FakeTransaction of_lost{*ledger_, {}};
   ASSERT_TRUE(lost->Commit(of_lost, Message("paid")).ok()) << "it cannot know";
@@ -844,7 +844,7 @@ TEST_F(GuardLedgerTest, RowsOutliveTheirRecordTwice) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   const absl::Duration record_life =
-      execution->expires_at() - FromWire(execution->grant().created_at());
+      execution->expires_at() - FromWire(execution->reserved().created_at());
   ASSERT_GT(record_life, policy_.retention);
   EXPECT_EQ(ledger_->row().life, 2 * record_life);
   SettleWith(execution, Answer(Body("paid")));

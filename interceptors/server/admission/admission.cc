@@ -53,8 +53,8 @@ void WatchForLoss(const LiveExecution& execution) {
   // Not the execution itself, which holds the recording.
   execution.reservation()->OnLost([operation =
                                        execution.shared_operation()](const Reservation& lost) {
-    const std::string& record_id = lost.grant().record_id();
-    const std::uint32_t attempt = lost.grant().reserved().attempt();
+    const std::string& record_id = lost.answer().record_id();
+    const std::uint32_t attempt = lost.answer().reserved().attempt();
     operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
                          " lost its reservation, record ", record_id);
     if (!operation->options.hooks.on_lost) return;
@@ -256,7 +256,7 @@ void Admission::Grant(ReserveAnswer answer) {
   reservation->OnLeftOpen(LeaveOpen());
   auto execution = std::make_shared<LiveExecution>(operation_, reservation);
   WatchForLoss(*execution);
-  if (execution->grant().reservation_token() == cleared_token_) {
+  if (execution->reserved().reservation_token() == cleared_token_) {
     reservation->NoteRecovered();
     Start(std::move(execution));
   } else if (operation_->options.ledger != nullptr && execution->attempt() > 1) {
@@ -295,7 +295,7 @@ void Admission::RecordCommitted(const std::shared_ptr<LiveExecution>& execution,
       [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
         if (outcome.error.ok()) {
           self->Replay(reply, execution->record_id(), outcome.expires_at,
-                       execution->grant().labels());
+                       execution->reserved().labels());
         } else {
           self->Refuse(outcome.error, execution->record_id());
         }
@@ -309,7 +309,7 @@ void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const 
 }
 
 void Admission::Recover(std::shared_ptr<LiveExecution> execution) {
-  if (!execution->grant().recovering()) {
+  if (!execution->reserved().recovering()) {
     Start(std::move(execution));
     return;
   }
@@ -329,7 +329,7 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
                             const Recovery::Result& result) {
   if (const auto* completed = std::get_if<Recovery::Completed>(&result)) {
     Replay(completed->reply, execution->record_id(), completed->expires_at,
-           execution->grant().labels());
+           execution->reserved().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
     Refuse(open->why, execution->record_id());
   } else {
@@ -348,7 +348,7 @@ void Admission::Start(std::shared_ptr<LiveExecution> execution) {
       " expired before its handler could start; reserving again, record ", execution->record_id());
   // The same token renews the lease if no other attempt has taken over; then the results
   // obtained under this grant are still valid.
-  cleared_token_ = execution->grant().reservation_token();
+  cleared_token_ = execution->reserved().reservation_token();
   execution->reservation()->LetLapse();
   Request(/*max_wait=*/absl::ZeroDuration(),
           std::max(deadline_,

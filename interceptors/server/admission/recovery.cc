@@ -27,7 +27,7 @@ RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* r
   recovery.attempt = execution.attempt();
   recovery.checkpoint = execution.checkpoint();
   recovery.labels = execution.labels();
-  recovery.created_at = FromWire(execution.grant().created_at());
+  recovery.created_at = FromWire(execution.reserved().created_at());
   recovery.request = request;
   recovery.request_type = execution.operation().request_type;
   recovery.execution = &execution;

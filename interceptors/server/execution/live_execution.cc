@@ -22,10 +22,10 @@ LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
                              std::shared_ptr<Reservation> reservation)
     : operation_(std::move(operation)),
       reservation_(std::move(reservation)),
-      labels_(grant().labels().begin(), grant().labels().end()),
+      labels_(reserved().labels().begin(), reserved().labels().end()),
       reply_type_(operation_->reply_type) {}
 
-absl::Time LiveExecution::expires_at() const { return FromWire(grant().expires_at()); }
+absl::Time LiveExecution::expires_at() const { return FromWire(reserved().expires_at()); }
 
 void LiveExecution::RepliesWith(const google::protobuf::Descriptor& type) {
   MutexLock lock(mutex_);
@@ -104,8 +104,8 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   row.reply = EncodeReply(ReplyOfRow(reply));
   // Both times are the store's, so that no other clock shortens it. The record may live longer
   // than under the present policy.
-  const absl::Duration record_life = grant().has_created_at()
-                                         ? expires_at() - FromWire(grant().created_at())
+  const absl::Duration record_life = reserved().has_created_at()
+                                         ? expires_at() - FromWire(reserved().created_at())
                                          : absl::ZeroDuration();
   row.life = 2 * std::max(record_life, operation_->policy.retention);
   return row;
@@ -154,7 +154,7 @@ ParentOperation& LiveExecution::AsParent() const {
     parent_ = ParentOperation::Make(
         {options.downstream_secret.empty() ? options.name_space : options.downstream_secret,
          FromProto(reserve_request().record_key()), Uuid::Parse(record_id()).value_or(RecordId()),
-         grant().has_created_at() ? FromWire(grant().created_at()) : absl::InfinitePast(),
+         reserved().has_created_at() ? FromWire(reserved().created_at()) : absl::InfinitePast(),
          expires_at(), MayBeLost()});
   });
   return *parent_;

@@ -32,7 +32,7 @@ class LiveExecution final : public Execution {
   const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
   // The request for the reservation: key, fingerprints, parent, labels.
   const v1::ReserveRequest& reserve_request() const { return reservation_->request(); }
-  const v1::Reserved& grant() const { return reservation_->grant().reserved(); }
+  const v1::Reserved& reserved() const { return reservation_->answer().reserved(); }
   // When the record expires, as known at its reservation.
   absl::Time expires_at() const;
   bool no_effect() const { return no_effect_.load(std::memory_order_acquire); }
@@ -42,13 +42,13 @@ class LiveExecution final : public Execution {
   void RepliesWith(const google::protobuf::Descriptor& type);
   ReplyType reply_type() const;
 
-  std::uint32_t attempt() const override { return grant().attempt(); }
+  std::uint32_t attempt() const override { return reserved().attempt(); }
   bool certainly_first() const override { return attempt() == 1 && !reserve_request().relaxed(); }
   // A crash of the store may remove the record: another attempt 1 may have run, or be running.
   bool MayBeLost() const { return attempt() == 1 && reserve_request().relaxed(); }
-  const std::string& record_id() const override { return reservation_->grant().record_id(); }
+  const std::string& record_id() const override { return reservation_->answer().record_id(); }
   bool lost() const override { return reservation_->lost(); }
-  const std::string& checkpoint() const override { return grant().checkpoint(); }
+  const std::string& checkpoint() const override { return reserved().checkpoint(); }
   const std::map<std::string, std::string>& labels() const override { return labels_; }
   absl::Status Checkpoint(std::string_view progress) override;
   void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;

@@ -58,7 +58,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
                                            absl::Duration caller_timeout);
 
   // The answer that granted it, and the request.
-  const v1::ReserveResponse& grant() const { return grant_.answer; }
+  const v1::ReserveResponse& answer() const { return grant_.answer; }
   const v1::ReserveRequest& request() const { return *grant_.request; }
   const std::shared_ptr<const v1::ReserveRequest>& shared_request() const { return grant_.request; }
 
