@@ -1,6 +1,5 @@
 #include "interceptors/ext_proc/service/exchange_guard.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "grpc_idempotency/deadline.h"
@@ -35,14 +34,13 @@ void ExchangeGuard::Perform(const std::shared_ptr<const ProcessorSettings>& sett
   operation.reply_type = admit.route.reply_type;
   // One log for all: callers determine the number of operations.
   operation.log = log_;
-  const auto now = reservations_.Now();
-  const absl::Duration longest =
-      std::min(settings->guard.verdict_timeout + operation.policy.WaitInFlight(), admit.timeout);
+  const Scheduler::Time deadline =
+      VerdictDeadline(operation, After(reservations_.Now(), admit.timeout));
   auto held = std::make_shared<const OperationWithSettings>(
       OperationWithSettings{settings, std::move(operation)});
   const GuardedOperation* const shared = &held->operation;
   Admission::Admit(std::shared_ptr<const GuardedOperation>(held, shared), std::move(admit.request),
-                   After(now, longest), std::move(done));
+                   deadline, std::move(done));
 }
 
 void ExchangeGuard::Perform(GuardedExchange::Settle settle, Settlement::Done done) {

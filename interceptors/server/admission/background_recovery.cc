@@ -102,9 +102,7 @@ void BackgroundRecovery::OnFound(const std::string& name,
     OnDecision(name, Admission::Refused{found, /*record_id=*/"", /*no_verdict=*/false});
     return;
   }
-  const Scheduler::Time deadline =
-      After(operation->reservations.Now(),
-            operation->options.verdict_timeout + operation->policy.WaitInFlight());
+  const Scheduler::Time deadline = VerdictDeadline(*operation);
   Admission::Admit(std::move(operation),
                    std::make_shared<v1::ReserveRequest>(std::move(reserve_request)), deadline,
                    [self = shared_from_this(), name](const Admission::Decision& decision) {

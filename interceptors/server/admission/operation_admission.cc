@@ -1,13 +1,11 @@
 #include "interceptors/server/admission/operation_admission.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/fingerprint_input.h"
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/request/reserve_request.h"
@@ -30,13 +28,6 @@ absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> ReserveRequestFor(
                          *std::move(fingerprints));
   reserve_request->mutable_labels()->insert(call.labels.begin(), call.labels.end());
   return reserve_request;
-}
-
-Scheduler::Time VerdictDeadline(const GuardedOperation& operation, SteadyTime callers) {
-  const Scheduler::Time now = operation.reservations.Now();
-  const absl::Duration longest =
-      operation.options.verdict_timeout + operation.policy.WaitInFlight();
-  return std::min(After(now, longest), callers);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "interceptors/server/call/guarded_method.h"
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -71,7 +70,7 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
     Reject(*pending, reserve_request.status());
     return;
   }
-  const Scheduler::Time deadline = VerdictDeadline(call);
+  const Scheduler::Time deadline = VerdictDeadline(*operation_, call.callers_deadline);
   std::shared_ptr<const UnguardedRun> unguarded = call.unguarded;
   Admission::Admit(
       operation_, *std::move(reserve_request), deadline,
@@ -115,12 +114,6 @@ Scheduler::Time GuardedMethod::CallersDeadline(const grpc::ServerContextBase& co
   // gRPC would not have ended the call yet.
   const absl::Duration remaining = TimeUntil(context.raw_deadline());
   return After(operation_->reservations.Now(), remaining);
-}
-
-Scheduler::Time GuardedMethod::VerdictDeadline(const Call& call) const {
-  return std::min(After(operation_->reservations.Now(),
-                        operation_->options.verdict_timeout + operation_->policy.WaitInFlight()),
-                  call.callers_deadline);
 }
 
 bool GuardedMethod::EndedByCaller(const Call& call) const {

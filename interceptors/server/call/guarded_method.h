@@ -43,7 +43,6 @@ class GuardedMethod final : public CallAdmitter {
                                                                         std::string key) const;
   absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
   Scheduler::Time CallersDeadline(const grpc::ServerContextBase& context) const;
-  Scheduler::Time VerdictDeadline(const Call& call) const;
   // The wait for a verdict was ended by the caller's deadline, not by the guard's: the store may
   // have been about to answer, and another attempt may run.
   bool EndedByCaller(const Call& call) const;

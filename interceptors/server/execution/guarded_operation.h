@@ -1,9 +1,11 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_GUARDED_OPERATION_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_GUARDED_OPERATION_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
+#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "grpc_idempotency/server_guard/recovery_handler.h"
@@ -40,6 +42,15 @@ struct GuardedOperation {
   std::shared_ptr<UnknownOutcomeSink> unknown_outcomes = nullptr;
   std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
+
+// When the wait for a verdict that begins now ends, by the policy or at its caller's deadline.
+inline Scheduler::Time VerdictDeadline(const GuardedOperation& operation,
+                                       Scheduler::Time callers_deadline = kNever) {
+  const Scheduler::Time by_policy =
+      After(operation.reservations.Now(),
+            operation.options.verdict_timeout + operation.policy.WaitInFlight());
+  return std::min(by_policy, callers_deadline);
+}
 
 }  // namespace idempotency::internal
 
