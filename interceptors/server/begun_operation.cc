@@ -19,7 +19,7 @@
 namespace idempotency {
 
 using internal::Awaited;
-using internal::CallApplication;
+using internal::Contained;
 using internal::GuardedOperation;
 using internal::IsRecorded;
 using internal::LiveExecution;
@@ -50,14 +50,11 @@ absl::Status AnswerOf(const Settlement::Outcome& outcome) {
   return outcome.error.ok() ? outcome.release : outcome.error;
 }
 
-// Wraps the application's own callback: its exceptions must not unwind the guard's threads.
-BegunOperation::Done Contained(const LiveExecution& execution, BegunOperation::Done done) {
-  return [name = execution.operation().name, log = execution.operation().log,
-          done = std::move(done)](const absl::Status& status) {
-    CallApplication(*log, name, "the callback of a settled operation", [&] {
-      done(status);
-      return absl::OkStatus();
-    }).IgnoreError();
+// Answers the application's own callback.
+Settlement::Done AnswerTo(const GuardedOperation& operation, BegunOperation::Done done) {
+  return [done = Contained(operation.log, operation.name, "the callback of a settled operation",
+                           std::move(done))](const Settlement::Outcome& outcome) {
+    done(AnswerOf(outcome));
   };
 }
 
@@ -135,8 +132,7 @@ void BegunOperation::Settle(v1::Reply reply, Done done) {
 
 void BegunOperation::SettleTaken(v1::Reply reply, Done done) {
   Settlement::Settle(run_->execution, std::move(reply),
-                     [done = Contained(*run_->execution, std::move(done))](
-                         const Settlement::Outcome& outcome) { done(AnswerOf(outcome)); });
+                     AnswerTo(run_->execution->operation(), std::move(done)));
 }
 
 absl::Status BegunOperation::Complete(const google::protobuf::Message& reply) {
@@ -205,8 +201,7 @@ void BegunOperation::Release(std::string reason, Done done) {
     return;
   }
   Settlement::GiveBack(run_->execution, std::string(kept),
-                       [done = Contained(*run_->execution, std::move(done))](
-                           const Settlement::Outcome& outcome) { done(AnswerOf(outcome)); });
+                       AnswerTo(run_->execution->operation(), std::move(done)));
 }
 
 const v1::Reply& BegunOperation::reply() const { return reply_; }

@@ -56,19 +56,6 @@ absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
   return absl::OkStatus();
 }
 
-// Its exceptions must not unwind the guard's threads. A granted operation that it drops in this
-// way is abandoned, as one that is destroyed unsettled.
-ServerGuard::BeginDone Contained(std::shared_ptr<GuardLog> log, const std::string& operation,
-                                 ServerGuard::BeginDone done) {
-  return [log = std::move(log), operation,
-          done = std::move(done)](absl::StatusOr<BegunOperation> begun) {
-    CallApplication(*log, operation, "the callback of Begin", [&] {
-      done(std::move(begun));
-      return absl::OkStatus();
-    }).IgnoreError();
-  };
-}
-
 class Guard final : public ServerGuard {
  public:
   // `cache` is nullptr while it is off.
@@ -214,8 +201,11 @@ void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Messag
   // The guard's log, not one per operation: the application determines the number of
   // operations.
   operation.log = log_;
-  OperationAdmission::Begin(std::move(operation), call, request,
-                            Contained(log_, call.operation, std::move(done)));
+  // A granted operation that a callback drops as it throws is abandoned, as one that is destroyed
+  // unsettled.
+  OperationAdmission::Begin(
+      std::move(operation), call, request,
+      Contained(log_, call.operation, "the callback of Begin", std::move(done)));
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {

@@ -1,6 +1,5 @@
 #include "interceptors/server/admission/recovery.h"
 
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/policy/disposition_rule.h"
+#include "interceptors/server/request/application_call.h"
 
 namespace idempotency::internal {
 namespace {
@@ -74,18 +74,12 @@ void Recovery::Start() {
 
 RecoveryDecision Recovery::Decide() {
   const GuardedOperation& operation = execution_->operation();
+  RecoveryDecision decision = RecoveryDecision::LeaveUnknown();
   // A record that needs recovery, of a method that no longer has a recovery handler.
-  if (!operation.recovery) return RecoveryDecision::LeaveUnknown();
-  try {
-    return operation.recovery(CaseOf(*execution_, request_));
-  } catch (const std::exception& error) {
-    operation.log->Error(LogEvent::kApplicationThrew, operation.name,
-                         ": the recovery handler threw: ", error.what());
-  } catch (...) {
-    operation.log->Error(LogEvent::kApplicationThrew, operation.name,
-                         ": the recovery handler threw");
-  }
-  return RecoveryDecision::LeaveUnknown();
+  if (!operation.recovery) return decision;
+  RunApplication(*operation.log, operation.name, "the recovery handler",
+                 [&] { decision = operation.recovery(CaseOf(*execution_, request_)); });
+  return decision;
 }
 
 void Recovery::Settle(const RecoveryDecision& decision) {

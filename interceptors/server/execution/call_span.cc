@@ -1,12 +1,12 @@
 #include "interceptors/server/execution/call_span.h"
 
-#include <exception>
 #include <utility>
 
 #include "absl/time/clock.h"
 
 #include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
+#include "interceptors/server/request/application_call.h"
 #include "tracing/trace_context.h"
 
 namespace idempotency::internal {
@@ -49,14 +49,8 @@ void CallSpan::End(const GuardedOperation& operation, const absl::Status& status
   }
   span_.status = status;
   span_.end = absl::Now();
-  try {
-    operation.options.tracer->OnSpanEnd(std::move(span_));
-  } catch (const std::exception& error) {
-    operation.log->Error(LogEvent::kApplicationThrew, operation.name,
-                         ": the tracer threw: ", error.what());
-  } catch (...) {
-    operation.log->Error(LogEvent::kApplicationThrew, operation.name, ": the tracer threw");
-  }
+  RunApplication(*operation.log, operation.name, "the tracer",
+                 [&] { operation.options.tracer->OnSpanEnd(std::move(span_)); });
 }
 
 }  // namespace idempotency::internal

@@ -1,7 +1,5 @@
 #include "interceptors/server/execution/ledger_lookup.h"
 
-#include <exception>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/ledger/completion_ledger.h"
 #include "grpc_idempotency/record_key.h"
+#include "interceptors/server/request/application_call.h"
 
 namespace idempotency::internal {
 namespace {
@@ -61,24 +60,21 @@ LedgerLookup::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key
 LedgerLookup::Answer Find(const GuardedOperation& operation,
                           const v1::ReserveRequest& reserve_request) {
   const RecordKey record_key = FromProto(reserve_request.record_key());
-  const std::string& name = operation.name;
   GuardLog& log = *operation.log;
-  // A ledger may be the application's own; its exceptions must not unwind a worker.
-  try {
-    const absl::StatusOr<std::optional<LedgerEntry>> found =
-        operation.options.ledger->Find(RecordIdFor(record_key));
-    if (found.ok()) {
-      if (!found->has_value()) return std::nullopt;
-      return Judge(**found, record_key, reserve_request);
-    }
-    if (ReasonOf(found.status()) == Reason::kRecordDamaged) return found.status();
-    log.Warn(LogEvent::kLedgerUnavailable, name, ": the completion ledger cannot be queried: ",
-             absl::StatusCodeToString(found.status().code()));
-  } catch (const std::exception& error) {
-    log.Error(LogEvent::kApplicationThrew, name, ": the completion ledger threw: ", error.what());
-  } catch (...) {
-    log.Error(LogEvent::kApplicationThrew, name, ": the completion ledger threw");
+  absl::StatusOr<std::optional<LedgerEntry>> found;
+  // A ledger may be the application's own.
+  const bool answered = RunApplication(log, operation.name, "the completion ledger", [&] {
+    found = operation.options.ledger->Find(RecordIdFor(record_key));
+  });
+  if (!answered) return Unreachable();
+  if (found.ok()) {
+    if (!found->has_value()) return std::nullopt;
+    return Judge(**found, record_key, reserve_request);
   }
+  if (ReasonOf(found.status()) == Reason::kRecordDamaged) return found.status();
+  log.Warn(LogEvent::kLedgerUnavailable, operation.name,
+           ": the completion ledger cannot be queried: ",
+           absl::StatusCodeToString(found.status().code()));
   return Unreachable();
 }
 

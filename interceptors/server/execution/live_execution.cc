@@ -65,13 +65,9 @@ absl::Status LiveExecution::Checkpoint(std::string_view progress) {
 }
 
 void LiveExecution::Checkpoint(std::string progress, std::function<void(absl::Status)> done) {
-  reservation_->Checkpoint(
-      std::move(progress), [operation = operation_, done = std::move(done)](absl::Status status) {
-        CallApplication(*operation->log, operation->name, "the callback of a checkpoint", [&] {
-          done(std::move(status));
-          return absl::OkStatus();
-        }).IgnoreError();
-      });
+  reservation_->Checkpoint(std::move(progress),
+                           Contained(operation_->log, operation_->name,
+                                     "the callback of a checkpoint", std::move(done)));
 }
 
 absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply) {
