@@ -18,7 +18,7 @@
 
 namespace idempotency {
 
-using internal::Awaited;
+using internal::Await;
 using internal::Contained;
 using internal::GuardedOperation;
 using internal::IsRecorded;
@@ -56,14 +56,6 @@ Settlement::Done AnswerTo(const GuardedOperation& operation, BegunOperation::Don
                            std::move(done))](const Settlement::Outcome& outcome) {
     done(AnswerOf(outcome));
   };
-}
-
-// Runs an asynchronous form and waits for its answer.
-template <typename Form>
-absl::Status AnswerOf(const Form& form) {
-  const auto answer = Awaited<absl::Status>::Make();
-  form([answer](const absl::Status& status) { answer->Set(status); });
-  return answer->Wait();
 }
 
 }  // namespace
@@ -136,7 +128,7 @@ void BegunOperation::SettleTaken(v1::Reply reply, Done done) {
 }
 
 absl::Status BegunOperation::Complete(const google::protobuf::Message& reply) {
-  return AnswerOf([&](Done done) { Complete(reply, std::move(done)); });
+  return Await<absl::Status>([&](Done done) { Complete(reply, std::move(done)); });
 }
 
 void BegunOperation::Complete(const google::protobuf::Message& reply, Done done) {
@@ -158,7 +150,7 @@ void BegunOperation::Complete(const google::protobuf::Message& reply, Done done)
 }
 
 absl::Status BegunOperation::Complete(const grpc::Status& failure) {
-  return AnswerOf([&](Done done) { Complete(failure, std::move(done)); });
+  return Await<absl::Status>([&](Done done) { Complete(failure, std::move(done)); });
 }
 
 void BegunOperation::Complete(const grpc::Status& failure, Done done) {
@@ -175,7 +167,7 @@ void BegunOperation::Complete(const grpc::Status& failure, Done done) {
 }
 
 absl::Status BegunOperation::Fail(const grpc::Status& failure) {
-  return AnswerOf([&](Done done) { Fail(failure, std::move(done)); });
+  return Await<absl::Status>([&](Done done) { Fail(failure, std::move(done)); });
 }
 
 void BegunOperation::Fail(const grpc::Status& failure, Done done) {
@@ -187,7 +179,7 @@ void BegunOperation::Fail(const grpc::Status& failure, Done done) {
 }
 
 absl::Status BegunOperation::Release(std::string reason) {
-  return AnswerOf([&](Done done) { Release(std::move(reason), std::move(done)); });
+  return Await<absl::Status>([&](Done done) { Release(std::move(reason), std::move(done)); });
 }
 
 void BegunOperation::Release(std::string reason, Done done) {

@@ -86,10 +86,10 @@ class Guard final : public ServerGuard {
   }
 
   absl::Status WaitUntilReady(absl::Duration timeout) override {
-    const auto ready = Awaited<absl::Status>::Make();
-    reservations_.Probe(options_.name_space, After(reservations_.Now(), timeout),
-                        [ready](const absl::Status& status) { ready->Set(status); });
-    return ready->Wait();
+    return Await<absl::Status>([&](StoreProbe::Done done) {
+      reservations_.Probe(options_.name_space, After(reservations_.Now(), timeout),
+                          std::move(done));
+    });
   }
 
   // The connection logs a failure.
@@ -351,14 +351,6 @@ absl::StatusOr<std::unique_ptr<Guard>> WithItsThreads(const Make& make) {
   }
 }
 
-// The result of an asynchronous form of Begin.
-template <typename Form>
-absl::StatusOr<BegunOperation> Verdict(const Form& form) {
-  const auto begun = Awaited<absl::StatusOr<BegunOperation>>::Make();
-  form([begun](absl::StatusOr<BegunOperation> operation) { begun->Set(std::move(operation)); });
-  return begun->Wait();
-}
-
 google::protobuf::Any ToAny(const OpaqueRequest& request) {
   google::protobuf::Any any;
   any.set_type_url(std::string(request.type));
@@ -371,12 +363,14 @@ google::protobuf::Any ToAny(const OpaqueRequest& request) {
 
 absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
                                                   const google::protobuf::Message& request) {
-  return internal::Verdict([&](BeginDone done) { Begin(call, request, std::move(done)); });
+  return internal::Await<absl::StatusOr<BegunOperation>>(
+      [&](BeginDone done) { Begin(call, request, std::move(done)); });
 }
 
 absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
                                                   const OpaqueRequest& request) {
-  return internal::Verdict([&](BeginDone done) { Begin(call, request, std::move(done)); });
+  return internal::Await<absl::StatusOr<BegunOperation>>(
+      [&](BeginDone done) { Begin(call, request, std::move(done)); });
 }
 
 void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& request,

@@ -14,6 +14,7 @@
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/call/batch_message.h"
 #include "interceptors/server/call/guarded_call_table.h"
+#include "interceptors/server/threads/awaited.h"
 #include "interceptors/server/wire/record_metadata.h"
 
 namespace idempotency::internal {
@@ -160,11 +161,10 @@ void CapturingInterceptor::Settle(Batch& batch) {
     return;
   }
   // gRPC would let this thread wait for the sent status in any case.
-  const auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
-  Settlement::Settle(
-      call_->execution(), std::move(reply_),
-      [settled](const Settlement::Outcome& outcome) { settled->set_value(outcome); });
-  Finish(batch, settled->get_future().get());
+  const auto outcome = Await<Settlement::Outcome>([this](Settlement::Done done) {
+    Settlement::Settle(call_->execution(), std::move(reply_), std::move(done));
+  });
+  Finish(batch, outcome);
 }
 
 void CapturingInterceptor::Finish(Batch& batch, const Settlement::Outcome& outcome) {

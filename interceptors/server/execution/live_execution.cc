@@ -1,7 +1,6 @@
 #include "interceptors/server/execution/live_execution.h"
 
 #include <algorithm>
-#include <future>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "interceptors/server/execution/row_reference.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/request/application_call.h"
+#include "interceptors/server/threads/awaited.h"
 
 namespace idempotency::internal {
 
@@ -56,12 +56,9 @@ std::optional<v1::Reference> LiveExecution::reference() const {
 }
 
 absl::Status LiveExecution::Checkpoint(std::string_view progress) {
-  // Shared: the thread that delivers the answer may still be inside set_value() when this one
-  // continues.
-  const auto stored = std::make_shared<std::promise<absl::Status>>();
-  reservation_->Checkpoint(std::string(progress),
-                           [stored](absl::Status status) { stored->set_value(std::move(status)); });
-  return stored->get_future().get();
+  return Await<absl::Status>([&](Reservation::Stored stored) {
+    reservation_->Checkpoint(std::string(progress), std::move(stored));
+  });
 }
 
 void LiveExecution::Checkpoint(std::string progress, std::function<void(absl::Status)> done) {

@@ -1,13 +1,13 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_ADMITTED_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_ADMITTED_H_
 
-#include <future>
 #include <memory>
 #include <utility>
 #include <variant>
 
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/threads/awaited.h"
 
 namespace idempotency::internal {
 
@@ -19,12 +19,9 @@ inline std::shared_ptr<LiveExecution> ExecutionOf(const Admission::Decision& dec
 
 // Settles `execution` as after the answer `reply` of its handler, and waits for the outcome.
 inline Settlement::Outcome SettleWith(std::shared_ptr<LiveExecution> execution, v1::Reply reply) {
-  // Shared: set_value() may still use it when get() returns.
-  const auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
-  Settlement::Settle(
-      std::move(execution), std::move(reply),
-      [settled](const Settlement::Outcome& outcome) { settled->set_value(outcome); });
-  return settled->get_future().get();
+  return Await<Settlement::Outcome>([&](Settlement::Done done) {
+    Settlement::Settle(std::move(execution), std::move(reply), std::move(done));
+  });
 }
 
 }  // namespace idempotency::internal

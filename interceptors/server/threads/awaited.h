@@ -35,6 +35,15 @@ class Awaited {
   std::optional<Value> value_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Calls `form`, the asynchronous form of an operation, with a callback, and waits for the
+// callback's value.
+template <typename Value, typename Form>
+Value Await(const Form& form) {
+  const auto awaited = Awaited<Value>::Make();
+  form([awaited](Value value) { awaited->Set(std::move(value)); });
+  return awaited->Wait();
+}
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_AWAITED_H_
