@@ -21,7 +21,7 @@
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/request/parent_metadata.h"
 #include "interceptors/server/request/reserve_request.h"
-#include "interceptors/server/reservation/reservation.h"
+#include "interceptors/server/wire/guard_errors.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
 

@@ -14,6 +14,7 @@
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/request/application_call.h"
+#include "interceptors/server/wire/guard_errors.h"
 
 namespace idempotency::internal {
 namespace {

@@ -17,6 +17,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/reply.h"
+#include "interceptors/server/wire/guard_errors.h"
 #include "interceptors/server/wire/record_metadata.h"
 
 namespace idempotency::internal {
@@ -132,9 +133,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
     case v1::ReserveResponse::kInFlight:
       return InFlightRejection(verdict.in_flight());
     case v1::ReserveResponse::kMismatch:
-      return MakeError(Reason::kKeyReused,
-                       "this idempotency key was used with a different request: use a new key for "
-                       "a new operation, and the same request on every retry");
+      return KeyReused();
     case v1::ReserveResponse::kOutcomeUnknown:
       return OutcomeUnknownRejection(verdict.outcome_unknown());
     case v1::ReserveResponse::kExpired:

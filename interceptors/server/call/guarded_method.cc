@@ -18,6 +18,7 @@
 #include "interceptors/server/request/parent_metadata.h"
 #include "interceptors/server/request/reserve_request.h"
 #include "interceptors/server/request/trace_metadata.h"
+#include "interceptors/server/wire/guard_errors.h"
 #include "interceptors/server/wire/traceparent.h"
 
 namespace idempotency::internal {

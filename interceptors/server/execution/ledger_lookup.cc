@@ -12,6 +12,7 @@
 #include "grpc_idempotency/ledger/completion_ledger.h"
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/request/application_call.h"
+#include "interceptors/server/wire/guard_errors.h"
 
 namespace idempotency::internal {
 namespace {
@@ -46,9 +47,7 @@ LedgerLookup::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key
     case FingerprintMatch::kSame:
       return entry.reply;
     case FingerprintMatch::kDifferent:
-      return MakeError(Reason::kKeyReused,
-                       "this idempotency key was used with a different request: use a new key for "
-                       "a new operation, and the same request on every retry");
+      return KeyReused();
     case FingerprintMatch::kNothingInCommon:
       break;
   }

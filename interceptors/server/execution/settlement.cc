@@ -18,6 +18,7 @@
 #include "interceptors/server/execution/reply_to_store.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/policy/unknown_outcome.h"
+#include "interceptors/server/wire/guard_errors.h"
 #include "interceptors/server/wire/traceparent.h"
 
 namespace idempotency::internal {

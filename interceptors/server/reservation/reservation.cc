@@ -9,11 +9,11 @@
 #include "core/answer_kind.h"
 #include "core/arena_message.h"
 #include "core/request_rules.h"
-#include "core/retry_delays.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/reply.h"
+#include "interceptors/server/wire/guard_errors.h"
 
 namespace idempotency::internal {
 namespace {
@@ -49,15 +49,6 @@ absl::Status NotRecorded() {
 }
 
 }  // namespace
-
-absl::Status ReservationLost() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kAnotherAttempt;
-  return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
-                           "another attempt took this operation over: call again with the same "
-                           "idempotency key for its reply",
-                           std::move(details));
-}
 
 std::shared_ptr<Reservation> Reservation::Make(SharedStoreContext context, Grant grant,
                                                absl::Duration caller_timeout) {

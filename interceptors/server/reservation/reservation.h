@@ -21,10 +21,6 @@
 
 namespace idempotency::internal {
 
-// RESERVATION_LOST with the guard's code, ABORTED, and a retry delay: the status for the caller
-// of an attempt that the store refused. The caller's retry gets the winner's reply.
-absl::Status ReservationLost();
-
 // The lifecycle of one reservation, from its grant to its end: heartbeats at a third of the
 // lease while the handler runs, up to max_lease, then exactly one of Complete, Release and
 // LetLapse.
