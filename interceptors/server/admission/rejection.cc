@@ -160,11 +160,7 @@ v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_
   if (std::optional<std::string> pushback = PushbackFor(rejection); pushback.has_value()) {
     trailers.emplace_back(kPushbackMetadata, *std::move(pushback));
   }
-  for (auto& [key, value] : trailers) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(std::move(key));
-    entry.set_value(std::move(value));
-  }
+  AddTrailers(std::move(trailers), reply);
   return reply;
 }
 

@@ -28,14 +28,6 @@ std::string_view ContentName(v1::ReplyContent content) {
   }
 }
 
-void AddTrailers(MetadataEntries entries, v1::Reply& reply) {
-  for (auto& [key, value] : entries) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(std::move(key));
-    entry.set_value(std::move(value));
-  }
-}
-
 // The stored reply as a replay, for any body.
 v1::Reply WithRecordMetadata(ReplayedReply::Stored stored) {
   v1::Reply reply = std::move(stored.reply);

@@ -47,6 +47,14 @@ MetadataEntries TraceMetadata(std::string_view first_traceparent) {
   return {{std::string(kTraceMetadata), std::string(first_traceparent)}};
 }
 
+void AddTrailers(MetadataEntries entries, v1::Reply& reply) {
+  for (auto& [key, value] : entries) {
+    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
+    entry.set_key(std::move(key));
+    entry.set_value(std::move(value));
+  }
+}
+
 bool IsRecordMetadata(std::string_view key) {
   return key == kRecordMetadata || key == kExpiresMetadata || key == kReplayedMetadata ||
          key == kTraceMetadata || key == kContentMetadata || key == kParentMetadata;

@@ -8,6 +8,8 @@
 
 #include "absl/time/time.h"
 
+#include "idempotency/v1/record.pb.h"
+
 namespace idempotency::internal {
 
 using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
@@ -20,6 +22,9 @@ MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at
 // A replay's additional metadata: the W3C traceparent of the attempt that ran first, so that a
 // replay leads to the original trace. Empty if it had none.
 MetadataEntries TraceMetadata(std::string_view first_traceparent);
+
+// To the trailing metadata of `reply`.
+void AddTrailers(MetadataEntries entries, v1::Reply& reply);
 
 // True for the keys that the guard writes, and for the caller's metadata about its own record,
 // which a handler may have copied. They are never stored.
