@@ -64,40 +64,6 @@ void WatchForLoss(const LiveExecution& execution) {
   });
 }
 
-VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
-  switch (verdict.verdict_case()) {
-    case v1::ReserveResponse::kReserved:
-      return VerdictEvent::Verdict::kReserved;
-    case v1::ReserveResponse::kReplay:
-      return VerdictEvent::Verdict::kReplay;
-    case v1::ReserveResponse::kInFlight:
-      return VerdictEvent::Verdict::kInFlight;
-    case v1::ReserveResponse::kMismatch:
-      return VerdictEvent::Verdict::kMismatch;
-    case v1::ReserveResponse::kOutcomeUnknown:
-      return VerdictEvent::Verdict::kOutcomeUnknown;
-    case v1::ReserveResponse::kExpired:
-      return VerdictEvent::Verdict::kExpired;
-    case v1::ReserveResponse::VERDICT_NOT_SET:
-      break;
-  }
-  return VerdictEvent::Verdict::kNone;
-}
-
-// As in the daemon's metrics and spans: the name of the field; "" without a verdict.
-std::string VerdictName(const v1::ReserveResponse& verdict) {
-  const auto* const field =
-      v1::ReserveResponse::descriptor()->FindFieldByNumber(verdict.verdict_case());
-  return field == nullptr ? "" : std::string(field->name());
-}
-
-// The attempt of the verdict that is set; the others are empty.
-std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
-  return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
-                   verdict.in_flight().attempt(), verdict.mismatch().attempt(),
-                   verdict.outcome_unknown().attempt()});
-}
-
 }  // namespace
 
 void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
@@ -114,7 +80,7 @@ void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
   // Checks the caller's data in the request: a request that the service would refuse must not
   // be sent, above all not together with the requests of other callers.
   if (const absl::Status valid = ValidateRequest(*admission->reserve_request_); !valid.ok()) {
-    admission->ReportVerdict(v1::ReserveResponse::default_instance(), valid);
+    admission->report_.Once(v1::ReserveResponse::default_instance(), valid);
     admission->Refuse(valid);
     return;
   }
@@ -123,9 +89,9 @@ void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
 
 void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
   std::shared_ptr<const v1::ReserveRequest> request = reserve_request_;
-  if (!span_traceparent_.empty()) {
+  if (!report_.span_traceparent().empty()) {
     const auto traced = std::make_shared<v1::ReserveRequest>(*reserve_request_);
-    (*traced->mutable_labels())[std::string(kTraceparentName)] = span_traceparent_;
+    (*traced->mutable_labels())[std::string(kTraceparentName)] = report_.span_traceparent();
     request = traced;
   }
   operation_->reservations.Request(
@@ -144,35 +110,13 @@ Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOp
       done_(std::move(done)),
       request_(request),
       unguarded_(std::move(unguarded)),
-      span_(CallSpan::Start(*operation_, "idempotency admission",
-                            TraceparentOf(reserve_request_->labels()))) {
-  if (span_.has_value()) span_traceparent_ = span_->traceparent();
-}
-
-void Admission::ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& status) {
-  if (std::exchange(reported_, true)) return;
-  if (span_.has_value()) {
-    span_->Set("idempotency.record_id", verdict.record_id());
-    span_->Set("idempotency.attempt", static_cast<std::int64_t>(AttemptOf(verdict)));
-    span_->Set("idempotency.verdict", VerdictName(verdict));
-    span_->Link(TraceparentOf(verdict.replay().labels()));
-    std::move(*span_).End(*operation_, status);
-    span_.reset();
-  }
-  if (!operation_->options.hooks.on_verdict) return;
-  CallHook(*operation_->log, operation_->options.hooks.on_verdict,
-           VerdictEvent{{operation_->name, verdict.record_id(), AttemptOf(verdict),
-                         TraceparentOf(reserve_request_->labels())},
-                        VerdictOf(verdict),
-                        status,
-                        TraceparentOf(verdict.replay().labels())});
-}
+      report_(*operation_, TraceparentOf(reserve_request_->labels())) {}
 
 void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
   if (!answer.ok()) {
     const bool no_verdict = !had_verdict_ && KindOfAnswer(answer.status()) == AnswerKind::kNone &&
                             !operation_->reservations.closed();
-    ReportVerdict(v1::ReserveResponse::default_instance(), answer.status());
+    report_.Once(v1::ReserveResponse::default_instance(), answer.status());
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
@@ -201,7 +145,7 @@ void Admission::LookUpCommit(ReserveAnswer answer) {
 }
 
 void Admission::LeaveUnknown(const v1::ReserveResponse& verdict, const absl::Status& why) {
-  ReportVerdict(verdict, RejectionFor(verdict));
+  report_.Once(verdict, RejectionFor(verdict));
   if (operation_->unknown_outcomes != nullptr) {
     operation_->unknown_outcomes->Add(operation_, *reserve_request_);
   }
@@ -218,7 +162,7 @@ void Admission::RequestRecovery() {
 void Admission::ActOnVerdict(ReserveAnswer answer) {
   v1::ReserveResponse& verdict = answer.response;
   const absl::Status rejection = RejectionFor(verdict);
-  ReportVerdict(verdict, rejection);
+  report_.Once(verdict, rejection);
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id identifies it; the key must not be logged.
@@ -240,7 +184,7 @@ void Admission::ActOnVerdict(ReserveAnswer answer) {
 
 void Admission::ReplayKnown(const v1::ReserveResponse& verdict) {
   const v1::Replay& replay = verdict.replay();
-  ReportVerdict(verdict, RejectionFor(verdict));
+  report_.Once(verdict, RejectionFor(verdict));
   Replay(replay.reply(), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
 }
 

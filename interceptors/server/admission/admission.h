@@ -2,7 +2,6 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_ADMISSION_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <variant>
 
@@ -13,7 +12,7 @@
 #include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/recovery.h"
-#include "interceptors/server/execution/call_span.h"
+#include "interceptors/server/admission/verdict_report.h"
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/reservation/reserve_call.h"
@@ -65,10 +64,6 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   using Labels = google::protobuf::Map<std::string, std::string>;
 
   void Request(absl::Duration max_wait, Scheduler::Time deadline);
-  // Calls the hook and ends the span, once: with the first verdict that the call follows. That is
-  // not an `outcome_unknown` for which the ledger has the commit, but the answer to the request
-  // after it; and the first of two grants (Start). Without a verdict it is empty.
-  void ReportVerdict(const v1::ReserveResponse& verdict, const absl::Status& status);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
   // The outcome is unknown, and no recovery handler can find it out: the ledger may.
   void LookUpCommit(ReserveAnswer answer);
@@ -110,11 +105,10 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // These are used by one thread after another: each step starts the next.
   // A verdict has arrived: another request may follow it, with no answer.
   bool had_verdict_ = false;
-  bool reported_ = false;
-  // Until the verdict, of a sampled call.
-  std::optional<CallSpan> span_;
-  // Its `traceparent`, for the daemon's spans; "" without one.
-  std::string span_traceparent_;
+  // Of the first verdict that the call follows. That is not an `outcome_unknown` for which the
+  // ledger has the commit, but the answer to the request after it; and the first of two grants
+  // (Start).
+  VerdictReport report_;
   // The token of the grant that the ledger and the recovery handler have cleared.
   std::string cleared_token_;
 };
