@@ -49,6 +49,12 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
   reserve_request.set_recover(operation.recovery != nullptr);
 }
 
+void ReportUnknownOutcome(const std::shared_ptr<const GuardedOperation>& operation,
+                          const v1::ReserveRequest& reserve_request) {
+  if (operation->unknown_outcomes == nullptr) return;
+  operation->unknown_outcomes->Add(operation, reserve_request);
+}
+
 void WatchForLoss(const LiveExecution& execution) {
   // Not the execution itself, which holds the recording.
   execution.reservation()->OnLost([operation =
@@ -97,7 +103,7 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
   operation_->reservations.Request(
       std::move(request), max_wait, deadline,
       [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); },
-      LateGrant{unguarded_, LeaveOpen()});
+      LateGrant{unguarded_, UnknownOutcomeReporter()});
 }
 
 Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOperation> operation,
@@ -146,9 +152,7 @@ void Admission::LookUpCommit(ReserveAnswer answer) {
 
 void Admission::LeaveUnknown(const v1::ReserveResponse& verdict, const absl::Status& why) {
   report_.Once(verdict, RejectionFor(verdict));
-  if (operation_->unknown_outcomes != nullptr) {
-    operation_->unknown_outcomes->Add(operation_, *reserve_request_);
-  }
+  ReportUnknownOutcome(operation_, *reserve_request_);
   Refuse(why, verdict.record_id());
 }
 
@@ -169,9 +173,7 @@ void Admission::ActOnVerdict(ReserveAnswer answer) {
       operation_->log->Warn(LogEvent::kKeyReused, operation_->name,
                             ": key reused with a different request, record ", verdict.record_id());
     }
-    if (verdict.has_outcome_unknown() && operation_->unknown_outcomes != nullptr) {
-      operation_->unknown_outcomes->Add(operation_, *reserve_request_);
-    }
+    if (verdict.has_outcome_unknown()) ReportUnknownOutcome(operation_, *reserve_request_);
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
     v1::Replay& replay = *verdict.mutable_replay();
@@ -197,7 +199,7 @@ void Admission::Grant(ReserveAnswer answer) {
   grant.lease_deadline = After(answer.sent, FromWire(reserved.lease_remaining()));
   grant.answer = std::move(answer.response);
   const std::shared_ptr<Reservation> reservation = operation_->reservations.Hold(std::move(grant));
-  reservation->OnLeftOpen(LeaveOpen());
+  reservation->OnLeftOpen(UnknownOutcomeReporter());
   auto execution = std::make_shared<LiveExecution>(operation_, reservation);
   WatchForLoss(*execution);
   if (execution->reserved().reservation_token() == cleared_token_) {
@@ -210,10 +212,10 @@ void Admission::Grant(ReserveAnswer answer) {
   }
 }
 
-Reservation::LeftOpen Admission::LeaveOpen() const {
+Reservation::LeftOpen Admission::UnknownOutcomeReporter() const {
   if (operation_->unknown_outcomes == nullptr) return nullptr;
   return [operation = operation_](const v1::ReserveRequest& request) {
-    operation->unknown_outcomes->Add(operation, request);
+    ReportUnknownOutcome(operation, request);
   };
 }
 

@@ -75,7 +75,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   void ReplayKnown(const v1::ReserveResponse& verdict);
   void Grant(ReserveAnswer answer);
   // Passes the operation to background recovery; empty without it.
-  Reservation::LeftOpen LeaveOpen() const;
+  Reservation::LeftOpen UnknownOutcomeReporter() const;
   // The commit of an earlier attempt decides before anything else does.
   void LookUpBeforeRun(const std::shared_ptr<LiveExecution>& execution);
   // The operation is done: `reply` is recorded, and this caller gets it.
