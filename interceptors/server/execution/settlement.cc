@@ -156,16 +156,9 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
 void Settlement::OnNotCommitted() {
   const GuardedOperation& operation = execution_->operation();
   const bool begun = execution_->ledger_row_begun();
-  const std::string answer = StatusCodeName(code_);
-  operation.log->Error(
-      LogEvent::kLedgerDisagrees, operation.name, ": the handler returned ", answer,
-      MayStillCommit() ? ", but its commit got no answer, and may still succeed"
-      : begun          ? ", but the row of RecordInTransaction is not committed"
-              : " and committed nothing in the completion ledger, although another attempt may "
-                "commit. Call Commit for every outcome, also for a refusal, unless "
-                "certainly_first(); give a method that does not use the ledger a choice of its own "
-                "(on_lease_expiry in its proto, MethodPolicy::on_unknown_outcome in C++)",
-      ", attempt ", execution_->attempt(), ", record ", execution_->record_id());
+  operation.log->Error(LogEvent::kLedgerDisagrees, operation.name, ": the handler returned ",
+                       StatusCodeName(code_), WhyNotCommitted(), ", attempt ",
+                       execution_->attempt(), ", record ", execution_->record_id());
   // The OK of a method that may not use the ledger at all is its outcome: its effects are
   // elsewhere, and no row would stop the next attempt. relaxed_reservation is for methods that do
   // use it.
@@ -174,6 +167,17 @@ void Settlement::OnNotCommitted() {
     return;
   }
   Abandon(NotRecorded("the operation was not committed: call again with the same idempotency key"));
+}
+
+const char* Settlement::WhyNotCommitted() const {
+  if (MayStillCommit()) return ", but its commit got no answer, and may still succeed";
+  if (execution_->ledger_row_begun()) {
+    return ", but the row of RecordInTransaction is not committed";
+  }
+  return " and committed nothing in the completion ledger, although another attempt may commit. "
+         "Call Commit for every outcome, also for a refusal, unless certainly_first(); give a "
+         "method that does not use the ledger a choice of its own (on_lease_expiry in its proto, "
+         "MethodPolicy::on_unknown_outcome in C++)";
 }
 
 void Settlement::AnswerAhead() {

@@ -71,6 +71,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   void AnswerAhead();
   // The ledger has no row of an outcome that needs one.
   void OnNotCommitted();
+  // For its log line, after the handler's answer.
+  const char* WhyNotCommitted() const;
   // The ledger decides, and another attempt may have committed or may still commit: its reply
   // would contradict a record of this one.
   bool MayContradictLedger() const;
