@@ -34,6 +34,41 @@ absl::Status NotInTime() {
 
 absl::Status Lost() { return MakeError(Reason::kReservationLost, "lost"); }
 
+std::vector<Fingerprint> FingerprintsOf(const v1::ReserveRequest& request) {
+  std::vector<Fingerprint> fingerprints;
+  for (const v1::Fingerprint& sent : request.fingerprints()) {
+    fingerprints.push_back(FromProto(sent));
+  }
+  return fingerprints;
+}
+
+// Also the same grant again, for a reserved record.
+v1::Reserved GrantTo(FakeConnection::Record& record, const v1::ReserveRequest& request) {
+  if (record.attempt == 0) {
+    record.on_lease_expiry = request.on_lease_expiry();
+    record.labels = request.labels();
+    record.fingerprints = FingerprintsOf(request);
+    record.digest = record.fingerprints.front().digest;
+  }
+  if (record.state != v1::RECORD_STATE_RESERVED) {
+    ++record.attempt;
+    record.reservation_token = Uuid::Random().ToString();
+    record.recovering = record.state == v1::RECORD_STATE_UNKNOWN;
+  }
+  record.state = v1::RECORD_STATE_RESERVED;
+  record.request_token = request.request_token();
+  v1::Reserved reserved;
+  reserved.set_recovering(record.recovering);
+  reserved.set_checkpoint(record.checkpoint);
+  reserved.set_reservation_token(record.reservation_token);
+  reserved.set_attempt(record.attempt);
+  *reserved.mutable_labels() = record.labels;
+  *reserved.mutable_lease_remaining() = request.lease();
+  reserved.mutable_expires_at()->set_seconds(kExpiresAt);
+  reserved.mutable_created_at()->set_seconds(kCreatedAt);
+  return reserved;
+}
+
 }  // namespace
 
 template <typename Response>
@@ -193,13 +228,9 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
   v1::ReserveResponse response;
   response.set_record_id(kRecordId);
   Record& record = records_[request.record_key().SerializeAsString()];
-  std::vector<Fingerprint> fingerprints;
-  for (const v1::Fingerprint& sent : request.fingerprints()) {
-    fingerprints.push_back(FromProto(sent));
-  }
-  const FingerprintMatch match = record.attempt == 0
-                                     ? FingerprintMatch::kSame
-                                     : CompareFingerprints(record.fingerprints, fingerprints);
+  const FingerprintMatch match =
+      record.attempt == 0 ? FingerprintMatch::kSame
+                          : CompareFingerprints(record.fingerprints, FingerprintsOf(request));
   if (match == FingerprintMatch::kNothingInCommon) {
     return MakeError(Reason::kFingerprintUnknown, "no fingerprint version in common");
   }
@@ -226,26 +257,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
              record.request_token == request.request_token()) {
     return Lost();
   } else {
-    v1::Reserved& reserved = *response.mutable_reserved();
-    if (record.attempt == 0) record.on_lease_expiry = request.on_lease_expiry();
-    if (record.state != v1::RECORD_STATE_RESERVED) {
-      ++record.attempt;
-      if (record.attempt == 1) record.labels = request.labels();
-      record.reservation_token = Uuid::Random().ToString();
-      record.recovering = record.state == v1::RECORD_STATE_UNKNOWN;
-    }
-    record.state = v1::RECORD_STATE_RESERVED;
-    reserved.set_recovering(record.recovering);
-    record.request_token = request.request_token();
-    if (record.fingerprints.empty()) record.fingerprints = std::move(fingerprints);
-    record.digest = record.fingerprints.front().digest;
-    reserved.set_checkpoint(record.checkpoint);
-    reserved.set_reservation_token(record.reservation_token);
-    reserved.set_attempt(record.attempt);
-    *reserved.mutable_labels() = record.labels;
-    *reserved.mutable_lease_remaining() = request.lease();
-    reserved.mutable_expires_at()->set_seconds(kExpiresAt);
-    reserved.mutable_created_at()->set_seconds(kCreatedAt);
+    *response.mutable_reserved() = GrantTo(record, request);
   }
   return response;
 }

@@ -122,11 +122,19 @@ class FakeConnection final : public Connection {
   struct Waiting;
 
   // The store's work for each request.
+  absl::StatusOr<v1::ReserveResponse> Decide(const v1::ReserveRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::CompleteResponse> Decide(const v1::CompleteRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ReleaseResponse> Decide(const v1::ReleaseRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ExtendResponse> Decide(const v1::ExtendRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the record exists; its contents are not read.
+  absl::StatusOr<v1::GetResponse> Decide(const v1::GetRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // RESERVATION_LOST unless the token holds the record.
+  absl::StatusOr<Record*> Held(const v1::RecordKey& key, const std::string& token)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   template <typename Call>
@@ -148,14 +156,6 @@ class FakeConnection final : public Connection {
   // Does nothing for one that has been answered.
   template <typename Response>
   void Answer(Waiting<Response>& waiting, absl::StatusOr<Response> answer);
-  absl::StatusOr<v1::ReserveResponse> Decide(const v1::ReserveRequest& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the record exists; its contents are not read.
-  absl::StatusOr<v1::GetResponse> Decide(const v1::GetRequest& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // RESERVATION_LOST unless the token holds the record.
-  absl::StatusOr<Record*> Held(const v1::RecordKey& key, const std::string& token)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Null if the test has its own scheduler.
   const std::unique_ptr<TimerThread> own_timer_;
