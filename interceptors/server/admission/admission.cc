@@ -103,7 +103,7 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
   operation_->reservations.Request(
       std::move(request), max_wait, deadline,
       [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); },
-      LateGrant{unguarded_, UnknownOutcomeReporter()});
+      AbandonedGrant{unguarded_, UnknownOutcomeReporter()});
 }
 
 Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOperation> operation,

@@ -67,13 +67,13 @@ std::shared_ptr<const ReplayCache::Answer> ReservationClient::FindReplay(
 
 void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> request,
                                 absl::Duration max_wait, Scheduler::Time deadline,
-                                ReserveCall::Done done, LateGrant late) {
+                                ReserveCall::Done done, AbandonedGrant abandoned) {
   std::shared_ptr<ReserveCall> call;
   bool closed = false;
   {
     MutexLock lock(mutex_);
     closed = closed_;
-    if (!closed) call = Admit(request, max_wait, deadline, done, std::move(late));
+    if (!closed) call = Admit(request, max_wait, deadline, done, std::move(abandoned));
   }
   if (call != nullptr) return call->Start();
   if (closed) return done(Closed());
@@ -82,7 +82,7 @@ void ReservationClient::Request(std::shared_ptr<const v1::ReserveRequest> reques
 
 std::shared_ptr<ReserveCall> ReservationClient::Admit(
     const std::shared_ptr<const v1::ReserveRequest>& request, absl::Duration max_wait,
-    Scheduler::Time deadline, ReserveCall::Done& done, LateGrant late) {
+    Scheduler::Time deadline, ReserveCall::Done& done, AbandonedGrant abandoned) {
   const std::size_t key = ReservedRequest::HashOf(request->record_key());
   std::size_t& of_key = of_key_[key];
   if (of_key >= limits_.of_a_key) return nullptr;
@@ -97,7 +97,7 @@ std::shared_ptr<ReserveCall> ReservationClient::Admit(
         Forget(id);
         done(std::move(answer));
       },
-      std::move(late));
+      std::move(abandoned));
   waiting_.emplace(id, SentReserve{call, key, waits});
   return call;
 }

@@ -49,7 +49,7 @@ class ReservationClient {
   // As ReserveCall; STORE_UNAVAILABLE at once after Close(), and `in_flight` at once if too
   // many requests for the same record are open already (ReserveLimits).
   void Request(std::shared_ptr<const v1::ReserveRequest> request, absl::Duration max_wait,
-               Scheduler::Time deadline, ReserveCall::Done done, LateGrant late = {});
+               Scheduler::Time deadline, ReserveCall::Done done, AbandonedGrant abandoned = {});
 
   // Takes over a granted reservation and starts its heartbeats.
   std::shared_ptr<Reservation> Hold(Reservation::Grant grant);
@@ -88,7 +88,7 @@ class ReservationClient {
   // Counts one more request; nullptr, and nothing is counted, if its key is at its limit.
   std::shared_ptr<ReserveCall> Admit(const std::shared_ptr<const v1::ReserveRequest>& request,
                                      absl::Duration max_wait, Scheduler::Time deadline,
-                                     ReserveCall::Done& done, LateGrant late)
+                                     ReserveCall::Done& done, AbandonedGrant abandoned)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(RequestId id);
 

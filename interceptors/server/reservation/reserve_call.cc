@@ -82,21 +82,21 @@ absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
 
 std::shared_ptr<ReserveCall> ReserveCall::Make(SharedStoreContext context, SharedRequest request,
                                                absl::Duration max_wait, Time deadline, Done done,
-                                               LateGrant late) {
+                                               AbandonedGrant abandoned) {
   return std::make_shared<ReserveCall>(PassKey<ReserveCall>(), std::move(context),
                                        std::move(request), max_wait, deadline, std::move(done),
-                                       std::move(late));
+                                       std::move(abandoned));
 }
 
 ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, SharedStoreContext context,
                          SharedRequest request, absl::Duration max_wait, Time deadline, Done done,
-                         LateGrant late)
+                         AbandonedGrant abandoned)
     : context_(std::move(context)),
       wait_until_(After(context_->scheduler.Now(), max_wait)),
       deadline_(deadline),
       pursue_until_(After(deadline, std::max(FromWire(request->lease()), kMinPursuit))),
       request_(RequestToSend(std::move(request), max_wait)),
-      late_(std::move(late)),
+      abandoned_(std::move(abandoned)),
       hold_(context_->requests->Begin()),
       backoff_(kFirstRepeat, kLongestRepeat),
       done_(std::move(done)) {}
@@ -208,7 +208,7 @@ void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
 }
 
 bool ReserveCall::MayRunUnguarded() const {
-  return late_.unguarded != nullptr && late_.unguarded->possible();
+  return abandoned_.unguarded != nullptr && abandoned_.unguarded->possible();
 }
 
 void ReserveCall::ReleaseGrant(ReserveAnswer answer) {
@@ -217,7 +217,7 @@ void ReserveCall::ReleaseGrant(ReserveAnswer answer) {
   held.lease_deadline = After(answer.sent, FromWire(answer.response.reserved().lease_remaining()));
   held.answer = std::move(answer.response);
   const auto reservation = Reservation::Make(context_, std::move(held), kTryTimeout);
-  reservation->OnLeftOpen(std::move(late_.on_left_open));
+  reservation->OnLeftOpen(std::move(abandoned_.on_left_open));
   if (MayRunUnguarded()) {
     reservation->LetLapse();
   } else {

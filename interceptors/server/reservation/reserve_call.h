@@ -25,7 +25,7 @@ struct ReserveAnswer {
 };
 
 // How a grant that arrives without a waiting caller is handled.
-struct LateGrant {
+struct AbandonedGrant {
   // For a call that runs its handler if there is no verdict; otherwise nullptr.
   std::shared_ptr<const UnguardedRun> unguarded = nullptr;
   // For its reservation; may be empty.
@@ -66,7 +66,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   static std::shared_ptr<ReserveCall> Make(SharedStoreContext context,
                                            std::shared_ptr<const v1::ReserveRequest> request,
                                            absl::Duration max_wait, Time deadline, Done done,
-                                           LateGrant late = {});
+                                           AbandonedGrant abandoned = {});
 
   void Start();
 
@@ -76,7 +76,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // For Make() alone.
   ReserveCall(PassKey<ReserveCall> key, SharedStoreContext context,
               std::shared_ptr<const v1::ReserveRequest> request, absl::Duration max_wait,
-              Time deadline, Done done, LateGrant late);
+              Time deadline, Done done, AbandonedGrant abandoned);
 
  private:
   // `request` is only read.
@@ -101,7 +101,7 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // The request of the first try.
   const std::shared_ptr<const v1::ReserveRequest> request_;
   // One try is outstanding at a time, and one gets a grant without a waiting caller.
-  LateGrant late_;
+  AbandonedGrant abandoned_;
   Mutex mutex_;
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
   // Set once it is pursued without a waiting caller.

@@ -43,7 +43,7 @@ class ReserveCallTest : public testing::Test {
           ++answers_;
           answer_ = std::move(answer);
         },
-        LateGrant{unguarded_, nullptr});
+        AbandonedGrant{unguarded_, nullptr});
     call->Start();
     return call;
   }
