@@ -192,8 +192,8 @@ void BegunOperation::Release(std::string reason, Done done) {
     done(taken);
     return;
   }
-  Settlement::GiveBack(run_->execution, std::string(kept),
-                       AnswerTo(run_->execution->operation(), std::move(done)));
+  Settlement::ReleaseWithoutEffect(run_->execution, std::string(kept),
+                                   AnswerTo(run_->execution->operation(), std::move(done)));
 }
 
 const v1::Reply& BegunOperation::reply() const { return reply_; }

@@ -48,9 +48,9 @@ void ExchangeGuard::Perform(GuardedExchange::Settle settle, Settlement::Done don
                      std::move(settle.reason));
 }
 
-void ExchangeGuard::Perform(GuardedExchange::GiveBack give_back, Settlement::Done done) {
-  Settlement::GiveBack(std::move(give_back.execution), std::move(give_back.reason),
-                       std::move(done));
+void ExchangeGuard::Perform(GuardedExchange::ReleaseWithoutEffect release, Settlement::Done done) {
+  Settlement::ReleaseWithoutEffect(std::move(release.execution), std::move(release.reason),
+                                   std::move(done));
 }
 
 }  // namespace idempotency::internal

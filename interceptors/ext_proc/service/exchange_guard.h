@@ -25,7 +25,7 @@ class ExchangeGuard {
   void Perform(const std::shared_ptr<const ProcessorSettings>& settings,
                GuardedExchange::Admit admit, Admission::Done done);
   static void Perform(GuardedExchange::Settle settle, Settlement::Done done);
-  static void Perform(GuardedExchange::GiveBack give_back, Settlement::Done done);
+  static void Perform(GuardedExchange::ReleaseWithoutEffect release, Settlement::Done done);
 
   // Fails requests that wait for a decision and refuses new ones, with STORE_UNAVAILABLE.
   // Recordings go on.

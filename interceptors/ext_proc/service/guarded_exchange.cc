@@ -274,8 +274,8 @@ void GuardedExchange::OnDecision(Admission::Decision decision) {
   if (auto* granted = std::get_if<Admission::Granted>(&decision)) {
     if (wanted) return Forward(std::move(granted->execution));
     settling_ = Settling::kNothing;
-    tasks_.emplace_back(
-        GiveBack{std::move(granted->execution), "the call ended before it was forwarded"});
+    tasks_.emplace_back(ReleaseWithoutEffect{std::move(granted->execution),
+                                             "the call ended before it was forwarded"});
     return;
   }
   if (!wanted) return;
@@ -290,8 +290,8 @@ void GuardedExchange::Forward(std::shared_ptr<LiveExecution> execution) {
   if (execution->lost()) {
     Reject(ReservationLost(), execution->record_id());
     settling_ = Settling::kNothing;
-    tasks_.emplace_back(
-        GiveBack{std::move(execution), "the lease expired before the request was forwarded"});
+    tasks_.emplace_back(ReleaseWithoutEffect{std::move(execution),
+                                             "the lease expired before the request was forwarded"});
     return;
   }
   execution_ = std::move(execution);
@@ -327,7 +327,8 @@ void GuardedExchange::OnReply() {
     case ResponseOrigin::kNotSent:
       settling_ = Settling::kProxysReply;
       Count(ExchangeResult::kNotSent);
-      tasks_.emplace_back(GiveBack{execution_, "the proxy could not reach the upstream"});
+      tasks_.emplace_back(
+          ReleaseWithoutEffect{execution_, "the proxy could not reach the upstream"});
       return;
     case ResponseOrigin::kProxy:
       return SettleUnknown(Settling::kProxysReply,

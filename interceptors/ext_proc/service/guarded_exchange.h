@@ -44,11 +44,11 @@ class GuardedExchange {
     std::string reason;
   };
   // Nothing happened: release it, and pass the outcome to OnSettled().
-  struct GiveBack {
+  struct ReleaseWithoutEffect {
     std::shared_ptr<LiveExecution> execution;
     std::string reason;
   };
-  using Task = std::variant<Admit, Settle, GiveBack>;
+  using Task = std::variant<Admit, Settle, ReleaseWithoutEffect>;
 
   // `bounds` and `events` outlive it. It holds no place of `bounds`: its owner does.
   GuardedExchange(std::shared_ptr<const ProcessorSettings> settings, ExchangeBounds& bounds,

@@ -365,8 +365,8 @@ TEST_F(GrantedExchangeTest, AGrantThatIsLostIsNotForwarded) {
   EXPECT_FALSE(exchange_.TakeResponse().has_value());
   auto task = exchange_.TakeTask();
   ASSERT_TRUE(task.has_value());
-  ASSERT_TRUE(std::holds_alternative<GuardedExchange::GiveBack>(*task));
-  ExchangeGuard::Perform(std::get<GuardedExchange::GiveBack>(*std::move(task)),
+  ASSERT_TRUE(std::holds_alternative<GuardedExchange::ReleaseWithoutEffect>(*task));
+  ExchangeGuard::Perform(std::get<GuardedExchange::ReleaseWithoutEffect>(*std::move(task)),
                          [](const Settlement::Outcome&) {});
 }
 

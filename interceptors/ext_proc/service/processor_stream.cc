@@ -249,7 +249,8 @@ void ProcessorStream::Perform(GuardedExchange::Task task) {
   if (auto* settle = std::get_if<GuardedExchange::Settle>(&task)) {
     ExchangeGuard::Perform(std::move(*settle), settled);
   } else {
-    ExchangeGuard::Perform(std::move(std::get<GuardedExchange::GiveBack>(task)), settled);
+    ExchangeGuard::Perform(std::move(std::get<GuardedExchange::ReleaseWithoutEffect>(task)),
+                           settled);
   }
 }
 

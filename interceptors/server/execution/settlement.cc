@@ -65,7 +65,8 @@ void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply repl
   settlement->Start();
 }
 
-void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {
+void Settlement::ReleaseWithoutEffect(std::shared_ptr<LiveExecution> execution, std::string reason,
+                                      Done done) {
   execution->MarkNoEffect();
   // A code that no policy can record, and that makes callers retry.
   v1::Reply reply;

@@ -35,9 +35,9 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // Called once, on any thread, possibly inside Settle; must not block.
   using Done = std::function<void(const Outcome&)>;
 
-  // Call one of Settle, GiveBack and Complete, once per execution. Settle is for a handler's
-  // answer. After RecordInTransaction it queries the completion ledger first, unless the commit
-  // is known to have succeeded (Execution::Commit), and the ledger decides: a committed
+  // Call one of Settle, ReleaseWithoutEffect and Complete, once per execution. Settle is for a
+  // handler's answer. After RecordInTransaction it queries the completion ledger first, unless the
+  // commit is known to have succeeded (Execution::Commit), and the ledger decides: a committed
   // operation is completed with the committed reply, also if the handler answered differently,
   // and an OK without a commit is not completed. Where the ledger decides about unknown outcomes,
   // an attempt that is not certainly_first() records no refusal that it has not committed; nor does
@@ -52,7 +52,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
                      std::string reason = "");
   // The same for an execution whose owner reports that nothing happened: the next attempt may
   // run, under every policy. `reason` is kept with the record.
-  static void GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done);
+  static void ReleaseWithoutEffect(std::shared_ptr<LiveExecution> execution, std::string reason,
+                                   Done done);
   // For an execution whose reply is known without its handler.
   static void Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
 
