@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "core/answer_kind.h"
@@ -26,12 +25,6 @@ bool IsLost(const absl::Status& status) {
   return reason == Reason::kReservationLost || reason == Reason::kRecordNotFound;
 }
 
-// How often in a row a reply is refused without a reason of the service's, while small requests
-// are answered, before its content is dropped, which cannot be undone: about 10 s.
-constexpr int kRefusalsBeforeDrop = 30;
-// RESOURCE_EXHAUSTED refuses a message for its size, or every message of a caller over its rate.
-// No usual limit of a message is lower: a smaller reply is refused for its rate.
-constexpr std::size_t kLargeReplyBytes = 16 * 1024;
 // The least throughput to the store for which a try has enough time: 8 Mbit/s.
 constexpr std::size_t kReplyBytesPerSecond = 1024 * 1024;
 
@@ -327,9 +320,8 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   OutstandingWork::Hold hold;
   {
     MutexLock lock(mutex_);
-    content_refusals_ = 0;
-    const bool without_content =
-        !content_dropped_ && ReasonOf(answer.status()) == Reason::kRequestInvalid;
+    content_rejection_.OnOtherAnswer();
+    const bool without_content = content_rejection_.IsCertain(answer.status());
     // A refusal of the guard itself is temporary: the lease is extended until it is corrected.
     const bool repeats = IsTemporary(answer.status()) || without_content;
     if (!is_lost && repeats) {
@@ -366,11 +358,7 @@ void Reservation::RepeatComplete() {
 
 bool Reservation::MayRejectContent(const absl::Status& refusal) const {
   MutexLock lock(mutex_);
-  if (content_dropped_) return false;
-  const std::optional<absl::StatusCode> code = CodeWithoutReason(refusal);
-  return code == absl::StatusCode::kInvalidArgument ||
-         (code == absl::StatusCode::kResourceExhausted &&
-          ReplyBytes(complete_->reply()) >= kLargeReplyBytes);
+  return content_rejection_.IsPossible(refusal, complete_->reply());
 }
 
 void Reservation::ProbeRefusal(const absl::Status& refusal) {
@@ -386,8 +374,7 @@ void Reservation::OnRefusalProbed(Time sent, const absl::Status& refusal,
   NoteExtended(sent, answer);
   const bool small_requests_pass = answer.ok() || IsLost(answer.status());
   MutexLock lock(mutex_);
-  content_refusals_ = small_requests_pass ? content_refusals_ + 1 : 0;
-  if (content_refusals_ >= kRefusalsBeforeDrop) {
+  if (content_rejection_.OnProbed(small_requests_pass)) {
     DropContent(refusal);
   } else if (RefusesCaller(refusal)) {
     LogRefusal("Complete", refusal);
@@ -400,7 +387,7 @@ void Reservation::DropContent(const absl::Status& refusal) {
   context_->log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
                        ReplyBytes(complete_->reply()), " bytes (", absl::StatusCodeToString(code),
                        "): it is recorded without its content");
-  content_dropped_ = true;
+  content_rejection_.OnDropped();
   complete_ = MakeComplete(WithoutContent(complete_->reply()));
 }
 

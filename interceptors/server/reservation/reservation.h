@@ -17,6 +17,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/connection/replay_cache.h"
 #include "interceptors/server/reservation/checkpoint_queue.h"
+#include "interceptors/server/reservation/content_rejection.h"
 #include "interceptors/server/reservation/store_context.h"
 
 namespace idempotency::internal {
@@ -213,9 +214,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   std::shared_ptr<v1::CompleteRequest> complete_ ABSL_GUARDED_BY(mutex_);
   // The outcome of an earlier attempt is still unknown.
   bool recovering_ ABSL_GUARDED_BY(mutex_);
-  // In a row, while small requests are answered.
-  int content_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool content_dropped_ ABSL_GUARDED_BY(mutex_) = false;
+  ContentRejection content_rejection_ ABSL_GUARDED_BY(mutex_);
   Completed completed_ ABSL_GUARDED_BY(mutex_);
   v1::ReleaseRequest release_ ABSL_GUARDED_BY(mutex_);
   Released released_ ABSL_GUARDED_BY(mutex_);
