@@ -1,6 +1,7 @@
 #include "grpc_idempotency/server_guard/begun_operation.h"
 
 #include <atomic>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -91,9 +92,10 @@ void BegunOperation::Abandon() {
   const GuardedOperation& operation = run_->execution->operation();
   operation.log->Warn(LogEvent::kAbandoned, operation.name, ": record ", record_id_,
                       ": begun, but neither completed nor released; its effects are unknown");
-  Settlement::Settle(run_->execution,
-                     ReplyOf(grpc::Status(grpc::StatusCode::CANCELLED, "abandoned")),
-                     [](const Settlement::Outcome&) {});
+  Settlement::Settle(
+      run_->execution,
+      std::make_unique<v1::Reply>(ReplyOf(grpc::Status(grpc::StatusCode::CANCELLED, "abandoned"))),
+      [](const Settlement::Outcome&) {});
 }
 
 BegunOperation::Decision BegunOperation::decision() const {
@@ -123,7 +125,7 @@ void BegunOperation::Settle(v1::Reply reply, Done done) {
 }
 
 void BegunOperation::SettleTaken(v1::Reply reply, Done done) {
-  Settlement::Settle(run_->execution, std::move(reply),
+  Settlement::Settle(run_->execution, std::make_unique<v1::Reply>(std::move(reply)),
                      AnswerTo(run_->execution->operation(), std::move(done)));
 }
 

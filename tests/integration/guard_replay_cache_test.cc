@@ -160,8 +160,8 @@ class ReplayCacheAndStore : public ::testing::Test {
     held.answer = grant;
     held.lease = limits::kDefaultLease;
     held.lease_deadline = reservations_.Now() + std::chrono::seconds(20);
-    v1::Reply reply;
-    reply.set_body("reply");
+    auto reply = std::make_unique<v1::Reply>();
+    reply->set_body("reply");
     std::promise<absl::Status> answered;
     reservations_.Hold(std::move(held))->Complete(std::move(reply), [&](const auto& answer) {
       answered.set_value(answer.status());

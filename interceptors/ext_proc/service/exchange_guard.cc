@@ -1,5 +1,6 @@
 #include "interceptors/ext_proc/service/exchange_guard.h"
 
+#include <memory>
 #include <utility>
 
 #include "grpc_idempotency/deadline.h"
@@ -44,7 +45,8 @@ void ExchangeGuard::Perform(const std::shared_ptr<const ProcessorSettings>& sett
 }
 
 void ExchangeGuard::Perform(GuardedExchange::Settle settle, Settlement::Done done) {
-  Settlement::Settle(std::move(settle.execution), std::move(settle.reply), std::move(done),
+  Settlement::Settle(std::move(settle.execution),
+                     std::make_unique<v1::Reply>(std::move(settle.reply)), std::move(done),
                      std::move(settle.reason));
 }
 

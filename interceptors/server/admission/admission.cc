@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -237,7 +238,7 @@ void Admission::RecordCommitted(const std::shared_ptr<LiveExecution>& execution,
   operation_->log->Info(LogEvent::kFoundInLedger, operation_->name,
                         ": an earlier attempt had committed, record ", execution->record_id());
   Settlement::Complete(
-      execution, reply,
+      execution, std::make_unique<v1::Reply>(reply),
       [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
         if (outcome.error.ok()) {
           self->Replay(reply, execution->record_id(), outcome.expires_at,

@@ -1,5 +1,6 @@
 #include "interceptors/server/admission/recovery.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -128,7 +129,7 @@ void Recovery::Complete(const RecoveryDecision& decision) {
   v1::Reply reply = decision.reply();
   // As in the capturing interceptor.
   reply.set_message(ToUtf8(reply.message()));
-  Settlement::Settle(execution_, reply,
+  Settlement::Settle(execution_, std::make_unique<v1::Reply>(reply),
                      [self = shared_from_this(), reply](const Settlement::Outcome& outcome) {
                        if (outcome.error.ok()) {
                          self->done_(Completed{reply, outcome.expires_at});

@@ -95,9 +95,9 @@ class RecoveryTest : public ::testing::Test {
     v1::Reply reply;
     reply.set_code(static_cast<int>(code));
     std::promise<absl::Status> settled;
-    Settlement::Settle(execution, reply, [&settled](const Settlement::Outcome& outcome) {
-      settled.set_value(outcome.error);
-    });
+    Settlement::Settle(
+        execution, std::make_unique<v1::Reply>(reply),
+        [&settled](const Settlement::Outcome& outcome) { settled.set_value(outcome.error); });
     return settled.get_future().get();
   }
 

@@ -2,6 +2,7 @@
 
 #include <future>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -153,16 +154,17 @@ void CapturingInterceptor::CaptureStatus(Batch& batch) {
 
 void CapturingInterceptor::Settle(Batch& batch) {
   code_ = reply_.code();
+  auto reply = std::make_unique<v1::Reply>(std::move(reply_));
   if (!WaitsHere()) {
-    Settlement::Settle(call_->execution(), std::move(reply_),
+    Settlement::Settle(call_->execution(), std::move(reply),
                        [this, &batch](const Settlement::Outcome& outcome) {
                          others_.Run([this, &batch, outcome] { Finish(batch, outcome); });
                        });
     return;
   }
   // gRPC would let this thread wait for the sent status in any case.
-  const auto outcome = Await<Settlement::Outcome>([this](Settlement::Done done) {
-    Settlement::Settle(call_->execution(), std::move(reply_), std::move(done));
+  const auto outcome = Await<Settlement::Outcome>([&](Settlement::Done done) {
+    Settlement::Settle(call_->execution(), std::move(reply), std::move(done));
   });
   Finish(batch, outcome);
 }

@@ -26,28 +26,34 @@ v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply)
 
 }  // namespace
 
-v1::Reply ReplyToStore(const LiveExecution& execution, v1::Reply reply) {
+void ReduceToStored(const LiveExecution& execution, v1::Reply& reply) {
   const GuardedOperation& operation = execution.operation();
-  if (reply.content() == v1::REPLY_CONTENT_STATUS_ONLY) return reply;
+  if (reply.content() == v1::REPLY_CONTENT_STATUS_ONLY) return;
   switch (operation.policy.reply) {
     case MethodPolicy::Reply::kStatusOnly:
-      return WithoutContent(reply);
+      reply = WithoutContent(reply);
+      return;
     case MethodPolicy::Reply::kReference:
       // An error created no object to read: the error itself is stored.
-      if (reply.code() == 0) return ReferenceReply(execution, reply);
+      if (reply.code() == 0) {
+        reply = ReferenceReply(execution, reply);
+        return;
+      }
       break;
     case MethodPolicy::Reply::kFull:
       break;
   }
   // A captured stream is within it already; one of the completion ledger may not be.
-  if (IsOverStreamLimit(operation.policy, reply)) return WithoutContent(reply);
+  if (IsOverStreamLimit(operation.policy, reply)) {
+    reply = WithoutContent(reply);
+    return;
+  }
   execution.reply_type().Redact(reply);
   if (ReplyBytes(reply) > operation.options.max_reply_bytes) {
     operation.log->Warn(LogEvent::kReplyNotKept, operation.name, ": a reply of ", ReplyBytes(reply),
                         " bytes is over the limit and not kept, record ", execution.record_id());
-    return WithoutContent(reply);
+    reply = WithoutContent(reply);
   }
-  return reply;
 }
 
 }  // namespace idempotency::internal

@@ -6,11 +6,11 @@
 
 namespace idempotency::internal {
 
-// The part of a reply that is stored, by the operation's policy, without the fields that are
-// never stored, within GuardOptions::max_reply_bytes and MethodPolicy::stream_limit_bytes (a
+// Reduces a reply to the part that is stored, by the operation's policy: without the fields that
+// are never stored, within GuardOptions::max_reply_bytes and MethodPolicy::stream_limit_bytes (a
 // larger reply is stored without its content). A reply whose content is already STATUS_ONLY is not
 // changed.
-v1::Reply ReplyToStore(const LiveExecution& execution, v1::Reply reply);
+void ReduceToStored(const LiveExecution& execution, v1::Reply& reply);
 
 }  // namespace idempotency::internal
 

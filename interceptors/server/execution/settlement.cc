@@ -1,6 +1,7 @@
 #include "interceptors/server/execution/settlement.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,8 +59,8 @@ absl::Status AnsweredByLedger() {
 
 }  // namespace
 
-void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done,
-                        std::string reason) {
+void Settlement::Settle(std::shared_ptr<LiveExecution> execution, std::unique_ptr<v1::Reply> reply,
+                        Done done, std::string reason) {
   const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
   settlement->release_reason_ = std::move(reason);
   settlement->Start();
@@ -69,29 +70,30 @@ void Settlement::ReleaseWithoutEffect(std::shared_ptr<LiveExecution> execution, 
                                       Done done) {
   execution->MarkNoEffect();
   // A code that no policy can record, and that makes callers retry.
-  v1::Reply reply;
-  reply.set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
+  auto reply = std::make_unique<v1::Reply>();
+  reply->set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
   const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
   settlement->release_reason_ = std::move(reason);
   settlement->Start();
 }
 
-void Settlement::Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
+void Settlement::Complete(std::shared_ptr<LiveExecution> execution,
+                          std::unique_ptr<v1::Reply> reply, Done done) {
   Make(std::move(execution), std::move(reply), std::move(done))->Dispose(Disposition::kComplete);
 }
 
 std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> execution,
-                                             v1::Reply reply, Done done) {
+                                             std::unique_ptr<v1::Reply> reply, Done done) {
   return std::make_shared<Settlement>(PassKey<Settlement>(), std::move(execution), std::move(reply),
                                       std::move(done));
 }
 
 Settlement::Settlement(PassKey<Settlement> /*key*/, std::shared_ptr<LiveExecution> execution,
-                       v1::Reply reply, Done done)
+                       std::unique_ptr<v1::Reply> reply, Done done)
     : execution_(std::move(execution)),
       span_(CallSpan::Start(execution_->operation(), "idempotency recording",
                             TraceparentOf(execution_->reserve_request().labels()))),
-      code_(StatusCodeFrom(reply.code())),
+      code_(StatusCodeFrom(reply->code())),
       reply_(std::move(reply)),
       done_(std::move(done)) {}
 
@@ -137,12 +139,12 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   } else if (!committed.ok()) {
     Abandon(committed.status());
   } else if (committed->has_value()) {
-    if (!SameOutcome(reply_, **committed)) {
+    if (!SameOutcome(*reply_, **committed)) {
       log.Warn(LogEvent::kLedgerDisagrees, name,
                ": the handler's reply differs from the committed reply, record ",
                execution_->record_id());
       instead_ = AnsweredByLedger();
-      reply_ = **committed;
+      *reply_ = **committed;
     } else if (commit_acknowledged_) {
       AnswerAhead();
     }
@@ -182,7 +184,7 @@ const char* Settlement::WhyNotCommitted() const {
 }
 
 void Settlement::AnswerAhead() {
-  if (reply_.ByteSizeLong() > limits::kMaxReplyAheadBytes) return;
+  if (reply_->ByteSizeLong() > limits::kMaxReplyAheadBytes) return;
   Places::Place place = execution_->operation().reservations.replies_ahead().TryTake();
   if (place == nullptr) return;
   Done done;
@@ -246,8 +248,9 @@ void Settlement::Dispose(Disposition disposition) {
 }
 
 void Settlement::Record() {
+  ReduceToStored(*execution_, *reply_);
   execution_->reservation()->Complete(
-      ReplyToStore(*execution_, std::move(reply_)),
+      std::move(reply_),
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
 }
 

@@ -48,22 +48,23 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // the reply in the ledger. ReserveLimits::replies_ahead bounds it.
   //
   // `reason` is kept with a record that is released, in place of the handler's answer.
-  static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done,
-                     std::string reason = "");
+  static void Settle(std::shared_ptr<LiveExecution> execution, std::unique_ptr<v1::Reply> reply,
+                     Done done, std::string reason = "");
   // The same for an execution whose owner reports that nothing happened: the next attempt may
   // run, under every policy. `reason` is kept with the record.
   static void ReleaseWithoutEffect(std::shared_ptr<LiveExecution> execution, std::string reason,
                                    Done done);
   // For an execution whose reply is known without its handler.
-  static void Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
+  static void Complete(std::shared_ptr<LiveExecution> execution, std::unique_ptr<v1::Reply> reply,
+                       Done done);
 
   // For Make() alone.
-  Settlement(PassKey<Settlement> key, std::shared_ptr<LiveExecution> execution, v1::Reply reply,
-             Done done);
+  Settlement(PassKey<Settlement> key, std::shared_ptr<LiveExecution> execution,
+             std::unique_ptr<v1::Reply> reply, Done done);
 
  private:
-  static std::shared_ptr<Settlement> Make(std::shared_ptr<LiveExecution> execution, v1::Reply reply,
-                                          Done done);
+  static std::shared_ptr<Settlement> Make(std::shared_ptr<LiveExecution> execution,
+                                          std::unique_ptr<v1::Reply> reply, Done done);
 
   void Start();
   void LookUpCommit();
@@ -98,7 +99,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // Until the end, of a sampled call. Used by the one that gets `done_`.
   std::optional<CallSpan> span_;
   const grpc::StatusCode code_;
-  v1::Reply reply_;
+  // Until it is recorded.
+  std::unique_ptr<v1::Reply> reply_;
   // The reason of a release; "": the handler's answer.
   std::string release_reason_;
   // The status that the caller gets although the reply is recorded or given up.

@@ -83,7 +83,9 @@ class CachedRepliesTest : public testing::Test {
   absl::Status Complete(const std::string& key, const v1::ReserveResponse& grant,
                         const v1::Reply& reply) {
     absl::Status status = absl::UnknownError("not answered");
-    Hold(key, grant)->Complete(reply, [&status](const auto& answer) { status = answer.status(); });
+    Hold(key, grant)->Complete(std::make_unique<v1::Reply>(reply), [&status](const auto& answer) {
+      status = answer.status();
+    });
     return status;
   }
   // An operation whose reply the cache has not seen: another guard's.
@@ -173,7 +175,7 @@ TEST_F(CachedRepliesTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfItsGra
 TEST_F(CachedRepliesTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
   const auto grant = Reserve("order-1");
   bool was_kept = false;
-  Hold("order-1", *grant)->Complete(v1::Reply(), [&](const auto&) {
+  Hold("order-1", *grant)->Complete(std::make_unique<v1::Reply>(), [&](const auto&) {
     // Nothing is locked: the cache can be used from a callback.
     was_kept = Reserve("order-1")->has_replay();
   });

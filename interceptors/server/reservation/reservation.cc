@@ -233,7 +233,8 @@ void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
       });
 }
 
-std::shared_ptr<v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) const {
+std::shared_ptr<v1::CompleteRequest> Reservation::MakeComplete(
+    std::unique_ptr<v1::Reply> reply) const {
   auto request = MakeArenaMessage<v1::CompleteRequest>();
   // Not a copy. grant_.request lives as long as this reservation, which the users of the request
   // hold; a message on an arena frees no part that is outside of it, and nothing changes this one.
@@ -241,7 +242,7 @@ std::shared_ptr<v1::CompleteRequest> Reservation::MakeComplete(v1::Reply reply) 
       const_cast<v1::RecordKey*>(&grant_.request->record_key()));
   request->set_reservation_token(token());
   // Not a copy in the arena: a reply may be large.
-  request->set_allocated_reply(std::make_unique<v1::Reply>(std::move(reply)).release());
+  request->set_allocated_reply(reply.release());
   return request;
 }
 
@@ -273,7 +274,7 @@ void Reservation::KeepUntilEnd(std::shared_ptr<void> place) {
   if (phase_ != Phase::kEnded) kept_until_end_ = std::move(place);
 }
 
-void Reservation::Complete(v1::Reply reply, Completed done) {
+void Reservation::Complete(std::unique_ptr<v1::Reply> reply, Completed done) {
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kCompleting;
@@ -388,7 +389,7 @@ void Reservation::DropContent(const absl::Status& refusal) {
                        ReplyBytes(complete_->reply()), " bytes (", absl::StatusCodeToString(code),
                        "): it is recorded without its content");
   content_rejection_.OnDropped();
-  complete_ = MakeComplete(WithoutContent(complete_->reply()));
+  complete_ = MakeComplete(std::make_unique<v1::Reply>(WithoutContent(complete_->reply())));
 }
 
 void Reservation::FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome) {

@@ -108,7 +108,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // without a reason may come from something between guard and store: INVALID_ARGUMENT, and for
   // a large reply RESOURCE_EXHAUSTED, reject it once they have been repeated for some seconds, and
   // an extension of the lease was answered after each: a proxy that is busy refuses both.
-  void Complete(v1::Reply reply, Completed done);
+  void Complete(std::unique_ptr<v1::Reply> reply, Completed done);
 
   // Releases the reservation; repeated as Complete, until the lease has expired. Where the end of
   // the lease would leave an unknown outcome although nothing happened (REQUIRE_RECOVERY), it is
@@ -148,7 +148,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
   const std::string& token() const { return grant_.answer.reserved().reservation_token(); }
   v1::ExtendRequest MakeExtend(absl::Duration lease) const;
-  std::shared_ptr<v1::CompleteRequest> MakeComplete(v1::Reply reply) const;
+  std::shared_ptr<v1::CompleteRequest> MakeComplete(std::unique_ptr<v1::Reply> reply) const;
 
   // Checks the lease again at its deadline.
   void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -72,7 +72,8 @@ TEST(ReservationClientTest, ManyThreadsReserveAndComplete) {
                                ASSERT_TRUE(answer.ok());
                                auto reservation = reservations.Hold(GrantOf(request, *answer));
                                reservation->Complete(
-                                   v1::Reply(), [&](absl::StatusOr<v1::CompleteResponse> outcome) {
+                                   std::make_unique<v1::Reply>(),
+                                   [&](absl::StatusOr<v1::CompleteResponse> outcome) {
                                      if (outcome.ok()) ++completed;
                                      done.set_value();
                                    });
@@ -262,12 +263,13 @@ TEST(ReservationClientTest, DestructorWaitsForARecording) {
   {
     ReservationClient reservations(std::move(connection), absl::Seconds(10), absl::Seconds(10));
     const auto request = RequestFor("a");
-    reservations.Request(
-        request, absl::ZeroDuration(), reservations.Now() + kLong,
-        [&](absl::StatusOr<ReserveAnswer> answer) {
-          reservations.Hold(GrantOf(request, *answer))
-              ->Complete(v1::Reply(), [&](const auto& outcome) { acknowledged = outcome.ok(); });
-        });
+    reservations.Request(request, absl::ZeroDuration(), reservations.Now() + kLong,
+                         [&](absl::StatusOr<ReserveAnswer> answer) {
+                           reservations.Hold(GrantOf(request, *answer))
+                               ->Complete(std::make_unique<v1::Reply>(), [&](const auto& outcome) {
+                                 acknowledged = outcome.ok();
+                               });
+                         });
     late = std::thread([&store] {
       EXPECT_TRUE(store.WaitForCalls(Operation::kExtend, 2));
       store.AnswerHeld(Operation::kComplete);
@@ -288,11 +290,11 @@ std::vector<std::string> LinesAtTheEnd(bool acknowledged) {
       std::in_place, std::move(connection), absl::Seconds(10), absl::Milliseconds(20), nullptr,
       std::make_unique<TimerThread>(), ReserveLimits(), std::move(log));
   const auto request = RequestFor("a");
-  reservations->Request(
-      request, absl::ZeroDuration(), reservations->Now() + kLong,
-      [&](absl::StatusOr<ReserveAnswer> answer) {
-        reservations->Hold(GrantOf(request, *answer))->Complete(v1::Reply(), [](const auto&) {});
-      });
+  reservations->Request(request, absl::ZeroDuration(), reservations->Now() + kLong,
+                        [&](absl::StatusOr<ReserveAnswer> answer) {
+                          reservations->Hold(GrantOf(request, *answer))
+                              ->Complete(std::make_unique<v1::Reply>(), [](const auto&) {});
+                        });
   reservations.reset();
   return lines;
 }

@@ -72,10 +72,11 @@ class ReservationTest : public testing::Test {
   void Complete(std::string body = "body") {
     v1::Reply reply;
     reply.set_body(std::move(body));
-    reservation_->Complete(reply, [this](absl::StatusOr<v1::CompleteResponse> outcome) {
-      ++answers_;
-      outcome_ = outcome.status();
-    });
+    reservation_->Complete(std::make_unique<v1::Reply>(reply),
+                           [this](absl::StatusOr<v1::CompleteResponse> outcome) {
+                             ++answers_;
+                             outcome_ = outcome.status();
+                           });
   }
   void Release(v1::ReleaseOutcome outcome = v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
                absl::Duration pause = absl::ZeroDuration()) {
@@ -252,10 +253,11 @@ TEST_F(ReservationTest, AGuardsEndWaitsUntilTheCallerHasItsAnswer) {
     return recordings_->WaitUntilIdle(std::chrono::steady_clock::now());
   };
   std::vector<bool> at_the_answer;
-  reservation_->Complete(v1::Reply(), [&](const absl::StatusOr<v1::CompleteResponse>& outcome) {
-    EXPECT_TRUE(outcome.ok()) << outcome.status();
-    at_the_answer.push_back(recorded());
-  });
+  reservation_->Complete(std::make_unique<v1::Reply>(),
+                         [&](const absl::StatusOr<v1::CompleteResponse>& outcome) {
+                           EXPECT_TRUE(outcome.ok()) << outcome.status();
+                           at_the_answer.push_back(recorded());
+                         });
   EXPECT_EQ(at_the_answer, std::vector<bool>{false});
   EXPECT_TRUE(recorded());
 }

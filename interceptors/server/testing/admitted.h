@@ -20,7 +20,8 @@ inline std::shared_ptr<LiveExecution> ExecutionOf(const Admission::Decision& dec
 // Settles `execution` as after the answer `reply` of its handler, and waits for the outcome.
 inline Settlement::Outcome SettleWith(std::shared_ptr<LiveExecution> execution, v1::Reply reply) {
   return Await<Settlement::Outcome>([&](Settlement::Done done) {
-    Settlement::Settle(std::move(execution), std::move(reply), std::move(done));
+    Settlement::Settle(std::move(execution), std::make_unique<v1::Reply>(std::move(reply)),
+                       std::move(done));
   });
 }
 
