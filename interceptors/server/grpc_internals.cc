@@ -208,7 +208,7 @@ class PendingSyncCall final : public PendingCall {
     start_ = std::move(start);
     decision_.NotifyOne();
   }
-  void Answer(v1::Reply reply) override {
+  void Answer(SentReply reply) override {
     MutexLock lock(mutex_);
     decided_ = true;
     reply_ = std::move(reply);
@@ -221,13 +221,15 @@ class PendingSyncCall final : public PendingCall {
       MutexLock lock(mutex_);
       while (!decided_) decision_.Wait(lock);
     }
-    if (!reply_.has_value()) reply_ = LastLook();
+    if (!reply_.has_value()) {
+      if (std::optional<v1::Reply> instead = LastLook()) reply_.emplace(*std::move(instead));
+    }
     if (!reply_.has_value()) {
       inner_.RunHandler(parameter_);
     } else if (method_.server_streaming()) {
-      SendStoredStream(parameter_, *method_.output_type(), *std::move(reply_), log_);
+      SendStoredStream(parameter_, *method_.output_type(), *reply_, log_);
     } else {
-      Send(*std::move(reply_));
+      Send(*reply_);
     }
   }
 
@@ -242,7 +244,7 @@ class PendingSyncCall final : public PendingCall {
     return start_.last_look == nullptr ? std::nullopt : start_.last_look();
   }
 
-  void Send(v1::Reply reply) {
+  void Send(const SentReply& reply) {
     // The handler would have destroyed the request, which is in the call's arena; through the
     // base class, because its type is unknown here.
     static_cast<MessageLite*>(parameter_.request)->~MessageLite();
@@ -251,8 +253,8 @@ class PendingSyncCall final : public PendingCall {
                                                ->New());
     void* const address = static_cast<MessageLite*>(message.get());
     SetMetadata(reply, context());
-    grpc::Status status = StatusOf(reply);
-    if (status.ok()) Load(*message, std::move(*reply.mutable_body()), log_);
+    grpc::Status status = StatusOf(reply.stored());
+    if (status.ok()) Load(*message, reply.Share(reply.stored().body()), log_);
     grpc::internal::UnaryRunHandlerHelper(parameter_, static_cast<AnyMessage*>(address), status);
     Unload(address);
   }
@@ -266,19 +268,21 @@ class PendingSyncCall final : public PendingCall {
   bool decided_ ABSL_GUARDED_BY(mutex_) = false;
   // Written before decided_, read after it by one thread only.
   HandlerStart start_;
-  std::optional<v1::Reply> reply_;
+  std::optional<SentReply> reply_;
 };
 
 // Answers a callback call with a stored reply. Lives until gRPC has finished with it, which is
 // before the message is released.
 class StoredReplyReactor final : public grpc::ServerUnaryReactor {
  public:
-  StoredReplyReactor(v1::Reply reply, AnyMessage* response, GuardLog& log) : address_(response) {
-    if (reply.code() == 0) {
-      Load(*static_cast<MessageLite*>(static_cast<void*>(response)),
-           std::move(*reply.mutable_body()), log);
+  StoredReplyReactor(const SentReply& reply, AnyMessage* response, GuardLog& log)
+      : address_(response) {
+    const v1::Reply& stored = reply.stored();
+    if (stored.code() == 0) {
+      Load(*static_cast<MessageLite*>(static_cast<void*>(response)), reply.Share(stored.body()),
+           log);
     }
-    Finish(StatusOf(reply));
+    Finish(StatusOf(stored));
   }
   void OnDone() override {
     Unload(address_);
@@ -319,33 +323,30 @@ class PendingCallbackCall final : public PendingCall,
     if (AfterAnswers::Keep(begin)) return;
     if (dependencies_.handlers.Run(std::move(begin)) == WorkerPool::Outcome::kTaken) return;
     NotRun(start_, "too many handlers waited for a thread");
-    Answer(Overloaded());
+    Answer(SentReply(Overloaded()));
   }
 
-  void Answer(v1::Reply reply) override {
+  void Answer(SentReply reply) override {
     if (!dependencies_.others.follow()) {
-      Send(std::move(reply));
+      Send(reply);
       return;
     }
     // This thread may deliver the answers of other calls, as in Run().
     dependencies_.others.Run(
-        [self = shared_from_this(), reply = std::make_shared<v1::Reply>(std::move(reply))] {
-          self->Send(std::move(*reply));
-        });
+        [self = shared_from_this(), reply = std::move(reply)] { self->Send(reply); });
   }
 
  private:
-  void Send(v1::Reply reply) {
+  void Send(const SentReply& reply) {
     if (method_.server_streaming()) {
-      StartStoredStream(parameter_, *method_.output_type(), std::move(reply), dependencies_.log);
+      StartStoredStream(parameter_, *method_.output_type(), reply, dependencies_.log);
       return;
     }
     SetMetadata(reply, context());
     AnyCallbackHandler handler([this, &reply](grpc::CallbackServerContext* /*context*/,
                                               const AnyMessage* /*request*/,
                                               AnyMessage* response) -> grpc::ServerUnaryReactor* {
-      return std::make_unique<StoredReplyReactor>(std::move(reply), response, dependencies_.log)
-          .release();
+      return std::make_unique<StoredReplyReactor>(reply, response, dependencies_.log).release();
     });
     // Uses the handler only until it returns; releases the user's holder at
     // the end of the call.
@@ -356,13 +357,13 @@ class PendingCallbackCall final : public PendingCall,
     // IsCancelled() is not valid before the inner handler runs.
     if (start_.needs_client && ClientDeadlinePassed(context())) {
       NotRun(start_, kClientLeft);
-      Send(Cancelled());
+      Send(SentReply(Cancelled()));
       return;
     }
     std::optional<v1::Reply> instead;
     if (start_.last_look != nullptr) instead = start_.last_look();
     if (instead.has_value()) {
-      Send(*std::move(instead));
+      Send(SentReply(*std::move(instead)));
     } else {
       inner_.RunHandler(parameter_);
     }

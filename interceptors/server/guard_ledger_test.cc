@@ -170,8 +170,8 @@ TEST_F(GuardLedgerTest, WhatAnEarlierAttemptCommittedIsCompletedAndReplayed) {
   const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
-  EXPECT_EQ(replayed->reply.body(), Body("paid"));
-  EXPECT_EQ(replayed->reply.trailing_metadata().rbegin()->key(), "idempotency-replayed");
+  EXPECT_EQ(replayed->reply.stored().body(), Body("paid"));
+  EXPECT_EQ(replayed->reply.trailers().back().first, "idempotency-replayed");
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
   EXPECT_EQ(store_->record().reply.trailing_metadata_size(), 0);
@@ -388,7 +388,9 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
   over.request = request;
   over.lease = absl::Milliseconds(20);
   over.lease_deadline = reservations_->Now();
-  over.answer.mutable_reserved()->set_attempt(1);
+  const auto answer = std::make_shared<v1::ReserveResponse>();
+  answer->mutable_reserved()->set_attempt(1);
+  over.answer = answer;
   store_->Hold(Operation::kExtend);
   LiveExecution late(operation_, reservations_->Hold(std::move(over)));
   FakeTransaction transaction{*ledger_, {}};
@@ -586,7 +588,7 @@ TEST_F(GuardLedgerTest, ARefusalAfterACommitInDoubtIsNotRecorded) {
   const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
-  EXPECT_EQ(replayed->reply.body(), Body("paid"));
+  EXPECT_EQ(replayed->reply.stored().body(), Body("paid"));
 }
 
 TEST_F(GuardLedgerTest, NothingHappenedIsNotBelievedWhileACommitIsInDoubt) {
@@ -888,7 +890,7 @@ TEST_F(GuardLedgerTest, AStreamOfTheLedgerOverTheLimitIsStoredAsItsStatus) {
   const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
-  EXPECT_EQ(replayed->reply.stream_size(), 2) << "the row has the whole stream";
+  EXPECT_EQ(replayed->reply.stored().stream_size(), 2) << "the row has the whole stream";
   EXPECT_EQ(store_->record().reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_EQ(store_->record().reply.stream_size(), 0);
 }
@@ -923,7 +925,7 @@ TEST_F(LateCommitTest, ARefusalOfTheNextAttemptIsNotRecordedInItsPlace) {
   const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
-  EXPECT_EQ(replayed->reply.body(), Body("paid"));
+  EXPECT_EQ(replayed->reply.stored().body(), Body("paid"));
 }
 
 TEST_F(LateCommitTest, ACommittedRefusalOfTheNextAttemptIsTheOutcome) {
@@ -997,9 +999,10 @@ TEST_F(GuardLedgerReferenceTest, AnAttemptThatFindsTheRowKeepsItsReference) {
   const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
-  EXPECT_EQ(replayed->reply.body(), Body("paid"));
-  EXPECT_EQ(replayed->reply.trailing_metadata(0).key(), "a");
-  for (const v1::MetadataEntry& entry : replayed->reply.trailing_metadata()) {
+  EXPECT_EQ(replayed->reply.stored().body(), Body("paid"));
+  EXPECT_EQ(replayed->reply.stored().trailing_metadata(0).key(), "a");
+  const v1::Reply whole = replayed->reply.Whole();
+  for (const v1::MetadataEntry& entry : whole.trailing_metadata()) {
     EXPECT_THAT(entry.key(), testing::Not(testing::HasSubstr("reference")));
   }
   EXPECT_EQ(store_->record().reply.content(), v1::REPLY_CONTENT_REFERENCE);

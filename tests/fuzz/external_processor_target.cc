@@ -62,7 +62,7 @@ void Decide(Input& input, GuardedExchange& exchange, int& admissions) {
   if (admissions == 0) return;
   v1::Reply reply;
   if (reply.ParseFromString(std::string(input.Block()))) {
-    exchange.OnDecision(Admission::Replayed{std::move(reply)});
+    exchange.OnDecision(Admission::Replayed{SentReply(std::move(reply))});
   } else {
     exchange.OnDecision(Admission::Refused{absl::UnavailableError("no verdict"), "", true});
   }

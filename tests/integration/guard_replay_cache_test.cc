@@ -145,19 +145,19 @@ class ReplayCacheAndStore : public ::testing::Test {
   v1::ReserveResponse Reserve(const std::string& key) {
     const v1::ReserveRequest request = SomeReserve(key);
     const auto known = reservations_.FindReplay(request);
-    if (known != nullptr) return known->response;
+    if (known != nullptr) return *known;
     std::promise<absl::StatusOr<ReserveAnswer>> answered;
     reservations_.Request(std::make_shared<const v1::ReserveRequest>(request), absl::ZeroDuration(),
                           reservations_.Now() + std::chrono::seconds(20),
                           [&](auto answer) { answered.set_value(std::move(answer)); });
     const absl::StatusOr<ReserveAnswer> answer = answered.get_future().get();
     EXPECT_TRUE(answer.ok()) << answer.status();
-    return answer.ok() ? answer->response : v1::ReserveResponse();
+    return answer.ok() ? *answer->response : v1::ReserveResponse();
   }
   void Complete(const std::string& key, const v1::ReserveResponse& grant) {
     Reservation::Grant held;
     held.request = std::make_shared<const v1::ReserveRequest>(SomeReserve(key));
-    held.answer = grant;
+    held.answer = std::make_shared<const v1::ReserveResponse>(grant);
     held.lease = limits::kDefaultLease;
     held.lease_deadline = reservations_.Now() + std::chrono::seconds(20);
     auto reply = std::make_unique<v1::Reply>();

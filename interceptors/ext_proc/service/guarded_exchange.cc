@@ -280,7 +280,7 @@ void GuardedExchange::OnDecision(Admission::Decision decision) {
   }
   if (!wanted) return;
   if (const auto* replayed = std::get_if<Admission::Replayed>(&decision)) {
-    return Replay(replayed->reply);
+    return Replay(replayed->reply.Whole());
   }
   const auto& refused = std::get<Admission::Refused>(decision);
   Reject(refused.why, refused.record_id);

@@ -387,7 +387,7 @@ class HttpReplayTest : public ::testing::Test {
     exchange.OnMessage(Body("{}"));
     EXPECT_TRUE(exchange.TakeTask().has_value());
     const v1::Reply reply = HttpFront().Capture(recorded, /*whole=*/true);
-    exchange.OnDecision(Admission::Replayed{reply});
+    exchange.OnDecision(Admission::Replayed{SentReply(reply)});
     std::vector<Response> messages;
     while (auto message = exchange.TakeResponse()) messages.push_back(*std::move(message));
     return messages;

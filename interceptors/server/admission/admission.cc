@@ -83,7 +83,7 @@ void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
   const auto admission = std::make_shared<Admission>(
       PassKey<Admission>(), std::move(operation), std::move(reserve_request), deadline,
       std::move(done), request, std::move(unguarded));
-  if (known != nullptr) return admission->ReplayKnown(known->response);
+  if (known != nullptr) return admission->ReplayKnown(known);
   // Checks the caller's data in the request: a request that the service would refuse must not
   // be sent, above all not together with the requests of other callers.
   if (const absl::Status valid = ValidateRequest(*admission->reserve_request_); !valid.ok()) {
@@ -128,7 +128,7 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
     return;
   }
   had_verdict_ = true;
-  const bool looks_up = answer->response.has_outcome_unknown() &&
+  const bool looks_up = answer->response->has_outcome_unknown() &&
                         operation_->options.ledger != nullptr && !reserve_request_->recover();
   if (looks_up) {
     LookUpCommit(*std::move(answer));
@@ -142,7 +142,7 @@ void Admission::LookUpCommit(ReserveAnswer answer) {
                     [self = shared_from_this(),
                      answer = std::move(answer)](const LedgerLookup::Answer& committed) mutable {
                       if (!committed.ok()) {
-                        self->LeaveUnknown(answer.response, committed.status());
+                        self->LeaveUnknown(*answer.response, committed.status());
                       } else if (committed->has_value()) {
                         self->RequestRecovery();
                       } else {
@@ -165,7 +165,7 @@ void Admission::RequestRecovery() {
 }
 
 void Admission::ActOnVerdict(ReserveAnswer answer) {
-  v1::ReserveResponse& verdict = answer.response;
+  const v1::ReserveResponse& verdict = *answer.response;
   const absl::Status rejection = RejectionFor(verdict);
   report_.Once(verdict, rejection);
   if (!rejection.ok()) {
@@ -177,22 +177,19 @@ void Admission::ActOnVerdict(ReserveAnswer answer) {
     if (verdict.has_outcome_unknown()) ReportUnknownOutcome(operation_, *reserve_request_);
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
-    v1::Replay& replay = *verdict.mutable_replay();
-    Replay(std::move(*replay.mutable_reply()), verdict.record_id(), FromWire(replay.expires_at()),
-           replay.labels());
+    Replay(answer.response);
   } else {
     Grant(std::move(answer));
   }
 }
 
-void Admission::ReplayKnown(const v1::ReserveResponse& verdict) {
-  const v1::Replay& replay = verdict.replay();
-  report_.Once(verdict, RejectionFor(verdict));
-  Replay(replay.reply(), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
+void Admission::ReplayKnown(const std::shared_ptr<const v1::ReserveResponse>& verdict) {
+  report_.Once(*verdict, RejectionFor(*verdict));
+  Replay(verdict);
 }
 
 void Admission::Grant(ReserveAnswer answer) {
-  const v1::Reserved& reserved = answer.response.reserved();
+  const v1::Reserved& reserved = answer.response->reserved();
   Reservation::Grant grant;
   grant.request = reserve_request_;
   grant.lease = operation_->policy.lease;
@@ -239,7 +236,8 @@ void Admission::RecordCommitted(const std::shared_ptr<LiveExecution>& execution,
                         ": an earlier attempt had committed, record ", execution->record_id());
   Settlement::Complete(
       execution, std::make_unique<v1::Reply>(reply),
-      [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
+      [self = shared_from_this(), execution,
+       reply = std::make_shared<const v1::Reply>(reply)](const Settlement::Outcome& outcome) {
         if (outcome.error.ok()) {
           self->Replay(reply, execution->record_id(), outcome.expires_at,
                        execution->reserved().labels());
@@ -275,8 +273,8 @@ void Admission::Recover(std::shared_ptr<LiveExecution> execution) {
 void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
                             const Recovery::Result& result) {
   if (const auto* completed = std::get_if<Recovery::Completed>(&result)) {
-    Replay(completed->reply, execution->record_id(), completed->expires_at,
-           execution->reserved().labels());
+    Replay(std::make_shared<const v1::Reply>(completed->reply), execution->record_id(),
+           completed->expires_at, execution->reserved().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
     Refuse(open->why, execution->record_id());
   } else {
@@ -302,10 +300,16 @@ void Admission::Start(std::shared_ptr<LiveExecution> execution) {
                    After(operation_->reservations.Now(), operation_->options.verdict_timeout)));
 }
 
-void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
-                       const Labels& labels) {
+void Admission::Replay(const std::shared_ptr<const v1::ReserveResponse>& verdict) {
+  const v1::Replay& replay = verdict->replay();
+  Replay(std::shared_ptr<const v1::Reply>(verdict, &replay.reply()), verdict->record_id(),
+         FromWire(replay.expires_at()), replay.labels());
+}
+
+void Admission::Replay(std::shared_ptr<const v1::Reply> reply, const std::string& record_id,
+                       absl::Time expires_at, const Labels& labels) {
   ReplayedReply::Make(operation_, {std::move(reply), record_id, expires_at, TraceparentOf(labels)},
-                      [self = shared_from_this(), record_id](absl::StatusOr<v1::Reply> made) {
+                      [self = shared_from_this(), record_id](absl::StatusOr<SentReply> made) {
                         if (made.ok()) {
                           self->done_(Replayed{*std::move(made)});
                         } else {

@@ -16,6 +16,7 @@
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/reservation/reserve_call.h"
+#include "interceptors/server/wire/sent_reply.h"
 
 namespace idempotency::internal {
 
@@ -29,7 +30,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   };
   // The operation has run, and the caller gets this reply.
   struct Replayed {
-    v1::Reply reply;
+    SentReply reply;
   };
   // The handler does not run.
   struct Refused {
@@ -72,7 +73,7 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   void RequestRecovery();
   void ActOnVerdict(ReserveAnswer answer);
   // `verdict` is a replay from the cache.
-  void ReplayKnown(const v1::ReserveResponse& verdict);
+  void ReplayKnown(const std::shared_ptr<const v1::ReserveResponse>& verdict);
   void Grant(ReserveAnswer answer);
   // Passes the operation to background recovery; empty without it.
   Reservation::LeftOpen UnknownOutcomeReporter() const;
@@ -90,9 +91,10 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // handler was slow, and heartbeats failed), it requests it again with the same request token:
   // nothing starts under an expired lease.
   void Start(std::shared_ptr<LiveExecution> execution);
+  void Replay(const std::shared_ptr<const v1::ReserveResponse>& verdict);
   // `labels` are the record's.
-  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
-              const Labels& labels);
+  void Replay(std::shared_ptr<const v1::Reply> reply, const std::string& record_id,
+              absl::Time expires_at, const Labels& labels);
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;

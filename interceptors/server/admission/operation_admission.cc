@@ -65,8 +65,8 @@ absl::StatusOr<BegunOperation> OperationAdmission::ToBegun(std::string record_id
   if (auto* granted = std::get_if<Admission::Granted>(&decision)) {
     return BegunOperation(std::move(record_id), std::move(granted->execution));
   }
-  if (auto* replayed = std::get_if<Admission::Replayed>(&decision)) {
-    return BegunOperation(std::move(record_id), std::move(replayed->reply));
+  if (const auto* replayed = std::get_if<Admission::Replayed>(&decision)) {
+    return BegunOperation(std::move(record_id), replayed->reply.Whole());
   }
   return std::get<Admission::Refused>(decision).why;
 }

@@ -161,8 +161,8 @@ TEST_F(RecoveryTest, ReplyIsRecordedAndGivenToEveryCaller) {
   for (int call = 0; call < 2; ++call) {
     const Admission::Decision decision = Admit();
     const auto& replayed = std::get<Admission::Replayed>(decision);
-    EXPECT_EQ(replayed.reply.body(), Receipt().SerializeAsString());
-    EXPECT_EQ(replayed.reply.trailing_metadata().size(), 3);
+    EXPECT_EQ(replayed.reply.stored().body(), Receipt().SerializeAsString());
+    EXPECT_EQ(replayed.reply.Whole().trailing_metadata().size(), 3);
   }
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(store_->record().attempt, 2u);
@@ -174,7 +174,7 @@ TEST_F(RecoveryTest, FailureIsRecordedIfTheMethodRecordsItsCode) {
     return RecoveryDecision::CompleteWith(grpc::Status(grpc::StatusCode::NOT_FOUND, "no card"));
   };
   const Admission::Decision decision = Admit();
-  EXPECT_EQ(std::get<Admission::Replayed>(decision).reply.message(), "no card");
+  EXPECT_EQ(std::get<Admission::Replayed>(decision).reply.stored().message(), "no card");
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
@@ -186,7 +186,7 @@ TEST_F(RecoveryTest, AMessageThatIsNotUtf8IsRecorded) {
   const Admission::Decision decision = Admit();
   const auto* replayed = std::get_if<Admission::Replayed>(&decision);
   ASSERT_NE(replayed, nullptr);
-  EXPECT_EQ(replayed->reply.message(), "caf?");
+  EXPECT_EQ(replayed->reply.stored().message(), "caf?");
   EXPECT_EQ(store_->record().reply.message(), "caf?");
 }
 
@@ -251,7 +251,7 @@ TEST_F(RecoveryTest, TypedHandlerGetsItsRequest) {
       });
   const Admission::Decision decision = Admit();
   v1::RecordKey reply;
-  ASSERT_TRUE(reply.ParseFromString(std::get<Admission::Replayed>(decision).reply.body()));
+  ASSERT_TRUE(reply.ParseFromString(std::get<Admission::Replayed>(decision).reply.stored().body()));
   EXPECT_EQ(reply.scope(), "alice");
 }
 

@@ -29,15 +29,14 @@ std::string_view ContentName(v1::ReplyContent content) {
 }
 
 // The stored reply as a replay, for any body.
-v1::Reply WithRecordMetadata(ReplayedReply::Stored stored) {
-  v1::Reply reply = std::move(stored.reply);
-  AddTrailers(RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true), reply);
-  AddTrailers(TraceMetadata(stored.traceparent), reply);
-  const std::string_view content = ContentName(reply.content());
-  if (!content.empty()) {
-    AddTrailers({{std::string(kContentMetadata), std::string(content)}}, reply);
+SentReply WithRecordMetadata(ReplayedReply::Stored stored) {
+  MetadataEntries trailers = RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true);
+  if (!stored.traceparent.empty()) {
+    trailers.emplace_back(kTraceMetadata, std::move(stored.traceparent));
   }
-  return reply;
+  const std::string_view content = ContentName(stored.reply->content());
+  if (!content.empty()) trailers.emplace_back(kContentMetadata, content);
+  return SentReply(std::move(stored.reply), std::move(trailers));
 }
 
 absl::Status LoadFailed() {
@@ -58,23 +57,25 @@ absl::Status TooManyLoad() {
                    std::move(details));
 }
 
-absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply::Stored stored) {
+absl::StatusOr<SentReply> Load(const GuardedOperation& operation, ReplayedReply::Stored stored) {
   v1::Reference reference;
   const auto message = operation.reply_type.New();
-  if (message == nullptr || !reference.ParseFromString(stored.reply.body())) {
-    return ReplyNotKept(stored.reply.code());
+  if (message == nullptr || !reference.ParseFromString(stored.reply->body())) {
+    return ReplyNotKept(stored.reply->code());
   }
   const absl::Status loaded =
       CallApplication(*operation.log, operation.name, "the reply loader",
                       [&] { return operation.loader(reference, *message); });
-  if (absl::IsNotFound(loaded)) return ReplyNotKept(stored.reply.code());
+  if (absl::IsNotFound(loaded)) return ReplyNotKept(stored.reply->code());
   if (!loaded.ok()) {
     // Its message is the application's, and may contain data that must not be logged.
     operation.log->Error(LogEvent::kLoaderFailed, operation.name, ": record ", stored.record_id,
                          ": the reply loader failed: ", absl::StatusCodeToString(loaded.code()));
     return LoadFailed();
   }
-  stored.reply.set_body(message->SerializePartialAsString());
+  const auto reply = std::make_shared<v1::Reply>(*stored.reply);
+  reply->set_body(message->SerializePartialAsString());
+  stored.reply = reply;
   return WithRecordMetadata(std::move(stored));
 }
 
@@ -82,7 +83,7 @@ absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply:
 
 void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stored stored,
                          Done done) {
-  const v1::Reply& reply = stored.reply;
+  const v1::Reply& reply = *stored.reply;
   const bool loads = reply.content() == v1::REPLY_CONTENT_REFERENCE;
   // A reference without a loader was stored when the method had one.
   if (!CanBeReplayed(reply) || (loads && !operation->loader)) {

@@ -11,6 +11,7 @@
 
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/guarded_operation.h"
+#include "interceptors/server/wire/sent_reply.h"
 
 namespace idempotency::internal {
 
@@ -25,14 +26,14 @@ namespace idempotency::internal {
 class ReplayedReply {
  public:
   struct Stored {
-    v1::Reply reply;
+    std::shared_ptr<const v1::Reply> reply;
     std::string record_id;
     absl::Time expires_at;
     // The traceparent of the attempt that ran first; "" if it had none.
     std::string traceparent;
   };
   // Called once, on any thread, possibly inside Make; must not block.
-  using Done = std::function<void(absl::StatusOr<v1::Reply>)>;
+  using Done = std::function<void(absl::StatusOr<SentReply>)>;
 
   // Fails with
   //   REPLY_NOT_KEPT     nothing runs again; the original code is in the details

@@ -32,7 +32,7 @@ std::shared_ptr<LiveExecution> GiveBack(GuardedCall& call, std::string reason) {
 }
 
 void Reject(PendingCall& pending, const absl::Status& why, std::string_view record_id = {}) {
-  pending.Answer(RejectionReply(why, record_id));
+  pending.Answer(SentReply(RejectionReply(why, record_id)));
 }
 
 }  // namespace
@@ -179,8 +179,8 @@ void GuardedMethod::RunUnguarded(const Call& call) {
   call.pending->Run(std::move(start));
 }
 
-void GuardedMethod::Replay(const Call& call, v1::Reply reply) {
-  if (!reply.has_body() && reply.stream().empty()) call.guarded->OmitMessage();
+void GuardedMethod::Replay(const Call& call, SentReply reply) {
+  if (!reply.stored().has_body() && reply.stored().stream().empty()) call.guarded->OmitMessage();
   call.pending->Answer(std::move(reply));
 }
 

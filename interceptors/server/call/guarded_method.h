@@ -50,7 +50,7 @@ class GuardedMethod final : public CallAdmitter {
   void Act(const Call& call, Admission::Decision decision);
   static void Run(const Call& call, std::shared_ptr<LiveExecution> execution);
   void RunUnguarded(const Call& call);
-  static void Replay(const Call& call, v1::Reply reply);
+  static void Replay(const Call& call, SentReply reply);
 
   const RequestIdentity identity_;
   const std::shared_ptr<const GuardedOperation> operation_;

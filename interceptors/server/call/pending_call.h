@@ -12,6 +12,7 @@
 
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/call/stream_writer.h"
+#include "interceptors/server/wire/sent_reply.h"
 
 namespace idempotency::internal {
 
@@ -51,7 +52,7 @@ class PendingCall {
 
   // Answers instead of the handler. Without initial metadata in `reply` and with a code other
   // than OK the answer is Trailers-Only.
-  virtual void Answer(v1::Reply reply) = 0;
+  virtual void Answer(SentReply reply) = 0;
 };
 
 // Decides about the calls of one method. Thread-safe.

@@ -31,11 +31,12 @@ constexpr std::size_t kProtectedNumerator = 4;
 constexpr std::size_t kProtectedDenominator = 5;
 
 struct Entry {
-  std::shared_ptr<const ReplayCache::Answer> answer;
-  std::size_t hash = 0;
+  ReservedRequest request;
+  ReplayCache::Answer answer;
+  std::size_t hash;
   Moment sent_at;
   Moment end;
-  std::size_t bytes = 0;
+  std::size_t bytes;
   bool is_protected = false;
 };
 
@@ -46,13 +47,12 @@ bool IsOver(const Moment& end, const Moment& now) {
 }
 
 // The memory of an entry: the list's node, about two slots of the set, the block of the shared
-// answer, and the data that it points to. The allocator's overhead is not counted.
-std::size_t WeightOf(const ReplayCache::Answer& answer) {
+// answer, and the data that they point to. The allocator's overhead is not counted.
+std::size_t WeightOf(const ReservedRequest& request, const v1::ReserveResponse& answer) {
   constexpr std::size_t kNode = sizeof(Entry) + 2 * sizeof(void*);
   constexpr std::size_t kSlots = 2 * (sizeof(Entries::iterator) + 1);
   constexpr std::size_t kCounts = 2 * sizeof(void*);
-  return kNode + kSlots + kCounts + sizeof(answer) - sizeof(answer.response) +
-         MemoryOf(answer.response) + answer.request.allocated_bytes();
+  return kNode + kSlots + kCounts + MemoryOf(answer) + request.allocated_bytes();
 }
 
 }  // namespace
@@ -70,12 +70,11 @@ class ReplayCache::Shard {
       : capacity_(capacity),
         protected_capacity_(capacity / kProtectedDenominator * kProtectedNumerator) {}
 
-  std::shared_ptr<const Answer> FindReplay(const Key& key, const Fingerprints& fingerprints,
-                                           const Moment& now) {
+  Answer FindReplay(const Key& key, const Fingerprints& fingerprints, const Moment& now) {
     Entries dropped;
     MutexLock lock(mutex_);
     const Entries::iterator* const found = FindAlive(key, now, dropped);
-    if (found == nullptr || !(*found)->answer->request.HasFingerprints(fingerprints)) {
+    if (found == nullptr || !(*found)->request.HasFingerprints(fingerprints)) {
       ++counters_.misses;
       return nullptr;
     }
@@ -126,11 +125,11 @@ class ReplayCache::Shard {
   struct EntryEq {
     using is_transparent = void;
     bool operator()(const Key& a, Entries::iterator b) const {
-      return a.hash == b->hash && b->answer->request.HasKey(a.record_key);
+      return a.hash == b->hash && b->request.HasKey(a.record_key);
     }
     bool operator()(Entries::iterator a, const Key& b) const { return (*this)(b, a); }
     bool operator()(Entries::iterator a, Entries::iterator b) const {
-      return a->hash == b->hash && a->answer->request.HasSameKey(b->answer->request);
+      return a->hash == b->hash && a->request.HasSameKey(b->request);
     }
   };
 
@@ -216,9 +215,9 @@ ReplayCache::Shard& ReplayCache::ShardOf(std::size_t hash) const {
   return *shards_[absl::HashOf(hash) % shards_.size()];
 }
 
-Moment ReplayCache::EndOf(const v1::ReserveResponse& response, Moment sent_at) const {
-  const absl::Time expires_at = FromWire(response.replay().expires_at());
-  const absl::Duration life = expires_at - FromWire(response.replay().completed_at());
+Moment ReplayCache::EndOf(const v1::ReserveResponse& replay, Moment sent_at) const {
+  const absl::Time expires_at = FromWire(replay.replay().expires_at());
+  const absl::Duration life = expires_at - FromWire(replay.replay().completed_at());
   return {After(sent_at.monotonic, std::min(max_age_, life)),
           std::min(sent_at.wall + max_age_, expires_at)};
 }
@@ -227,18 +226,16 @@ ReplayCache::Key ReplayCache::KeyOf(const v1::RecordKey& key) const {
   return {key, ReservedRequest::HashOf(key) & hash_mask_};
 }
 
-std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindReplay(
-    const v1::RecordKey& record_key, const Fingerprints& fingerprints) {
+ReplayCache::Answer ReplayCache::FindReplay(const v1::RecordKey& record_key,
+                                            const Fingerprints& fingerprints) {
   const Key key = KeyOf(record_key);
   return ShardOf(key.hash).FindReplay(key, fingerprints, Now());
 }
 
-void ReplayCache::KeepVerdict(const v1::ReserveRequest& request, const v1::ReserveResponse& verdict,
-                              Moment sent_at) {
-  switch (verdict.verdict_case()) {
+void ReplayCache::KeepVerdict(const v1::ReserveRequest& request, Answer verdict, Moment sent_at) {
+  switch (verdict->verdict_case()) {
     case v1::ReserveResponse::kReplay:
-      return Keep(std::make_shared<const Answer>(Answer{
-                      ReservedRequest(request.record_key(), request.fingerprints()), verdict}),
+      return Keep(ReservedRequest(request.record_key(), request.fingerprints()), std::move(verdict),
                   sent_at);
     case v1::ReserveResponse::kMismatch:
       return;
@@ -253,30 +250,26 @@ void ReplayCache::KeepReply(const v1::ReserveRequest& request, const v1::Reserve
   const std::size_t reply_bytes = ReplyBytes(completed.reply());
   // The service stores a reply over kMaxReplyBytes without its content.
   if (reply_bytes > limits::kMaxReplyBytes || reply_bytes > max_entry_bytes_) return;
-  auto answer = std::make_shared<Answer>(
-      Answer{ReservedRequest(request.record_key(), request.fingerprints()), {}});
-  answer->response.set_record_id(grant.record_id());
-  v1::Replay& replay = *answer->response.mutable_replay();
+  auto answer = std::make_shared<v1::ReserveResponse>();
+  answer->set_record_id(grant.record_id());
+  v1::Replay& replay = *answer->mutable_replay();
   *replay.mutable_reply() = std::move(*completed.mutable_reply());
   *replay.mutable_completed_at() = acknowledged.completed_at();
   *replay.mutable_expires_at() = acknowledged.expires_at();
   replay.set_attempt(grant.reserved().attempt());
   *replay.mutable_labels() = grant.reserved().labels();
-  Keep(std::move(answer), sent_at);
+  Keep(ReservedRequest(request.record_key(), request.fingerprints()), std::move(answer), sent_at);
 }
 
-void ReplayCache::Keep(std::shared_ptr<const Answer> answer, Moment sent_at) {
-  Entries added(1);
-  Entry& entry = added.front();
-  entry.hash = answer->request.hash() & hash_mask_;
-  entry.sent_at = sent_at;
-  entry.end = EndOf(answer->response, sent_at);
-  entry.bytes = WeightOf(*answer);
+void ReplayCache::Keep(ReservedRequest request, Answer replay, Moment sent_at) {
   const Moment now = Now();
-  if (entry.bytes > max_entry_bytes_ || IsOver(entry.end, now)) return;
-  entry.answer = std::move(answer);
-  Shard& shard = ShardOf(entry.hash);
-  shard.Keep(std::move(added), now);
+  const Moment end = EndOf(*replay, sent_at);
+  const std::size_t bytes = WeightOf(request, *replay);
+  if (bytes > max_entry_bytes_ || IsOver(end, now)) return;
+  const std::size_t hash = request.hash() & hash_mask_;
+  Entries added;
+  added.push_back({std::move(request), std::move(replay), hash, sent_at, end, bytes});
+  ShardOf(hash).Keep(std::move(added), now);
 }
 
 void ReplayCache::Drop(const v1::RecordKey& record_key) {

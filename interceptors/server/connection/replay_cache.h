@@ -51,11 +51,8 @@ class ReplayCache {
     std::chrono::steady_clock::time_point monotonic;
     absl::Time wall;
   };
-  // A request and the store's answer to it, a `replay`.
-  struct Answer {
-    ReservedRequest request;
-    v1::ReserveResponse response;
-  };
+  // The store's answer to a request. The cache shares it with the calls that it answers.
+  using Answer = std::shared_ptr<const v1::ReserveResponse>;
 
   // `options` with a capacity that is not 0; `clock` outlives the cache. Keys are first
   // compared by the bits of their hashes in `hash_mask`, then by their parts: a test can make
@@ -73,14 +70,11 @@ class ReplayCache {
   }
 
   // The replay that the store would answer; nullptr if the store must be queried.
-  std::shared_ptr<const Answer> FindReplay(const v1::RecordKey& key,
-                                           const Fingerprints& fingerprints);
+  Answer FindReplay(const v1::RecordKey& key, const Fingerprints& fingerprints);
 
-  // The store has answered `request`, which was sent at `sent_at`. A replay is cached, field by
-  // field; any other verdict but a mismatch, which concerns another request, drops the record's
-  // replay.
-  void KeepVerdict(const v1::ReserveRequest& request, const v1::ReserveResponse& verdict,
-                   Moment sent_at);
+  // The store has answered `request`, which was sent at `sent_at`. A replay is cached; any other
+  // verdict but a mismatch, which concerns another request, drops the record's replay.
+  void KeepVerdict(const v1::ReserveRequest& request, Answer verdict, Moment sent_at);
   // The store has acknowledged `completed`, which was sent at `sent_at`, for the reservation that
   // `grant` granted to `request`. Caches the replay that the store would answer, and takes the
   // reply out of `completed` for it.
@@ -88,9 +82,9 @@ class ReplayCache {
                  v1::CompleteRequest& completed, const v1::CompleteResponse& acknowledged,
                  Moment sent_at);
 
-  // Stores `answer` in place of the cached one for its key, unless that one was requested
-  // later, or `answer` is over max_entry_bytes().
-  void Keep(std::shared_ptr<const Answer> answer, Moment sent_at);
+  // Stores `replay`, the answer to `request`, in place of the cached one for its key, unless that
+  // one was requested later, or the new one is over max_entry_bytes().
+  void Keep(ReservedRequest request, Answer replay, Moment sent_at);
   void Drop(const v1::RecordKey& key);
 
   // The maximum size of one entry.
@@ -102,7 +96,7 @@ class ReplayCache {
   struct Key;
 
   // The time from which an answer, requested at `sent_at`, is no longer given.
-  Moment EndOf(const v1::ReserveResponse& response, Moment sent_at) const;
+  Moment EndOf(const v1::ReserveResponse& replay, Moment sent_at) const;
   Key KeyOf(const v1::RecordKey& key) const;
   Shard& ShardOf(std::size_t hash) const;
 

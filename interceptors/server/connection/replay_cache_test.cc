@@ -51,9 +51,8 @@ struct TestAnswer {
 
 void KeepIn(ReplayCache& cache, const v1::RecordKey& key, const TestAnswer& answer,
             ReplayCache::Moment sent_at) {
-  cache.Keep(std::make_shared<const ReplayCache::Answer>(
-                 ReplayCache::Answer{ReservedRequest(key, answer.fingerprints), answer.response}),
-             sent_at);
+  cache.Keep(ReservedRequest(key, answer.fingerprints),
+             std::make_shared<const v1::ReserveResponse>(answer.response), sent_at);
 }
 
 class ReplayCacheTest : public testing::Test {
@@ -97,7 +96,7 @@ TEST_F(ReplayCacheTest, GivesTheAnswerAgainAsItWas) {
   Keep("order-1", answer);
   const auto found = cache_.FindReplay(Key("order-1"), Prints({{1, 'a'}}));
   ASSERT_NE(found, nullptr);
-  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(found->response, answer.response));
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*found, answer.response));
 }
 
 TEST_F(ReplayCacheTest, PartsThatReadTheSameInARowAreDifferentKeys) {
@@ -197,7 +196,7 @@ TEST_F(ReplayCacheTest, TheAnswerRequestedLaterStays) {
   KeepIn(cache_, Key("order-1"), Replay(100), before);
   const auto found = cache_.FindReplay(Key("order-1"), Prints({{1, 'a'}}));
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->response.replay().reply().body().size(), 200u);
+  EXPECT_EQ(found->replay().reply().body().size(), 200u);
 }
 
 TEST_F(ReplayCacheTest, DroppingForgetsOneReplay) {
@@ -437,7 +436,7 @@ TEST_F(CollidingReplayCacheTest, EachPartOfTheKeyIsCompared) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const auto found = cache_.FindReplay(keys[i], Prints({{1, 'a'}}));
     ASSERT_NE(found, nullptr);
-    EXPECT_EQ(found->response.record_id(), absl::StrCat(i));
+    EXPECT_EQ(found->record_id(), absl::StrCat(i));
   }
 }
 
@@ -490,8 +489,8 @@ TEST_F(ReplayCacheTest, ThreadsSeeOnlyWholeAnswersOfTheirOwnKey) {
         if (i % 3 != 0) KeepIn(cache_, Key(key), answer, cache_.Now());
         const auto found = cache_.FindReplay(Key(key), Prints({{1, 'a'}}));
         if (found != nullptr) {
-          ASSERT_EQ(found->response.record_id(), key);
-          ASSERT_EQ(found->response.replay().reply().body().size(), 8u * 1024);
+          ASSERT_EQ(found->record_id(), key);
+          ASSERT_EQ(found->replay().reply().body().size(), 8u * 1024);
         }
         if (i % 50 == 0) cache_.Drop(Key(key));
         if (i % 100 == 0) clock_.Advance(absl::Seconds(1));

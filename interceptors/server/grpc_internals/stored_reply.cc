@@ -11,26 +11,34 @@
 namespace idempotency::internal::grpc_internals {
 namespace {
 
-bool IsLegal(const v1::MetadataEntry& entry) {
-  const grpc_slice key = grpc_slice_from_static_buffer(entry.key().data(), entry.key().size());
-  const grpc_slice value =
-      grpc_slice_from_static_buffer(entry.value().data(), entry.value().size());
+// gRPC aborts the process on metadata that is invalid on the wire, and a record may have been
+// settled manually.
+bool IsLegal(const std::string& name, const std::string& text) {
+  const grpc_slice key = grpc_slice_from_static_buffer(name.data(), name.size());
+  const grpc_slice value = grpc_slice_from_static_buffer(text.data(), text.size());
   return grpc_header_key_is_legal(key) != 0 &&
          (grpc_is_binary_header(key) != 0 || grpc_header_nonbin_value_is_legal(value) != 0);
+}
+
+void AddTrailer(const std::string& key, const std::string& value,
+                grpc::ServerContextBase& context) {
+  if (IsLegal(key, value)) context.AddTrailingMetadata(key, value);
 }
 
 }  // namespace
 
 // Calls ServerContextBase's own setters, as the handler would have done.
-void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context) {
-  // gRPC aborts the process on metadata that is invalid on the wire, and a record may have been
-  // settled manually.
+void SetMetadata(const SentReply& sent, grpc::ServerContextBase& context) {
+  const v1::Reply& reply = sent.stored();
   for (const v1::MetadataEntry& entry : reply.initial_metadata()) {
-    if (IsLegal(entry)) context.AddInitialMetadata(entry.key(), entry.value());
+    if (IsLegal(entry.key(), entry.value())) {
+      context.AddInitialMetadata(entry.key(), entry.value());
+    }
   }
   for (const v1::MetadataEntry& entry : reply.trailing_metadata()) {
-    if (IsLegal(entry)) context.AddTrailingMetadata(entry.key(), entry.value());
+    AddTrailer(entry.key(), entry.value(), context);
   }
+  for (const auto& [key, value] : sent.trailers()) AddTrailer(key, value, context);
   if (reply.has_compression_level() && reply.compression_level() >= 0 &&
       reply.compression_level() < GRPC_COMPRESS_LEVEL_COUNT) {
     context.set_compression_level(static_cast<grpc_compression_level>(reply.compression_level()));
@@ -41,12 +49,13 @@ grpc::Status StatusOf(const v1::Reply& reply) {
   return grpc::Status(StatusCodeFrom(reply.code()), reply.message(), reply.details());
 }
 
-void Load(google::protobuf::MessageLite& message, std::string body, GuardLog& log) {
-  if (!message.ParsePartialFromString(body)) {
+void Load(google::protobuf::MessageLite& message, std::shared_ptr<const std::string> body,
+          GuardLog& log) {
+  if (!message.ParsePartialFromString(*body)) {
     log.Warn(LogEvent::kUnreadableReply, "a stored reply does not parse as ", message.GetTypeName(),
              ": it is sent as it is");
   }
-  StoredBytes::Instance().Put(&message, std::make_shared<const std::string>(std::move(body)));
+  StoredBytes::Instance().Put(&message, std::move(body));
 }
 
 void Unload(const void* message) { StoredBytes::Instance().Remove(message); }

@@ -27,7 +27,7 @@ using grpc::internal::MethodHandler;
 // One message of a stream, of its real type, sent as its stored bytes.
 class StoredMessage {
  public:
-  StoredMessage(const Descriptor& type, std::string bytes, GuardLog& log)
+  StoredMessage(const Descriptor& type, std::shared_ptr<const std::string> bytes, GuardLog& log)
       : message_(MessageFactory::generated_factory()->GetPrototype(&type)->New()) {
     Load(*message_, std::move(bytes), log);
   }
@@ -50,12 +50,13 @@ grpc::Status NotSent() {
                       "limit, or the call was cancelled");
 }
 
-// A recovery handler completes with one message: it becomes the stream.
-void TakeBodyAsStream(v1::Reply& reply) {
-  if (!reply.has_body()) return;
-  reply.mutable_stream()->Clear();
-  reply.add_stream(std::move(*reply.mutable_body()));
-  reply.clear_body();
+// The messages of the stream. A recovery handler completes with one message, the body: it becomes
+// the stream.
+int MessagesOf(const v1::Reply& reply) { return reply.has_body() ? 1 : reply.stream_size(); }
+
+std::shared_ptr<const std::string> MessageOf(const SentReply& reply, int index) {
+  const v1::Reply& stored = reply.stored();
+  return reply.Share(stored.has_body() ? stored.body() : stored.stream(index));
 }
 
 // The request is in the call's arena; destroyed through the base class, because its type is
@@ -68,7 +69,7 @@ void DestroyRequest(const MethodHandler::HandlerParameter& parameter) {
 // Lives until gRPC has finished with the call.
 class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
  public:
-  StoredStreamReactor(const Descriptor& type, v1::Reply reply, GuardLog& log)
+  StoredStreamReactor(const Descriptor& type, SentReply reply, GuardLog& log)
       : type_(type), reply_(std::move(reply)), log_(log) {
     Next();
   }
@@ -83,16 +84,16 @@ class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
 
  private:
   void Next() {
-    if (next_ == reply_.stream_size()) {
-      Finish(StatusOf(reply_));
+    if (next_ == MessagesOf(reply_.stored())) {
+      Finish(StatusOf(reply_.stored()));
       return;
     }
-    message_.emplace(type_, std::move(*reply_.mutable_stream(next_++)), log_);
+    message_.emplace(type_, MessageOf(reply_, next_++), log_);
     StartWrite(message_->get());
   }
 
   const Descriptor& type_;
-  v1::Reply reply_;
+  const SentReply reply_;
   GuardLog& log_;
   int next_ = 0;
   std::optional<StoredMessage> message_;
@@ -101,28 +102,26 @@ class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
 }  // namespace
 
 void SendStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
-                      v1::Reply reply, GuardLog& log) {
+                      const SentReply& reply, GuardLog& log) {
   DestroyRequest(parameter);
-  TakeBodyAsStream(reply);
   SetMetadata(reply, *parameter.server_context);
   // The service's type does not matter: there is none.
   grpc::internal::ServerStreamingHandler<AnyMessage, AnyMessage, AnyMessage> handler(
       [&](AnyMessage* /*service*/, grpc::ServerContext* /*context*/, const AnyMessage* /*request*/,
           grpc::ServerWriter<AnyMessage>* writer) {
-        for (std::string& bytes : *reply.mutable_stream()) {
-          const StoredMessage message(type, std::move(bytes), log);
+        for (int i = 0; i < MessagesOf(reply.stored()); ++i) {
+          const StoredMessage message(type, MessageOf(reply, i), log);
           if (!writer->Write(*message.get())) return NotSent();
         }
-        return StatusOf(reply);
+        return StatusOf(reply.stored());
       },
       nullptr);
   handler.RunHandler(parameter);
 }
 
 void StartStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
-                       v1::Reply reply, GuardLog& log) {
+                       SentReply reply, GuardLog& log) {
   DestroyRequest(parameter);
-  TakeBodyAsStream(reply);
   SetMetadata(reply, *parameter.server_context);
   grpc::internal::CallbackServerStreamingHandler<AnyMessage, AnyMessage> handler(
       [&](grpc::CallbackServerContext* /*context*/,

@@ -5,8 +5,8 @@
 #include "google/protobuf/descriptor.h"
 
 #include "core/grpc_headers.h"
-#include "idempotency/v1/record.pb.h"
 #include "interceptors/server/log/guard_log.h"
+#include "interceptors/server/wire/sent_reply.h"
 
 namespace idempotency::internal::grpc_internals {
 
@@ -16,10 +16,11 @@ namespace idempotency::internal::grpc_internals {
 //
 // For the sync API; returns when everything is sent.
 void SendStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
-                      const google::protobuf::Descriptor& type, v1::Reply reply, GuardLog& log);
+                      const google::protobuf::Descriptor& type, const SentReply& reply,
+                      GuardLog& log);
 // For the callback API; `type` and `log` outlive the call.
 void StartStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
-                       const google::protobuf::Descriptor& type, v1::Reply reply, GuardLog& log);
+                       const google::protobuf::Descriptor& type, SentReply reply, GuardLog& log);
 
 }  // namespace idempotency::internal::grpc_internals
 

@@ -55,14 +55,14 @@ class CachedRepliesTest : public testing::Test {
   // The verdict, if it is not held back: the cache's, or the store's if the cache has none.
   absl::StatusOr<v1::ReserveResponse> Reserve(const v1::ReserveRequest& request) {
     const auto known = reservations_->FindReplay(request);
-    if (known != nullptr) return known->response;
+    if (known != nullptr) return *known;
     const auto verdict =
         std::make_shared<absl::StatusOr<v1::ReserveResponse>>(absl::UnknownError("not answered"));
     reservations_->Request(std::make_shared<const v1::ReserveRequest>(request),
                            absl::ZeroDuration(), reservations_->Now() + std::chrono::minutes(1),
                            [verdict](absl::StatusOr<ReserveAnswer> answer) {
                              if (answer.ok()) {
-                               *verdict = std::move(answer->response);
+                               *verdict = *answer->response;
                              } else {
                                *verdict = answer.status();
                              }
@@ -75,7 +75,7 @@ class CachedRepliesTest : public testing::Test {
   std::shared_ptr<Reservation> Hold(const std::string& key, const v1::ReserveResponse& grant) {
     Reservation::Grant held;
     held.request = std::make_shared<const v1::ReserveRequest>(ReserveRequestFor(key));
-    held.answer = grant;
+    held.answer = std::make_shared<const v1::ReserveResponse>(grant);
     held.lease = absl::Minutes(1);
     held.lease_deadline = reservations_->Now() + std::chrono::minutes(1);
     return reservations_->Hold(std::move(held));

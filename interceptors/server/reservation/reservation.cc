@@ -58,7 +58,7 @@ Reservation::Reservation(PassKey<Reservation> /*key*/, SharedStoreContext contex
       hold_(context_->recordings->Begin()),
       lease_deadline_(grant_.lease_deadline),
       backoff_(kFirstRepeat, kLongestRepeat),
-      recovering_(grant_.answer.reserved().recovering()) {}
+      recovering_(grant_.answer->reserved().recovering()) {}
 
 void Reservation::Start() {
   MutexLock lock(mutex_);
@@ -259,7 +259,7 @@ void Reservation::NotifyLeftOpen() {
   }
   // The next attempt may run in any case.
   const bool may_take_over = grant_.request->on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER;
-  if (on_left_open && (grant_.answer.reserved().recovering() || !may_take_over)) {
+  if (on_left_open && (answer().reserved().recovering() || !may_take_over)) {
     on_left_open(*grant_.request);
   }
 }
@@ -310,7 +310,7 @@ void Reservation::KeepReply(v1::CompleteRequest& request,
                             const absl::StatusOr<v1::CompleteResponse>& answer,
                             ReplayCache::Moment sent_at) const {
   if (context_->replays == nullptr || !answer.ok()) return;
-  context_->replays->KeepReply(*grant_.request, grant_.answer, request, *answer, sent_at);
+  context_->replays->KeepReply(*grant_.request, this->answer(), request, *answer, sent_at);
 }
 
 void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {

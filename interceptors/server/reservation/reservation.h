@@ -41,7 +41,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   struct Grant {
     std::shared_ptr<const v1::ReserveRequest> request;
     // The store's answer to it: `reserved`.
-    v1::ReserveResponse answer;
+    std::shared_ptr<const v1::ReserveResponse> answer;
     absl::Duration lease;
     // By the guard's own clock, counted from before Reserve was sent.
     Time lease_deadline;
@@ -55,7 +55,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
                                            absl::Duration caller_timeout);
 
   // The answer that granted it, and the request.
-  const v1::ReserveResponse& answer() const { return grant_.answer; }
+  const v1::ReserveResponse& answer() const { return *grant_.answer; }
   const v1::ReserveRequest& request() const { return *grant_.request; }
   const std::shared_ptr<const v1::ReserveRequest>& shared_request() const { return grant_.request; }
 
@@ -146,7 +146,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Not past max_lease while the handler runs.
   void ScheduleBeat(Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
-  const std::string& token() const { return grant_.answer.reserved().reservation_token(); }
+  const std::string& token() const { return answer().reserved().reservation_token(); }
   v1::ExtendRequest MakeExtend(absl::Duration lease) const;
   std::shared_ptr<v1::CompleteRequest> MakeComplete(std::unique_ptr<v1::Reply> reply) const;
 

@@ -20,9 +20,9 @@ absl::Status Closed() {
                    std::move(details));
 }
 
-v1::ReserveResponse InFlightHere() {
-  v1::ReserveResponse response;
-  *response.mutable_in_flight()->mutable_retry_after() = ToWire(retry_delays::kRecordBusy);
+std::shared_ptr<const v1::ReserveResponse> InFlightHere() {
+  auto response = std::make_shared<v1::ReserveResponse>();
+  ToWire(retry_delays::kRecordBusy, *response->mutable_in_flight()->mutable_retry_after());
   return response;
 }
 
@@ -59,8 +59,7 @@ ReservationClient::~ReservationClient() {
   connection_.Close();
 }
 
-std::shared_ptr<const ReplayCache::Answer> ReservationClient::FindReplay(
-    const v1::ReserveRequest& request) {
+ReplayCache::Answer ReservationClient::FindReplay(const v1::ReserveRequest& request) {
   if (context_->replays == nullptr || closed()) return nullptr;
   return context_->replays->FindReplay(request.record_key(), request.fingerprints());
 }

@@ -44,7 +44,7 @@ class ReservationClient {
 
   // The replay that the store would answer, from the cache; nullptr if the store must be queried,
   // and after Close(). Only the record key and the fingerprints of `request` are read.
-  std::shared_ptr<const ReplayCache::Answer> FindReplay(const v1::ReserveRequest& request);
+  ReplayCache::Answer FindReplay(const v1::ReserveRequest& request);
 
   // As ReserveCall; STORE_UNAVAILABLE at once after Close(), and `in_flight` at once if too
   // many requests for the same record are open already (ReserveLimits).

@@ -153,7 +153,7 @@ class ReserveLimitsTest : public ::testing::Test {
   void Reserve(const std::string& key, absl::Duration max_wait = absl::Seconds(10)) {
     reservations_->Request(RequestFor(key), max_wait, reservations_->Now() + kLong,
                            [this](absl::StatusOr<ReserveAnswer> answer) {
-                             if (answer.ok()) answers_.push_back(answer->response);
+                             if (answer.ok()) answers_.push_back(*answer->response);
                            });
   }
 
@@ -228,10 +228,10 @@ TEST(ReservationClientTest, CachedRepliesNeedNoStoreAndAreNotReturnedOnceClosed)
   replay.mutable_replay()->mutable_completed_at()->set_seconds(absl::ToUnixSeconds(now));
   replay.mutable_replay()->mutable_expires_at()->set_seconds(
       absl::ToUnixSeconds(now + absl::Hours(1)));
-  cache->KeepVerdict(*request, replay, cache->Now());
+  cache->KeepVerdict(*request, std::make_shared<const v1::ReserveResponse>(replay), cache->Now());
   const auto known = reservations.FindReplay(*request);
   ASSERT_NE(known, nullptr);
-  EXPECT_EQ(known->response.replay().reply().body(), "body");
+  EXPECT_EQ(known->replay().reply().body(), "body");
   EXPECT_EQ(reservations.FindReplay(*RequestFor("other")), nullptr);
   EXPECT_EQ(store.calls(Operation::kReserve), 0);
   reservations.Close();

@@ -50,10 +50,20 @@ class ReservationTest : public testing::Test {
     grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(30);
     store_.Reserve(
         request, Connection::Deadline::max(),
-        [this](absl::StatusOr<v1::ReserveResponse> answer) { grant_.answer = *std::move(answer); });
+        [this](absl::StatusOr<v1::ReserveResponse> answer) { SetAnswer(*std::move(answer)); });
     Start();
   }
 
+  void SetAnswer(v1::ReserveResponse answer) {
+    grant_.answer = std::make_shared<const v1::ReserveResponse>(std::move(answer));
+  }
+  // Another attempt left an unknown outcome.
+  void StartRecovering() {
+    v1::ReserveResponse answer = *grant_.answer;
+    answer.mutable_reserved()->set_recovering(true);
+    SetAnswer(std::move(answer));
+    Start();
+  }
   void Start(absl::Duration max_lease = limits::kDefaultMaxLease) {
     if (reservation_ != nullptr) reservation_->LetLapse();
     grant_.max_lease = max_lease;
@@ -796,15 +806,13 @@ TEST_F(ReservationTest, GivenBackNothingHappened) {
 }
 
 TEST_F(ReservationTest, GivenBackBeforeTheEarlierAttemptIsRecoveredItIsUnknown) {
-  grant_.answer.mutable_reserved()->set_recovering(true);
-  Start();
+  StartRecovering();
   reservation_->GiveBack("not run", [] {});
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
 TEST_F(ReservationTest, GivenBackAfterTheEarlierAttemptIsRecoveredNothingHappened) {
-  grant_.answer.mutable_reserved()->set_recovering(true);
-  Start();
+  StartRecovering();
   reservation_->NoteRecovered();
   reservation_->GiveBack("not run", [] {});
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
@@ -970,7 +978,9 @@ TEST(RecordingTimersTest, EndingCancelsNoOtherTask) {
   const auto hold = [&](absl::Duration lease) {
     Reservation::Grant grant;
     grant.request = std::make_shared<const v1::ReserveRequest>(SampleReserveRequest());
-    grant.answer.mutable_reserved()->set_reservation_token(Uuid::Random().ToString());
+    const auto answer = std::make_shared<v1::ReserveResponse>();
+    answer->mutable_reserved()->set_reservation_token(Uuid::Random().ToString());
+    grant.answer = answer;
     grant.lease = lease;
     grant.lease_deadline = scheduler.Now() + absl::ToChronoNanoseconds(lease);
     auto reservation = Reservation::Make(std::make_shared<const StoreContext>(StoreContext{

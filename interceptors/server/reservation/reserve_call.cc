@@ -26,9 +26,9 @@ constexpr absl::Duration kMinPursuit = absl::Seconds(30);
 bool IsOpen(const absl::Status& status) { return KindOfAnswer(status) == AnswerKind::kNone; }
 
 // True for a grant whose lease had expired before its answer arrived.
-bool CameTooLate(const absl::StatusOr<v1::ReserveResponse>& answer, Time sent, Time now) {
-  return answer.ok() && answer->has_reserved() &&
-         now >= After(sent, FromWire(answer->reserved().lease_remaining()));
+bool CameTooLate(const absl::StatusOr<ReserveAnswer>& answer, Time now) {
+  return answer.ok() && answer->response->has_reserved() &&
+         now >= After(answer->sent, FromWire(answer->response->reserved().lease_remaining()));
 }
 
 absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
@@ -141,16 +141,23 @@ void ReserveCall::SendAgain() {
 void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
   const Time sent = context_->scheduler.Now();
   const ReplayCache::Moment sent_moment = ReplayCache::NowOf(context_->replays.get());
-  context_->connection.Reserve(
-      request, deadline, [self = shared_from_this(), sent, sent_moment](auto answer) {
-        if (answer.ok() && self->context_->replays != nullptr) {
-          self->context_->replays->KeepVerdict(*self->request_, *answer, sent_moment);
-        }
-        self->OnAnswer(sent, std::move(answer));
-      });
+  context_->connection.Reserve(request, deadline,
+                               [self = shared_from_this(), sent, sent_moment](auto response) {
+                                 self->OnResponse(std::move(response), sent, sent_moment);
+                               });
 }
 
-void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
+void ReserveCall::OnResponse(absl::StatusOr<v1::ReserveResponse> response, Time sent,
+                             ReplayCache::Moment sent_moment) {
+  if (!response.ok()) return OnAnswer(response.status());
+  ReserveAnswer answer{std::make_shared<const v1::ReserveResponse>(*std::move(response)), sent};
+  if (context_->replays != nullptr) {
+    context_->replays->KeepVerdict(*request_, answer.response, sent_moment);
+  }
+  OnAnswer(std::move(answer));
+}
+
+void ReserveCall::OnAnswer(absl::StatusOr<ReserveAnswer> answer) {
   // A temporary refusal answers this try alone: an earlier one may have been granted.
   const bool of_this_try = IsTemporary(answer.status());
   {
@@ -164,7 +171,7 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
       if (Repeat()) return;
     }
     // The same token renews the lease, if no other attempt has taken over.
-    if (done_ != nullptr && CameTooLate(answer, sent, context_->scheduler.Now()) && Repeat()) {
+    if (done_ != nullptr && CameTooLate(answer, context_->scheduler.Now()) && Repeat()) {
       maybe_granted_ = true;
       late_grant_ = true;
       context_->log->Warn(LogEvent::kLateGrant,
@@ -176,7 +183,7 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
   if (!answer.ok()) {
     Finish(ForCaller(answer.status(), *context_->log));
   } else {
-    Finish(ReserveAnswer{*std::move(answer), sent});
+    Finish(std::move(answer));
   }
   MutexLock lock(mutex_);
   if (maybe_granted_ && of_this_try && Repeat()) return;
@@ -202,7 +209,7 @@ void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
   }
   if (done != nullptr) {
     done(std::move(answer));
-  } else if (answer.ok() && answer->response.has_reserved()) {
+  } else if (answer.ok() && answer->response->has_reserved()) {
     ReleaseGrant(*std::move(answer));
   }
 }
@@ -214,7 +221,7 @@ bool ReserveCall::MayRunUnguarded() const {
 void ReserveCall::ReleaseGrant(ReserveAnswer answer) {
   Reservation::Grant held;
   held.request = request_;
-  held.lease_deadline = After(answer.sent, FromWire(answer.response.reserved().lease_remaining()));
+  held.lease_deadline = After(answer.sent, FromWire(answer.response->reserved().lease_remaining()));
   held.answer = std::move(answer.response);
   const auto reservation = Reservation::Make(context_, std::move(held), kTryTimeout);
   reservation->OnLeftOpen(std::move(abandoned_.on_left_open));

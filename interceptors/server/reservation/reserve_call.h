@@ -20,7 +20,7 @@ namespace idempotency::internal {
 // The service's answer to Reserve, and the time when the request was sent, from which leases
 // are counted.
 struct ReserveAnswer {
-  v1::ReserveResponse response;
+  std::shared_ptr<const v1::ReserveResponse> response;
   Scheduler::Time sent;
 };
 
@@ -82,7 +82,9 @@ class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
   // `request` is only read.
   void Send(const v1::ReserveRequest& request, Time deadline);
   void SendAgain();
-  void OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer);
+  void OnResponse(absl::StatusOr<v1::ReserveResponse> response, Time sent,
+                  ReplayCache::Moment sent_moment);
+  void OnAnswer(absl::StatusOr<ReserveAnswer> answer);
   // True if the request is scheduled to be sent again: not if no caller waits for it and there
   // is no place to pursue it.
   bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -76,7 +76,7 @@ TEST_F(ReserveCallTest, PassesTheVerdictOn) {
   Reserve();
   EXPECT_EQ(answers_, 1);
   ASSERT_TRUE(answer_.ok());
-  EXPECT_EQ(answer_->response.reserved().attempt(), 1u);
+  EXPECT_EQ(answer_->response->reserved().attempt(), 1u);
   EXPECT_EQ(answer_->sent, scheduler_.Now());
   EXPECT_FALSE(store_.last_reserve().has_max_wait());
   EXPECT_TRUE(lines_.empty());
@@ -143,9 +143,9 @@ TEST_F(ReserveCallTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
   ASSERT_TRUE(answer_.ok()) << answer_.status();
   EXPECT_EQ(store_.calls(Operation::kReserve), 2);
   // Another token would find the record in flight.
-  ASSERT_TRUE(answer_->response.has_reserved());
-  EXPECT_GT(answer_->sent +
-                absl::ToChronoNanoseconds(FromWire(answer_->response.reserved().lease_remaining())),
+  ASSERT_TRUE(answer_->response->has_reserved());
+  EXPECT_GT(answer_->sent + absl::ToChronoNanoseconds(
+                                FromWire(answer_->response->reserved().lease_remaining())),
             scheduler_.Now());
   EXPECT_TRUE(Ended());
 }
@@ -169,7 +169,7 @@ TEST_F(ReserveCallTest, EachCallHasItsOwnToken) {
   const std::string first = store_.last_reserve().request_token();
   Reserve();
   EXPECT_NE(store_.last_reserve().request_token(), first);
-  EXPECT_TRUE(answer_->response.has_in_flight());
+  EXPECT_TRUE(answer_->response->has_in_flight());
 }
 
 TEST_F(ReserveCallTest, WaitsNoLongerThanWhatIsLeft) {

@@ -42,11 +42,6 @@ MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at
   return entries;
 }
 
-MetadataEntries TraceMetadata(std::string_view first_traceparent) {
-  if (first_traceparent.empty()) return {};
-  return {{std::string(kTraceMetadata), std::string(first_traceparent)}};
-}
-
 void AddTrailers(MetadataEntries entries, v1::Reply& reply) {
   for (auto& [key, value] : entries) {
     v1::MetadataEntry& entry = *reply.add_trailing_metadata();

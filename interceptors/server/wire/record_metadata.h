@@ -19,10 +19,6 @@ using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
 // out an empty record id, an unknown time, and `idempotency-replayed` unless true.
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed);
 
-// A replay's additional metadata: the W3C traceparent of the attempt that ran first, so that a
-// replay leads to the original trace. Empty if it had none.
-MetadataEntries TraceMetadata(std::string_view first_traceparent);
-
 // To the trailing metadata of `reply`.
 void AddTrailers(MetadataEntries entries, v1::Reply& reply);
 
