@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
@@ -19,9 +20,11 @@ namespace {
 using google::protobuf::Message;
 using google::protobuf::MethodDescriptor;
 
-std::vector<std::string_view> ValuesOf(const grpc::ServerContextBase& context,
-                                       std::string_view name) {
-  std::vector<std::string_view> values;
+// Nearly always one value, or none.
+using Values = absl::InlinedVector<std::string_view, 1>;
+
+Values ValuesOf(const grpc::ServerContextBase& context, std::string_view name) {
+  Values values;
   const auto range = context.client_metadata().equal_range({name.data(), name.size()});
   for (auto entry = range.first; entry != range.second; ++entry) {
     values.emplace_back(entry->second.data(), entry->second.size());
@@ -57,7 +60,7 @@ RequestIdentity::RequestIdentity(std::string path, const MethodPolicy& policy,
 
 absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase& context,
                                                    const Message& request) const {
-  const std::vector<std::string_view> values = ValuesOf(context, kKeyMetadata);
+  const Values values = ValuesOf(context, kKeyMetadata);
   const std::string field = key_field_.has_value() ? key_field_->Read(request) : "";
   absl::StatusOr<std::string> key = key_field_.has_value()
                                         ? ParseIdempotencyKey(values, {key_field_->name(), field})
@@ -92,8 +95,10 @@ FingerprintInput::Metadata RequestIdentity::MetadataOf(
     const grpc::ServerContextBase& context) const {
   FingerprintInput::Metadata metadata;
   for (const std::string& name : metadata_names_) {
-    std::vector<std::string_view> values = ValuesOf(context, name);
-    if (!values.empty()) metadata.emplace(name, std::move(values));
+    const Values values = ValuesOf(context, name);
+    if (!values.empty()) {
+      metadata.emplace(name, std::vector<std::string_view>(values.begin(), values.end()));
+    }
   }
   return metadata;
 }
