@@ -277,12 +277,9 @@ class StoredReplyReactor final : public grpc::ServerUnaryReactor {
  public:
   StoredReplyReactor(const SentReply& reply, AnyMessage* response, GuardLog& log)
       : address_(response) {
-    const v1::Reply& stored = reply.stored();
-    if (stored.code() == 0) {
-      Load(*static_cast<MessageLite*>(static_cast<void*>(response)), reply.Share(stored.body()),
-           log);
-    }
-    Finish(StatusOf(stored));
+    if (reply.stored().code() != 0) return;
+    Load(*static_cast<MessageLite*>(static_cast<void*>(response)),
+         reply.Share(reply.stored().body()), log);
   }
   void OnDone() override {
     Unload(address_);
@@ -343,14 +340,19 @@ class PendingCallbackCall final : public PendingCall,
       return;
     }
     SetMetadata(reply, context());
-    AnyCallbackHandler handler([this, &reply](grpc::CallbackServerContext* /*context*/,
-                                              const AnyMessage* /*request*/,
-                                              AnyMessage* response) -> grpc::ServerUnaryReactor* {
-      return std::make_unique<StoredReplyReactor>(reply, response, dependencies_.log).release();
+    StoredReplyReactor* reactor = nullptr;
+    AnyCallbackHandler handler([&](grpc::CallbackServerContext* /*context*/,
+                                   const AnyMessage* /*request*/,
+                                   AnyMessage* response) -> grpc::ServerUnaryReactor* {
+      reactor = std::make_unique<StoredReplyReactor>(reply, response, dependencies_.log).release();
+      return reactor;
     });
     // Uses the handler only until it returns; releases the user's holder at
     // the end of the call.
     handler.RunHandler(parameter_);
+    // Not by the handler: gRPC would send the reply while it holds a lock of the call. Without a
+    // reactor it has answered the call itself.
+    if (reactor != nullptr) reactor->Finish(StatusOf(reply.stored()));
   }
 
   void RunHandler() {

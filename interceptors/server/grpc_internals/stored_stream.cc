@@ -70,8 +70,16 @@ void DestroyRequest(const MethodHandler::HandlerParameter& parameter) {
 class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
  public:
   StoredStreamReactor(const Descriptor& type, SentReply reply, GuardLog& log)
-      : type_(type), reply_(std::move(reply)), log_(log) {
-    Next();
+      : type_(type), reply_(std::move(reply)), log_(log) {}
+
+  // Sends the next message, and the status after the last one.
+  void Next() {
+    if (next_ == MessagesOf(reply_.stored())) {
+      Finish(StatusOf(reply_.stored()));
+      return;
+    }
+    message_.emplace(type_, MessageOf(reply_, next_++), log_);
+    StartWrite(message_->get());
   }
   void OnWriteDone(bool ok) override {
     if (ok) {
@@ -83,15 +91,6 @@ class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
   void OnDone() override { const std::unique_ptr<StoredStreamReactor> self(this); }
 
  private:
-  void Next() {
-    if (next_ == MessagesOf(reply_.stored())) {
-      Finish(StatusOf(reply_.stored()));
-      return;
-    }
-    message_.emplace(type_, MessageOf(reply_, next_++), log_);
-    StartWrite(message_->get());
-  }
-
   const Descriptor& type_;
   const SentReply reply_;
   GuardLog& log_;
@@ -123,13 +122,17 @@ void StartStoredStream(const MethodHandler::HandlerParameter& parameter, const D
                        SentReply reply, GuardLog& log) {
   DestroyRequest(parameter);
   SetMetadata(reply, *parameter.server_context);
+  StoredStreamReactor* reactor = nullptr;
   grpc::internal::CallbackServerStreamingHandler<AnyMessage, AnyMessage> handler(
       [&](grpc::CallbackServerContext* /*context*/,
           const AnyMessage* /*request*/) -> grpc::ServerWriteReactor<AnyMessage>* {
-        return std::make_unique<StoredStreamReactor>(type, std::move(reply), log).release();
+        reactor = std::make_unique<StoredStreamReactor>(type, std::move(reply), log).release();
+        return reactor;
       });
   // Uses the handler only until it returns.
   handler.RunHandler(parameter);
+  // Not by the handler, as for a unary call.
+  if (reactor != nullptr) reactor->Next();
 }
 
 }  // namespace idempotency::internal::grpc_internals
