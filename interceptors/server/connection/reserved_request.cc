@@ -6,6 +6,8 @@
 
 #include "absl/hash/hash.h"
 
+#include "core/absl_view.h"
+
 namespace idempotency::internal {
 namespace {
 
@@ -63,7 +65,11 @@ ReservedRequest::ReservedRequest(const v1::RecordKey& key, const Fingerprints& f
   }
 }
 
-std::size_t ReservedRequest::HashOf(const v1::RecordKey& key) { return absl::HashOf(PartsOf(key)); }
+std::size_t ReservedRequest::HashOf(const v1::RecordKey& key) {
+  // abseil's own view, which it hashes faster where it is not the standard library's.
+  return absl::HashOf(AbslView(key.namespace_()), AbslView(key.scope()), AbslView(key.operation()),
+                      AbslView(key.key()));
+}
 
 bool ReservedRequest::HasKey(const v1::RecordKey& other) const {
   std::string_view rest = key();

@@ -343,7 +343,8 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
     hold = End();
   }
   if (!acknowledged) NotifyLeftOpen();
-  FinishComplete(is_lost ? ReservationLost() : std::move(answer));
+  if (is_lost) answer = ReservationLost();
+  FinishComplete(answer);
 }
 
 void Reservation::LogRefusal(const char* request, const absl::Status& refusal) const {
@@ -392,14 +393,14 @@ void Reservation::DropContent(const absl::Status& refusal) {
   complete_ = MakeComplete(std::make_unique<v1::Reply>(WithoutContent(complete_->reply())));
 }
 
-void Reservation::FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome) {
+void Reservation::FinishComplete(const absl::StatusOr<v1::CompleteResponse>& outcome) {
   Completed done;
   {
     MutexLock lock(mutex_);
     done = std::exchange(completed_, nullptr);
     context_->scheduler.Cancel(caller_timer_);
   }
-  if (done) done(std::move(outcome));
+  if (done) done(outcome);
 }
 
 void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Released done,

@@ -32,7 +32,7 @@ namespace idempotency::internal {
 class Reservation final : public std::enable_shared_from_this<Reservation> {
  public:
   using Time = Scheduler::Time;
-  using Completed = absl::AnyInvocable<void(absl::StatusOr<v1::CompleteResponse>)>;
+  using Completed = absl::AnyInvocable<void(const absl::StatusOr<v1::CompleteResponse>&)>;
   using Released = absl::AnyInvocable<void()>;
   using Stored = CheckpointQueue::Stored;
   using Lost = absl::AnyInvocable<void(const Reservation& lost)>;
@@ -175,7 +175,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   void OnRefusalProbed(Time sent, const absl::Status& refusal,
                        const absl::StatusOr<v1::ExtendResponse>& answer);
   void DropContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome);
+  void FinishComplete(const absl::StatusOr<v1::CompleteResponse>& outcome);
 
   void TryRelease();
   void OnReleased(const absl::Status& answer);
