@@ -2,7 +2,19 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+
 namespace idempotency::internal {
+namespace {
+
+// For a heap with the earliest element first.
+constexpr std::greater<> kLater{};
+// In fewer elements the cancelled ones are not looked for.
+constexpr std::size_t kMinElements = 64;
+
+}  // namespace
 
 TimerThread::TimerThread(const Clock& clock) : clock_(clock), thread_([this] { Run(); }) {
   pthread_setname_np(thread_.native_handle(), "guard-timer");
@@ -27,7 +39,8 @@ Scheduler::TaskId TimerThread::Plan(Planned planned) {
     id = ++last_id_;
     wake = planned.when < wakes_at_;
     if (wake) wakes_at_ = planned.when;
-    order_.emplace(planned.when, id);
+    order_.emplace_back(planned.when, id);
+    std::push_heap(order_.begin(), order_.end(), kLater);
     tasks_.emplace(id, std::move(planned));
   }
   if (wake) changed_.NotifyOne();
@@ -42,13 +55,28 @@ void TimerThread::Cancel(TaskId id) {
   const auto planned = tasks_.find(id);
   if (planned == tasks_.end()) return;
   dropped = std::move(planned->second.task);
-  order_.erase({planned->second.when, id});
   tasks_.erase(planned);
+  RemoveCancelled();
+}
+
+void TimerThread::PopFirst() {
+  std::pop_heap(order_.begin(), order_.end(), kLater);
+  order_.pop_back();
+}
+
+void TimerThread::RemoveCancelled() {
+  if (order_.size() < kMinElements || order_.size() < 2 * tasks_.size()) return;
+  std::size_t kept = 0;
+  for (const Due& due : order_) {
+    if (tasks_.contains(due.second)) order_[kept++] = due;
+  }
+  order_.resize(kept);
+  std::make_heap(order_.begin(), order_.end(), kLater);
 }
 
 void TimerThread::Stop() {
   absl::flat_hash_map<TaskId, Planned> dropped;
-  absl::btree_set<std::pair<Time, TaskId>> order;
+  std::vector<Due> order;
   {
     MutexLock lock(mutex_);
     stopped_ = true;
@@ -57,14 +85,15 @@ void TimerThread::Stop() {
     changed_.NotifyOne();
   }
   if (thread_.joinable()) thread_.join();
+  std::sort(order.begin(), order.end());
   for (const auto& [when, id] : order) {
-    Planned& planned = dropped.at(id);
-    if (planned.also_when_stopped) planned.task();
+    const auto planned = dropped.find(id);
+    if (planned != dropped.end() && planned->second.also_when_stopped) planned->second.task();
   }
 }
 
 void TimerThread::Sleep(MutexLock& lock) {
-  wakes_at_ = order_.empty() ? Time::max() : order_.begin()->first;
+  wakes_at_ = order_.empty() ? Time::max() : order_.front().first;
   if (order_.empty()) {
     changed_.Wait(lock);
   } else {
@@ -72,21 +101,24 @@ void TimerThread::Sleep(MutexLock& lock) {
   }
 }
 
+bool TimerThread::IsDue() {
+  while (!order_.empty() && !tasks_.contains(order_.front().second)) PopFirst();
+  return !order_.empty() && order_.front().first <= clock_.Monotonic();
+}
+
 void TimerThread::Run() {
   while (true) {
     Task due;
     {
       MutexLock lock(mutex_);
-      while (!stopped_ && (order_.empty() || order_.begin()->first > clock_.Monotonic())) {
-        Sleep(lock);
-      }
+      while (!stopped_ && !IsDue()) Sleep(lock);
       if (stopped_) return;
       // Until it sleeps again it looks by itself.
       wakes_at_ = Time::min();
-      const auto first = tasks_.find(order_.begin()->second);
+      const auto first = tasks_.find(order_.front().second);
       due = std::move(first->second.task);
-      order_.erase(order_.begin());
       tasks_.erase(first);
+      PopFirst();
     }
     due();
   }

@@ -3,8 +3,8 @@
 
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 
 #include "core/clock.h"
@@ -36,8 +36,15 @@ class TimerThread final : public Scheduler {
     bool also_when_stopped = false;
   };
 
+  using Due = std::pair<Time, TaskId>;
+
   TaskId Plan(Planned planned);
   void Run();
+  // The first element is of a task, which is due.
+  bool IsDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PopFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the elements of cancelled tasks, once they are most of them.
+  void RemoveCancelled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until the earliest task, or a notification.
   void Sleep(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -47,8 +54,9 @@ class TimerThread final : public Scheduler {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   TaskId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<TaskId, Planned> tasks_ ABSL_GUARDED_BY(mutex_);
-  // Their order. A set of many elements in each node: a task costs no allocation of its own.
-  absl::btree_set<std::pair<Time, TaskId>> order_ ABSL_GUARDED_BY(mutex_);
+  // Their order: a heap whose first element is the earliest. A cancelled task keeps its element
+  // until that is the first, or until most elements are of cancelled tasks.
+  std::vector<Due> order_ ABSL_GUARDED_BY(mutex_);
   // When the thread looks at the tasks next, unless it is woken: no later than the earliest one.
   Time wakes_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::thread thread_;

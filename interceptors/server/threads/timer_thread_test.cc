@@ -54,6 +54,34 @@ TEST(TimerThreadTest, TasksMayScheduleAndCancel) {
   EXPECT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
 }
 
+// So many that their places in the order are given up several times.
+TEST(TimerThreadTest, TheTasksThatAreLeftAfterManyWereCancelledRunInTheirOrder) {
+  constexpr int kTasks = 1000;
+  std::vector<int> order;
+  std::promise<void> done;
+  TimerThread timer;
+  const auto now = timer.Now();
+  const auto when = [now](int i) {
+    return now + std::chrono::milliseconds(50) + std::chrono::microseconds(i);
+  };
+  std::vector<Scheduler::TaskId> ids(kTasks);
+  std::vector<int> left;
+  // The latest are added first.
+  for (int i = kTasks - 1; i >= 0; --i) {
+    ids[i] = timer.RunAt(when(i), [&order, i] { order.push_back(i); });
+  }
+  for (int i = 0; i < kTasks; ++i) {
+    if (i % 100 == 0) {
+      left.push_back(i);
+    } else {
+      timer.Cancel(ids[i]);
+    }
+  }
+  timer.RunAt(when(kTasks), [&done] { done.set_value(); });
+  ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(order, left);
+}
+
 // Almost every task is a deadline that is cancelled: each wake-up would cost its call two switches
 // of threads.
 TEST(TimerThreadTest, CancelledDeadlinesDoNotWakeIt) {
