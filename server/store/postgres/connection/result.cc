@@ -95,36 +95,33 @@ std::int64_t IntegerIn(std::string_view bytes) {
 }  // namespace
 
 bool PostgresResult::IsNull(int row, int column) const {
-  if (pipelined_) {
-    return row >= rows() || column >= PQnfields(pipelined_.get()) ||
-           PQgetisnull(pipelined_.get(), row, column) != 0;
-  }
-  if (row >= rows() || column >= static_cast<int>(result_.columns())) return true;
+  if (!Has(row, column)) return true;
+  if (pipelined_) return PQgetisnull(pipelined_.get(), row, column) != 0;
   return FieldAt(result_, row, column).is_null();
 }
 
 std::string_view PostgresResult::View(int row, int column) const {
+  if (!Has(row, column)) return {};
   if (pipelined_) {
-    if (row >= rows() || column >= PQnfields(pipelined_.get())) return {};
     // Of a NULL: "".
     return {PQgetvalue(pipelined_.get(), row, column),
             static_cast<std::size_t>(PQgetlength(pipelined_.get(), row, column))};
   }
-  if (IsNull(row, column)) return {};
   const auto field = FieldAt(result_, row, column);
   return {field.c_str(), field.size()};
 }
 
 bool PostgresResult::IsBinary(int column) const {
-  return pipelined_ && column < PQnfields(pipelined_.get()) &&
+  return pipelined_ && column < columns_ &&
          PQfformat(pipelined_.get(), column) == static_cast<int>(ResultFormat::kBinary);
 }
 
 std::string_view PostgresResult::Binary(int row, int column,
                                         std::initializer_list<PostgresType> types,
                                         std::size_t size) const {
-  if (IsNull(row, column)) return {};
   const std::string_view bytes = View(row, column);
+  // Most values are not empty, which a NULL is.
+  if (bytes.empty() && IsNull(row, column)) return {};
   const auto type = static_cast<PostgresType>(PQftype(pipelined_.get(), column));
   if (std::find(types.begin(), types.end(), type) != types.end() &&
       (size == kAnySize || size == bytes.size())) {

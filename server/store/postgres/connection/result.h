@@ -25,14 +25,18 @@ namespace idempotency::internal {
 class PostgresResult {
  public:
   // A result is a counted reference: there is nothing to move.
-  explicit PostgresResult(const pqxx::result& result) : result_(result) {}
+  explicit PostgresResult(const pqxx::result& result)
+      : result_(result),
+        rows_(static_cast<int>(result.size())),
+        columns_(static_cast<int>(result.columns())) {}
 
   // The result of one statement of a pipeline; not null.
-  explicit PostgresResult(PipelinedRows rows) : pipelined_(std::move(rows)) {}
+  explicit PostgresResult(PipelinedRows rows)
+      : pipelined_(std::move(rows)),
+        rows_(PQntuples(pipelined_.get())),
+        columns_(PQnfields(pipelined_.get())) {}
 
-  int rows() const {
-    return pipelined_ ? PQntuples(pipelined_.get()) : static_cast<int>(result_.size());
-  }
+  int rows() const { return rows_; }
   // True for a column that is not there.
   bool IsNull(int row, int column) const;
 
@@ -57,6 +61,7 @@ class PostgresResult {
   bool misread() const { return misread_; }
 
  private:
+  bool Has(int row, int column) const { return row < rows_ && column < columns_; }
   bool IsBinary(int column) const;
   // Of a column in binary form that has one of `types`: the value's bytes, of which there are
   // `size`. Empty for a NULL, and for every other one, which is misread.
@@ -64,9 +69,11 @@ class PostgresResult {
   std::string_view Binary(int row, int column, std::initializer_list<PostgresType> types,
                           std::size_t size = kAnySize) const;
 
-  // One of the two.
+  // One of the two, and its size.
   pqxx::result result_;
   PipelinedRows pipelined_;
+  int rows_;
+  int columns_;
   mutable bool misread_ = false;
 };
 
