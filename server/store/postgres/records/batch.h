@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+#include "core/fatal.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/connection/connection.h"
 
@@ -27,8 +27,6 @@ class PostgresBatch {
 
   explicit PostgresBatch(absl::Span<const Op> ops)
       : ops_(ops), answers_(ops.size()), all_(ops.size()) {
-    by_id_.reserve(ops.size());
-    for (std::size_t i = 0; i < ops.size(); ++i) by_id_.emplace(ops[i].id, i);
     std::iota(all_.begin(), all_.end(), 0);
     std::sort(all_.begin(), all_.end(),
               [ops](std::size_t a, std::size_t b) { return ops[a].id < ops[b].id; });
@@ -37,7 +35,13 @@ class PostgresBatch {
   std::size_t size() const { return ops_.size(); }
   const Op& op(std::size_t index) const { return ops_[index]; }
   // The operation on the record `id`, which must be in the batch.
-  std::size_t IndexOf(const RecordId& id) const { return by_id_.at(id); }
+  std::size_t IndexOf(const RecordId& id) const {
+    const auto found = std::lower_bound(
+        all_.begin(), all_.end(), id,
+        [this](std::size_t index, const RecordId& other) { return ops_[index].id < other; });
+    Require(found != all_.end() && ops_[*found].id == id, "a statement returned another record");
+    return *found;
+  }
   bool answered(std::size_t index) const { return answers_[index].has_value(); }
 
   void Settle(std::size_t index, Answer answer) { answers_[index] = std::move(answer); }
@@ -79,7 +83,6 @@ class PostgresBatch {
   absl::Span<const Op> ops_;
   std::vector<std::optional<Answer>> answers_;
   Indices all_;
-  absl::flat_hash_map<RecordId, std::size_t> by_id_;
   std::vector<RecordId> locked_;
 };
 
