@@ -1,7 +1,5 @@
 #include "server/rpc/request_frame.h"
 
-#include <algorithm>
-
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
@@ -14,23 +12,19 @@
 namespace idempotency::internal {
 namespace {
 
-// The first block of a parsed frame: about the size of one operation, and of some dozen.
-constexpr std::size_t kFirstFrameBlockBytes = 1024;
-constexpr std::size_t kMaxFrameBlockBytes = 32 * 1024;
-// The assumed ratio of a parsed operation's size to its size on the wire.
-constexpr std::size_t kParsedBytesPerByte = 4;
-
-google::protobuf::ArenaOptions MemoryFor(std::size_t frame_bytes) {
-  google::protobuf::ArenaOptions memory;
-  memory.start_block_size =
-      std::min(kFirstFrameBlockBytes + kParsedBytesPerByte * frame_bytes, kMaxFrameBlockBytes);
-  memory.max_block_size = kMaxFrameBlockBytes;
-  return memory;
-}
+constexpr std::size_t kMaxBlockBytes = 32 * 1024;
 
 }  // namespace
 
-RequestFrame::RequestFrame(std::size_t bytes) : bytes_(bytes), arena_(MemoryFor(bytes)) {}
+RequestFrame::RequestFrame(std::size_t bytes) : bytes_(bytes), arena_(ArenaOptions()) {}
+
+google::protobuf::ArenaOptions RequestFrame::ArenaOptions() {
+  google::protobuf::ArenaOptions options;
+  options.initial_block = block_.data();
+  options.initial_block_size = block_.size();
+  options.max_block_size = kMaxBlockBytes;
+  return options;
+}
 
 absl::Status RequestFrame::Parse(grpc::ByteBuffer& buffer, const FrameBounds& bounds) {
   absl::Status wrong = CheckFrame(buffer, bounds);

@@ -4,6 +4,7 @@
 #include <google/protobuf/arena.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,11 +23,14 @@
 namespace idempotency::internal {
 
 // One frame of a session, from its bytes to its operations in the batcher: Parse(),
-// MakeOperations(), UnansweredOperations::Add(), Begin(). Not thread-safe.
+// MakeOperations(), UnansweredOperations::Add(), Begin(). Not thread-safe. It is large: for the
+// stack.
 class RequestFrame {
  public:
   // For a frame of `bytes` bytes.
   explicit RequestFrame(std::size_t bytes);
+  RequestFrame(const RequestFrame&) = delete;
+  RequestFrame& operator=(const RequestFrame&) = delete;
 
   // Takes the bytes out of the buffer in any case. REQUEST_INVALID: they are over a bound, are no
   // SessionRequest, or have no operation.
@@ -52,7 +56,13 @@ class RequestFrame {
   void Begin(Operations& operations);
 
  private:
+  // Of a parsed frame: enough for some operations.
+  static constexpr std::size_t kFirstBlockBytes = 16 * 1024;
+
+  google::protobuf::ArenaOptions ArenaOptions();
+
   const std::size_t bytes_;
+  alignas(std::max_align_t) std::array<char, kFirstBlockBytes> block_;
   google::protobuf::Arena arena_;
   v1::SessionRequest* request_ = nullptr;
   std::vector<Operation> operations_;
