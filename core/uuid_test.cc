@@ -41,6 +41,14 @@ TEST(UuidTest, RefusesAnyOtherForm) {
   }
 }
 
+TEST(UuidTest, EveryDigitIsJudged) {
+  for (std::size_t at = 0; at < kVersion7.size(); ++at) {
+    std::string text(kVersion7);
+    text[at] = 'g';
+    EXPECT_FALSE(Uuid::Parse(text).has_value()) << text;
+  }
+}
+
 TEST(UuidTest, RandomIsVersion4AndNeverTheSame) {
   std::set<Uuid> seen;
   for (int i = 0; i < 1000; ++i) {
