@@ -31,6 +31,7 @@ constexpr auto kIsNamespaceCharacter = [](char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 };
 constexpr auto kIsVisibleAscii = [](char c) { return c >= 0x21 && c <= 0x7E; };
+constexpr auto kIsUpperCase = [](char c) { return c >= 'A' && c <= 'Z'; };
 
 absl::Status ValidateNamespace(std::string_view name_space, std::string_view field) {
   if (name_space.empty() || name_space.size() > limits::kMaxNamespaceBytes ||
@@ -94,8 +95,10 @@ Sha256Digest HashOf(const RecordKey& key) {
 
 std::string NormaliseKey(std::string_view key) {
   std::string normal(key);
-  // Uuid::ToString() writes lower case.
-  if (Uuid::Parse(key).has_value()) absl::AsciiStrToLower(&normal);
+  // Nearly every UUID is in lower case already, as Uuid::ToString() writes it.
+  if (std::any_of(key.begin(), key.end(), kIsUpperCase) && Uuid::Parse(key).has_value()) {
+    absl::AsciiStrToLower(&normal);
+  }
   return normal;
 }
 
