@@ -139,12 +139,13 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
 }
 
 absl::Duration Tenants::WindowOf(const RecordKey& key, const NamespaceSettings& settings) const {
-  const std::optional<absl::Time> made = KeyTime(key);
-  if (!made.has_value()) return settings.window;
   const absl::Time not_before =
       std::max(absl::FromUnixNanos(not_before_.load(std::memory_order_acquire)),
                settings.not_before.value_or(absl::InfinitePast()));
-  return *made < not_before ? kNoWindow : settings.window;
+  // No key was made before it.
+  if (not_before <= absl::UnixEpoch()) return settings.window;
+  const std::optional<absl::Time> made = KeyTime(key);
+  return made.has_value() && *made < not_before ? kNoWindow : settings.window;
 }
 
 absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const StatedTerms& stated,
