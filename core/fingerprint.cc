@@ -175,8 +175,8 @@ absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view byt
     fingerprints.push_back({version, std::string(bytes.substr(0, size)), key_id});
     bytes.remove_prefix(size);
   }
-  return IsReadable(fingerprints) ? absl::StatusOr<std::vector<Fingerprint>>(fingerprints)
-                                  : Damaged();
+  if (!IsReadable(fingerprints)) return Damaged();
+  return fingerprints;
 }
 
 Fingerprint FromProto(const v1::Fingerprint& proto) {
