@@ -151,7 +151,7 @@ ResolveDecision DecideResolve(const ResolveOp& op, absl::Time now,
   }
   if (absl::Status may = CheckSettleable(op, record, now); !may.ok()) return {false, {}, may};
   resolution.expires_at = std::max(record.expires_at, WholeMicroseconds(now + op.retention));
-  return {!op.validate_only, {stored->token, record.attempt}, resolution};
+  return {!op.validate_only, {record.token, record.attempt}, resolution};
 }
 
 bool NeedsForce(const Record& record, absl::Time now) {

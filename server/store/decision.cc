@@ -34,7 +34,7 @@ ReserveDecision AnswerWith(absl::StatusOr<Verdict> answer) {
 }
 
 RowVersion RowVersionOf(const StoredRecord& stored) {
-  return {stored.token, stored.record.attempt};
+  return {stored.record.token, stored.record.attempt};
 }
 
 // Content that has not been dropped yet is dropped here.
@@ -109,10 +109,10 @@ ReserveDecision DecideRepeated(const ReserveOp& op, absl::Time now, StoredRecord
   grant.checkpoint = std::move(stored.checkpoint);
   grant.labels = std::move(stored.record.labels);
   grant.previous_attempt = BeforeGrant(stored);
-  grant.token = stored.token;
+  grant.token = stored.record.token;
   grant.repeated = true;
   if (now < grant.lease_expires_at) {
-    return AnswerWith(Verdict(ToReserved(std::move(grant), stored.token, now)));
+    return AnswerWith(Verdict(ToReserved(std::move(grant), stored.record.token, now)));
   }
   grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
   decision.action = ReserveAction::kRenewLease;
@@ -185,7 +185,7 @@ ReserveDecision DecideCompleted(absl::Time now, StoredRecord stored) {
   }
   return AnswerWith(
       Verdict(Replay{std::move(*record.reply), *record.completed_at, record.expires_at,
-                     record.attempt, std::move(record.labels), stored.token}));
+                     record.attempt, std::move(record.labels), record.token}));
 }
 
 // Lines 10 to 12.
@@ -308,7 +308,8 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
   const Record& stored = record->record;
   if (stored.key != op.key) return {false, RecordIdCollision()};
   if (now >= stored.expires_at) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
-  if (record->token != op.token) return {false, ReservationLostBecause(LossCause::kSuperseded)};
+  if (record->record.token != op.token)
+    return {false, ReservationLostBecause(LossCause::kSuperseded)};
   switch (stored.state) {
     case RecordState::kReserved:
     case RecordState::kUnknown:
@@ -349,7 +350,8 @@ ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
   if (IsForgotten(record->record, now)) {
     return answer(ReservationLostBecause(LossCause::kRecordExpired));
   }
-  if (record->token != op.token) return answer(ReservationLostBecause(LossCause::kSuperseded));
+  if (record->record.token != op.token)
+    return answer(ReservationLostBecause(LossCause::kSuperseded));
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
   if (stored.state == wanted) return answer(absl::OkStatus());
   if (stored.state != RecordState::kReserved) {
@@ -368,7 +370,7 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
   const Record& stored = record->record;
   if (stored.key != op.key) return {std::nullopt, RecordIdCollision()};
   if (now >= stored.expires_at) return lost(LossCause::kRecordExpired);
-  if (record->token != op.token) return lost(LossCause::kSuperseded);
+  if (record->record.token != op.token) return lost(LossCause::kSuperseded);
   if (stored.state != RecordState::kReserved) return lost(LossOf(stored.state));
   const absl::Time until =
       std::max(stored.lease_expires_at, LeaseEnd(now, op.lease, stored.expires_at));
@@ -386,7 +388,6 @@ absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
     if (!rest.ok()) return rest.status();
     record->record.reply = *std::move(rest);
   }
-  record->record.token = record->token;
   return std::move(record->record);
 }
 

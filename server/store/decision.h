@@ -43,11 +43,8 @@ namespace idempotency::internal {
 // none.
 struct StoredRecord {
   Record record;
-  // The token of the current grant, or of the last one when no attempt holds the
-  // record. A record keeps it through COMPLETED, RELEASED and UNKNOWN.
-  Uuid token;
-  // The request token of that grant's Reserve. A new grant always overwrites
-  // it, with an empty one if its caller sent none.
+  // The request token of the Reserve that was granted `record.token`. A new grant always
+  // overwrites it, with an empty one if its caller sent none.
   std::optional<Uuid> request_token;
   // That grant was a recovery grant. Kept so that a repeated Reserve gets the
   // same answer.

@@ -46,8 +46,9 @@ struct Record {
   std::optional<absl::Time> tombstone_until;
   // Set exactly when COMPLETED.
   std::optional<EncodedReply> reply;
-  // The token of the current grant, or of the last one. It authorises writes: it is never put into
-  // an answer to a caller.
+  // The token of the current grant, or of the last one when no attempt holds the record: a record
+  // keeps it through COMPLETED, RELEASED and UNKNOWN. It authorises writes: it is never put into an
+  // answer to a caller.
   Uuid token;
 };
 

@@ -115,7 +115,7 @@ absl::StatusOr<Resolution> MemoryStore::Resolve(const ResolveOp& op) {
   if (row->tombstone > absl::ZeroDuration()) {
     record.tombstone_until = record.expires_at + row->tombstone;
   }
-  row->token = op.token;
+  record.token = op.token;
   if (op.reply) {
     record.reply = op.reply;
     row->completed_digest = op.reply->digest;
@@ -252,7 +252,7 @@ std::vector<StoredContent> MemoryStore::ReadContents(const ResealOp& op, ResealS
     }
     const Row& row = rows_.at(id);
     StoredContent content{
-        id,           row.record.key, row.token, row.record.fingerprints, row.record.reply,
+        id,           row.record.key, row.record.token, row.record.fingerprints, row.record.reply,
         std::nullopt, row.checkpoint};
     if (row.reply_dropped) content.completed_digest = row.completed_digest;
     if (content.reply) bytes += content.reply->bytes.size();
@@ -265,7 +265,7 @@ std::vector<StoredContent> MemoryStore::ReadContents(const ResealOp& op, ResealS
 const Record* MemoryStore::ReplaceContent(const ContentReplacement& replacement) {
   const auto& [before, after] = replacement;
   Row* const row = Find(before.id);
-  if (row == nullptr || row->token != before.token) return nullptr;
+  if (row == nullptr || row->record.token != before.token) return nullptr;
   if (after.reply && !(row->record.reply == before.reply)) return nullptr;
   if (after.checkpoint && row->checkpoint != before.checkpoint) return nullptr;
   if (after.reply) {

@@ -89,10 +89,10 @@ Reserved GrantNextAttempt(const ReserveOp& op, absl::Time now, Row& row, bool re
   record.state = RecordState::kReserved;
   record.attempt += 1;
   record.lease_expires_at = std::min(now + op.lease, record.expires_at);
-  row.token = Uuid::Random();
+  record.token = Uuid::Random();
   row.request_token = op.request_token;
   row.recovering = recovering;
-  reserved.token = row.token;
+  reserved.token = record.token;
   reserved.attempt = record.attempt;
   reserved.lease_remaining = record.lease_expires_at - now;
   reserved.recovering = recovering;
@@ -111,7 +111,7 @@ Reserved RepeatGrant(const ReserveOp& op, absl::Time now, Row& row) {
     record.lease_expires_at = std::min(now + op.lease, record.expires_at);
   }
   Reserved reserved;
-  reserved.token = row.token;
+  reserved.token = record.token;
   reserved.attempt = record.attempt;
   reserved.lease_remaining = std::max(record.lease_expires_at - now, absl::ZeroDuration());
   reserved.recovering = row.recovering;
@@ -202,7 +202,7 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
       if (ReplyIsOver(record, now)) reply = StoredWithoutContent(*record.reply);
       if (!reply.ok()) return reply.status();
       return Verdict(Replay{*std::move(reply), *record.completed_at, record.expires_at,
-                            record.attempt, record.labels, row->token});
+                            record.attempt, record.labels, record.token});
     }
     case RecordState::kReserved:
       // 6
@@ -279,7 +279,7 @@ absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
   Record& record = row->record;
   if (record.key != op.key) return IdCollision();
   if (PastExpiry(record, now)) return Lost(LossCause::kRecordExpired);
-  if (row->token != op.token) return Lost(LossCause::kSuperseded);
+  if (record.token != op.token) return Lost(LossCause::kSuperseded);
   Completion completion;
   if (record.state == RecordState::kReserved || record.state == RecordState::kUnknown) {
     record.state = RecordState::kCompleted;
@@ -304,7 +304,7 @@ absl::Status MemoryStore::ReleaseOne(const ReleaseOp& op) {
   Record& record = row->record;
   if (record.key != op.key) return IdCollision();
   if (Forgotten(record, now)) return Lost(LossCause::kRecordExpired);
-  if (row->token != op.token) return Lost(LossCause::kSuperseded);
+  if (record.token != op.token) return Lost(LossCause::kSuperseded);
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
   if (record.state == wanted) return absl::OkStatus();
   if (record.state != RecordState::kReserved) return LostBy(record.state);
@@ -322,7 +322,7 @@ absl::StatusOr<Extension> MemoryStore::ExtendOne(const ExtendOp& op) {
   Record& record = row->record;
   if (record.key != op.key) return IdCollision();
   if (PastExpiry(record, now)) return Lost(LossCause::kRecordExpired);
-  if (row->token != op.token) return Lost(LossCause::kSuperseded);
+  if (record.token != op.token) return Lost(LossCause::kSuperseded);
   if (record.state != RecordState::kReserved) return LostBy(record.state);
   const absl::Time wanted = std::min(now + op.lease, record.expires_at);
   record.lease_expires_at = std::max(record.lease_expires_at, wanted);
@@ -338,7 +338,6 @@ absl::StatusOr<Record> MemoryStore::GetOne(const GetOp& op) {
     return NoSuchRecord();
   }
   Record record = row->record;
-  record.token = row->token;
   if (record.reply && ReplyIsOver(record, now)) {
     absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*record.reply);
     if (!rest.ok()) return rest.status();

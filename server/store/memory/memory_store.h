@@ -48,8 +48,7 @@ class MemoryStore final : public Store {
  private:
   struct Row {
     Record record;
-    // The current or last grant.
-    Uuid token;
+    // Of the current or last grant.
     std::optional<Uuid> request_token;
     bool recovering = false;
     PreviousAttempt previous_attempt = PreviousAttempt::kNone;

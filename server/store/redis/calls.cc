@@ -226,8 +226,8 @@ RedisCall RedisCalls::ChangeAs(const StoredRecord& read, bool remove,
   const std::string expires = RedisTime(record.expires_at);
   const std::string tombstone = record.tombstone_until ? RedisTime(*record.tombstone_until) : "";
   std::vector<std::string_view> arguments = {
-      state,   attempt,   UuidBytes(read.token), lease,
-      expires, tombstone, Flag(remove),          Flag(if_full == IfFull::kMade)};
+      state,     attempt,      UuidBytes(record.token),       lease, expires,
+      tombstone, Flag(remove), Flag(if_full == IfFull::kMade)};
   for (const Field& field : fields) {
     arguments.emplace_back(field.name);
     arguments.emplace_back(field.value);

@@ -135,7 +135,7 @@ bool ReadRequest(RedisValue fields, Record& record) {
 bool ReadGrant(RedisValue fields, StoredRecord& stored) {
   const std::optional<Uuid> token = UuidFrom(fields[kToken].text());
   if (!token) return false;
-  stored.token = *token;
+  stored.record.token = *token;
   if (!fields[kRequestToken].text().empty()) {
     stored.request_token = UuidFrom(fields[kRequestToken].text());
     if (!stored.request_token) return false;

@@ -112,7 +112,7 @@ absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownRows(
     if (!row.stored || now < row.stored->record.lease_expires_at + op.life) continue;
     const Record& record = row.stored->record;
     const absl::Status ended =
-        writer_.records->LeaveTombstone(record.id, RowVersion{row.stored->token, record.attempt},
+        writer_.records->LeaveTombstone(record.id, RowVersion{record.token, record.attempt},
                                         TombstoneOf(record, RefusedAfterUnknown(record, now), now));
     if (absl::IsDataLoss(ended)) {
       damaged.insert(record.id);
@@ -178,7 +178,7 @@ absl::StatusOr<PurgeStep> SqliteStore::PurgeOne(const PurgeOp& op, absl::Time no
 
 absl::Status SqliteStore::Forget(const PurgeOp& op, const StoredRecord& stored, absl::Time now) {
   SqliteRecords& records = *writer_.records;
-  const RowVersion expected{stored.token, stored.record.attempt};
+  const RowVersion expected{stored.record.token, stored.record.attempt};
   const bool entomb = op.tombstone > absl::ZeroDuration();
   const absl::Status forgotten =
       entomb ? records.LeaveTombstone(stored.record.id, expected,
@@ -213,7 +213,7 @@ absl::StatusOr<ResealStep> SqliteStore::Reseal(const ResealOp& op) {
       continue;
     }
     Record& record = row.stored->record;
-    contents.push_back({record.id, std::move(record.key), row.stored->token,
+    contents.push_back({record.id, std::move(record.key), record.token,
                         std::move(record.fingerprints), std::move(record.reply),
                         row.stored->completed_digest, std::move(row.stored->checkpoint)});
   }
@@ -272,7 +272,7 @@ absl::StatusOr<std::optional<StoredRecord>> SqliteStore::ReplaceContent(
   SqliteRecords& records = *writer_.records;
   auto stored = records.Find(before.id, SqliteRecords::Detail::kWhole);
   if (!stored.ok() || !*stored) return stored;
-  if ((*stored)->token != before.token ||
+  if ((*stored)->record.token != before.token ||
       (after.reply && !((*stored)->record.reply == before.reply)) ||
       (after.checkpoint && (*stored)->checkpoint != before.checkpoint)) {
     return std::optional<StoredRecord>();

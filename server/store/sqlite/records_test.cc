@@ -93,7 +93,7 @@ class SqliteRecordsTest : public ::testing::Test {
     if (!*found) return "no row";
     const StoredRecord& stored = **found;
     return absl::StrCat("state ", static_cast<int>(stored.record.state), " attempt ",
-                        stored.record.attempt, " token ", stored.token.ToString(), " lease ",
+                        stored.record.attempt, " token ", stored.record.token.ToString(), " lease ",
                         absl::ToUnixMicros(stored.record.lease_expires_at), " end ",
                         absl::ToUnixMicros(stored.record.expires_at), " reason ",
                         stored.record.release_reason, " reply ",

@@ -165,7 +165,7 @@ absl::StatusOr<PurgeStep> BatchedAdmin::PurgeOne(const PurgeOp& op) {
       PostgresParameters parameters = NoteParameters(op.note, *audit_key, op.force);
       parameters.AddInterval(op.tombstone);
       parameters.Add(id);
-      parameters.Add((*read)->stored.token);
+      parameters.Add((*read)->stored.record.token);
       parameters.Add(static_cast<std::int32_t>(record.attempt));
       parameters.Add(static_cast<std::int32_t>(ToProto(record.state)));
       const auto done = connection_.Execute(statements_.purge_one, parameters);

@@ -131,7 +131,7 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
   if (record.state == RecordState::kCompleted && !ReadReply(result, row, read.stored)) {
     return Damaged();
   }
-  read.stored.token = result.GetUuid(row, kToken);
+  record.token = result.GetUuid(row, kToken);
   if (Has(result, row, kRequestToken)) {
     read.stored.request_token = result.GetUuid(row, kRequestToken);
   }

@@ -428,7 +428,7 @@ absl::StatusOr<ResealStep> SingleRowAdmin::Reseal(const ResealOp& op) {
   std::vector<StoredContent> contents;
   for (StoredRecord& stored : *read) {
     Record& record = stored.record;
-    contents.push_back({record.id, record.key, stored.token, record.fingerprints,
+    contents.push_back({record.id, record.key, record.token, record.fingerprints,
                         std::move(record.reply), stored.completed_digest,
                         std::move(stored.checkpoint)});
     records.emplace(record.id, std::move(record));

@@ -33,7 +33,7 @@ SingleRowRecords::Row RowFrom(const PostgresResult& row) {
 PostgresParameters RowVersionParameters(const StoredRecord& stored) {
   PostgresParameters parameters;
   parameters.Add(stored.record.id);
-  parameters.Add(stored.token);
+  parameters.Add(stored.record.token);
   parameters.Add(static_cast<std::int32_t>(stored.record.attempt));
   parameters.AddInt2(ToProto(stored.record.state));
   parameters.Add(stored.record.lease_expires_at);

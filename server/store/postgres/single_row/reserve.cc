@@ -207,7 +207,7 @@ void SingleRowReserve::StartAfresh(std::vector<Step> steps, const SingleRowTime&
     step.decision.grant.token = Uuid::Random();
     PostgresParameters& parameters = executions.emplace_back(
         InsertParameters(op, step.decision.grant, step.decision.grant.token));
-    parameters.Add(step.stored.token);
+    parameters.Add(step.stored.record.token);
     parameters.Add(static_cast<std::int32_t>(step.stored.record.attempt));
     parameters.AddInt2(ToProto(step.stored.record.state));
     parameters.Add(step.stored.record.expires_at);

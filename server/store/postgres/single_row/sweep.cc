@@ -83,9 +83,9 @@ std::optional<SingleRowSweep::Visited> SingleRowSweep::ReadVisited(const Postgre
   const std::optional<RecordState> state = RecordStateFrom(rows.Integer(row, kState));
   if (!state) return std::nullopt;
   Visited visited;
-  visited.stored.token = rows.GetUuid(row, kToken);
   Record& record = visited.stored.record;
   record.id = rows.GetUuid(row, kId);
+  record.token = rows.GetUuid(row, kToken);
   record.state = *state;
   record.attempt = static_cast<std::uint32_t>(rows.Integer(row, kAttempt));
   record.created_at = rows.Time(row, kCreatedAt);

@@ -48,7 +48,7 @@ bool ReadGrant(const SqliteStatement& row, StoredRecord& stored) {
   if (!stored.request_token && !row.IsNull(7)) return false;
   stored.record.state = *state;
   stored.record.attempt = *attempt;
-  stored.token = *token;
+  stored.record.token = *token;
   stored.recovering = *recovering != 0;
   stored.record.on_lease_expiry = *policy;
   return true;
