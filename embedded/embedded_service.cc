@@ -11,6 +11,7 @@
 
 #include "core/mutex.h"
 #include "embedded/direct_connection.h"
+#include "grpc_idempotency/embedded/service_metrics.h"
 #include "grpc_idempotency/limits.h"
 #include "server/observability/observer.h"
 #include "server/service/service_stack.h"
@@ -60,9 +61,9 @@ class EmbeddedService::Backend {
 
 absl::Status EmbeddedService::Backend::Start(const StoreAddress& store,
                                              const EmbeddedOptions& options) {
-  auto stack = ServiceStack::Start(store, options,
-                                   options.migrate ? SchemaPolicy::kMigrate : SchemaPolicy::kCheck,
-                                   options.observer != nullptr ? *options.observer : nobody_, {});
+  auto stack = ServiceStack::Start(
+      store, options, options.migrate ? SchemaPolicy::kMigrate : SchemaPolicy::kCheck,
+      options.metrics != nullptr ? options.metrics->observer() : nobody_, {});
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
 

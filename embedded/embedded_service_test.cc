@@ -36,6 +36,11 @@ namespace {
 using ::testing::HasSubstr;
 using Counts = CountingObserver::Counts;
 
+class MetricsOf final : public ServiceMetrics {
+ public:
+  explicit MetricsOf(Observer& observer) : ServiceMetrics(observer) {}
+};
+
 class EmbeddedServiceTest : public ::testing::Test {
  protected:
   std::string address() const { return "sqlite:" + folder_.File("records.db"); }
@@ -205,8 +210,9 @@ TEST_F(EmbeddedServiceTest, NamesAnOptionOutOfItsRange) {
 
 TEST_F(EmbeddedServiceTest, SweepsWatchesAndNotifiesTheObserver) {
   CountingObserver observer;
+  MetricsOf metrics(observer);
   EmbeddedOptions options;
-  options.observer = &observer;
+  options.metrics = &metrics;
   options.sweep_interval = absl::Milliseconds(100);
   testing::WriteForgottenRecords(folder_.File("records.db"), 1);
   Open(options);
@@ -220,7 +226,7 @@ TEST_F(EmbeddedServiceTest, SweepsWatchesAndNotifiesTheObserver) {
 TEST_F(EmbeddedServiceTest, IsCountedForPrometheus) {
   ServiceMetrics metrics;
   EmbeddedOptions options;
-  options.observer = metrics.observer();
+  options.metrics = &metrics;
   Open(options);
   ASSERT_TRUE(Reserve(RequestFor("counted")).ok());
   service_.reset();
@@ -238,8 +244,9 @@ TEST_F(EmbeddedServiceTest, IsCountedForPrometheus) {
 // end.
 TEST_F(EmbeddedServiceTest, ItsEndAnswersThoseWhoWait) {
   CountingObserver observer;
+  MetricsOf metrics(observer);
   EmbeddedOptions options;
-  options.observer = &observer;
+  options.metrics = &metrics;
   Open(options);
   ASSERT_TRUE(Reserve(RequestFor("held"))->has_reserved());
   absl::StatusOr<v1::ReserveResponse> answer;
@@ -272,8 +279,9 @@ TEST_F(EmbeddedServiceTest, AChannelThatOutlivesItOnlyFails) {
 TEST_F(EmbeddedServiceTest, ItsEndCutsOffNoCall) {
   constexpr int kCallers = 4;
   CountingObserver observer;
+  MetricsOf metrics(observer);
   EmbeddedOptions options;
-  options.observer = &observer;
+  options.metrics = &metrics;
   for (int round = 0; round < 5; ++round) {
     Open(options);
     std::vector<std::vector<std::string>> granted(kCallers);

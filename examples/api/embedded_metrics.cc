@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<idempotency::EmbeddedService>> OpenWithMetrics(
     const std::string& store, idempotency::ServiceMetrics& metrics, prometheus::Exposer& exposer) {
   exposer.RegisterCollectable(metrics.registry());
   idempotency::EmbeddedOptions options;
-  options.observer = metrics.observer();
+  options.metrics = &metrics;
   options.sweep_interval = absl::Minutes(5);
   options.queue_mib = 256;
   const absl::Status valid = idempotency::ValidateServiceOptions(options);

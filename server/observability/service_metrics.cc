@@ -4,11 +4,12 @@
 
 namespace idempotency {
 
-ServiceMetrics::ServiceMetrics() : metrics_(std::make_unique<internal::Metrics>()) {}
+ServiceMetrics::ServiceMetrics()
+    : metrics_(std::make_unique<internal::Metrics>()), observer_(*metrics_) {}
+
+ServiceMetrics::ServiceMetrics(internal::Observer& observer) : observer_(observer) {}
 
 ServiceMetrics::~ServiceMetrics() = default;
-
-internal::Observer* ServiceMetrics::observer() { return metrics_.get(); }
 
 const std::shared_ptr<prometheus::Registry>& ServiceMetrics::registry() const {
   return metrics_->registry();

@@ -14,9 +14,7 @@
 
 namespace idempotency {
 
-namespace internal {
-class Observer;
-}  // namespace internal
+class ServiceMetrics;
 
 // The options of idempotencyd that apply inside another program, with the same defaults, and
 // three more.
@@ -30,10 +28,9 @@ struct EmbeddedOptions : ServiceOptions {
   // open that prepares a new Redis, where `idempotencyd migrate` is not at hand: a service that
   // always sets it does not notice a loss. Refused for other stores.
   bool accept_empty = false;
-  // Receives the service's counts: ServiceMetrics::observer()
-  // (grpc_idempotency/embedded/service_metrics.h). nullptr: nothing is counted. Must outlive
-  // the service and its channel.
-  internal::Observer* observer = nullptr;
+  // Receives the service's counts (grpc_idempotency/embedded/service_metrics.h). nullptr: nothing
+  // is counted. Must outlive the service and its channel.
+  ServiceMetrics* metrics = nullptr;
 };
 
 // idempotencyd without a second process: the same service, batcher, sweeper and stores inside

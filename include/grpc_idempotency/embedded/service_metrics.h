@@ -19,10 +19,11 @@ class Observer;
 //
 //   ServiceMetrics metrics;
 //   EmbeddedOptions options;
-//   options.observer = metrics.observer();
+//   options.metrics = &metrics;
 //   exposer.RegisterCollectable(metrics.registry());
 //
-// Must outlive the service and its channel. Thread-safe.
+// Belongs to one service: a gauge shows the last value set. Must outlive the service and its
+// channel. Thread-safe.
 class ServiceMetrics {
  public:
   ServiceMetrics();
@@ -30,13 +31,21 @@ class ServiceMetrics {
   ServiceMetrics(const ServiceMetrics&) = delete;
   ServiceMetrics& operator=(const ServiceMetrics&) = delete;
 
-  // For the EmbeddedOptions::observer of one service: a gauge shows the last value set.
-  internal::Observer* observer();
   // For the program's exposer. Never null.
   const std::shared_ptr<prometheus::Registry>& registry() const;
 
+ protected:
+  // For tests that count by themselves. It has no registry.
+  explicit ServiceMetrics(internal::Observer& observer);
+
  private:
+  friend class EmbeddedService;
+
+  // Inline: an embedded service without metrics does not link this library.
+  internal::Observer& observer() const { return observer_; }
+
   const std::unique_ptr<internal::Metrics> metrics_;
+  internal::Observer& observer_;
 };
 
 }  // namespace idempotency
