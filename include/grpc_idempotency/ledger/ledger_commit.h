@@ -1,25 +1,21 @@
 #ifndef GRPC_IDEMPOTENCY_LEDGER_LEDGER_COMMIT_H_
 #define GRPC_IDEMPOTENCY_LEDGER_LEDGER_COMMIT_H_
 
-#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/log_sink.h"
 
 namespace idempotency {
-
-namespace internal {
-class GuardLog;
-}  // namespace internal
 
 // The permission to commit the transaction of an execution, checked right before the commit.
 struct LedgerCommitPermit {
   // OK: the transaction may be committed; otherwise the reason why it may not.
   absl::Status status;
-  // The log for failed commits; null for the default.
-  std::shared_ptr<internal::GuardLog> log;
+  // The guard's log, for a commit that fails; at most one line a second is written.
+  LogSink log;
 };
 
 // The outcome of the commit of a transaction with a ledger row. A value type.

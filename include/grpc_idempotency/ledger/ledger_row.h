@@ -2,20 +2,16 @@
 #define GRPC_IDEMPOTENCY_LEDGER_LEDGER_ROW_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
 
+#include "grpc_idempotency/log_sink.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
-
-namespace internal {
-class GuardLog;
-}  // namespace internal
 
 // One row of a completion ledger, as written. A value type.
 //
@@ -34,8 +30,9 @@ struct LedgerRow {
   EncodedReply reply;
   // The minimum lifetime of the row: twice its record's.
   absl::Duration life;
-  // The log for the insertion, null for the default; not a column.
-  std::shared_ptr<internal::GuardLog> log;
+  // The guard's log, for an insertion that fails; at most one line a second is written. Not a
+  // column.
+  LogSink log;
 };
 
 }  // namespace idempotency

@@ -85,7 +85,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   ledger_row_begun_.store(true, std::memory_order_release);
   if (LedgerCommitPermit permit = MayCommit(); !permit.status.ok()) return permit.status;
   LedgerRow row;
-  row.log = operation_->log;
+  row.log = GuardLog::SinkFor(operation_->log, LogEvent::kLedgerRowNotWritten);
   row.record_key = FromProto(reserve_request().record_key());
   row.record_id = RecordIdFor(row.record_key);
   std::vector<Fingerprint> fingerprints;
@@ -122,7 +122,7 @@ void LiveExecution::AdoptRowReference(v1::Reply& reply) {
 
 LedgerCommitPermit LiveExecution::MayCommit() const {
   LedgerCommitPermit permit;
-  permit.log = operation_->log;
+  permit.log = GuardLog::SinkFor(operation_->log, LogEvent::kLedgerRowNotWritten);
   if (lost()) {
     permit.status =
         MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,

@@ -248,7 +248,7 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
     return row.status();
   }
   const auto digest = reinterpret_cast<const char*>(row->reply.digest.data());
-  GuardLog& log = GuardLog::Or(row->log);
+  const LogSink log = GuardLog::SinkOr(row->log, LogEvent::kLedgerRowNotWritten);
   try {
     ExecuteWith(transaction, kInsert, row->record_id.ToString(), row->record_key.name_space,
                 row->record_key.scope, row->record_key.operation, row->record_key.key,
@@ -262,11 +262,10 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                              "another attempt has committed this operation: call again with the "
                              "same idempotency key for its reply");
   } catch (const pqxx::sql_error& failure) {
-    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: the row could not be written, SQLSTATE ",
-             failure.sqlstate());
+    log(LogSeverity::kWarning,
+        absl::StrCat("ledger: the row could not be written, SQLSTATE ", failure.sqlstate()));
   } catch (const std::exception&) {
-    log.Warn(LogEvent::kLedgerRowNotWritten,
-             "ledger: the row could not be written, the session is lost");
+    log(LogSeverity::kWarning, "ledger: the row could not be written, the session is lost");
   }
   RefuseCommit(transaction);
   return RowNotWritten();
@@ -278,20 +277,20 @@ LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
     RefuseCommit(transaction);
     return LedgerCommit::NotCommitted(permit.status);
   }
-  GuardLog& log = GuardLog::Or(permit.log);
+  const LogSink log = GuardLog::SinkOr(permit.log, LogEvent::kLedgerRowNotWritten);
   try {
     CheckMayCommit(transaction);
     AnyNotice notice(transaction.conn());
     transaction.commit();
     return notice.seen ? LedgerCommit::Unconfirmed() : LedgerCommit::Committed();
   } catch (const pqxx::in_doubt_error&) {
-    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: the connection was lost during a commit");
+    log(LogSeverity::kWarning, "ledger: the connection was lost during a commit");
   } catch (const pqxx::sql_error& failure) {
-    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: a commit failed, SQLSTATE ",
-             failure.sqlstate());
+    log(LogSeverity::kWarning,
+        absl::StrCat("ledger: a commit failed, SQLSTATE ", failure.sqlstate()));
     return LedgerCommit::NotCommitted();
   } catch (const std::exception&) {
-    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: a commit failed, the session is lost");
+    log(LogSeverity::kWarning, "ledger: a commit failed, the session is lost");
   }
   return LedgerCommit::InDoubt();
 }

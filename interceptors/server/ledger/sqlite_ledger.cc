@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/log/guard_log.h"
@@ -116,9 +118,9 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
                                         "another attempt has committed this operation: call again "
                                         "with the same idempotency key for its reply"));
   }
-  GuardLog::Or(row->log).Warn(LogEvent::kLedgerRowNotWritten,
-                              "ledger: sqlite: ", sqlite3_errstr(result), " (result code ", result,
-                              ")");
+  const LogSink log = GuardLog::SinkOr(row->log, LogEvent::kLedgerRowNotWritten);
+  log(LogSeverity::kWarning,
+      absl::StrCat("ledger: sqlite: ", sqlite3_errstr(result), " (result code ", result, ")"));
   return RolledBack(
       database,
       MakeError(Reason::kStoreUnavailable,
@@ -133,9 +135,9 @@ LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit
     return LedgerCommit::Committed();
   }
   const int code = sqlite3_extended_errcode(database);
-  GuardLog::Or(permit.log)
-      .Warn(LogEvent::kLedgerRowNotWritten,
-            "ledger: sqlite: a commit failed: ", sqlite3_errstr(code), " (result code ", code, ")");
+  const LogSink log = GuardLog::SinkOr(permit.log, LogEvent::kLedgerRowNotWritten);
+  log(LogSeverity::kWarning, absl::StrCat("ledger: sqlite: a commit failed: ", sqlite3_errstr(code),
+                                          " (result code ", code, ")"));
   // A transaction that is still open was not committed: for example because a reader keeps the
   // file busy.
   if (sqlite3_get_autocommit(database) != 0) return LedgerCommit::InDoubt();

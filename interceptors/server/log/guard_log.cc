@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/absl_view.h"
+
 namespace idempotency::internal {
 
 GuardLog::GuardLog(LogSink sink, const Clock& clock)
@@ -14,6 +16,16 @@ GuardLog::GuardLog(ApplicationLog log, const Clock& clock) : log_(std::move(log)
 const std::shared_ptr<GuardLog>& GuardLog::Default() {
   static const auto log = std::make_shared<GuardLog>();
   return log;
+}
+
+LogSink GuardLog::SinkFor(std::shared_ptr<GuardLog> log, LogEvent event) {
+  return [log = std::move(log), event](LogSeverity severity, std::string_view line) {
+    log->Write(severity, event, AbslView(line));
+  };
+}
+
+LogSink GuardLog::SinkOr(LogSink sink, LogEvent event) {
+  return sink ? std::move(sink) : SinkFor(Default(), event);
 }
 
 std::shared_ptr<GuardLog> GuardLog::ForMethod() const {

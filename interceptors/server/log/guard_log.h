@@ -61,8 +61,10 @@ class GuardLog {
 
   // Writes to spdlog's default logger; shared by all objects that have no other log.
   static const std::shared_ptr<GuardLog>& Default();
-  // `log`, or Default() if it is null.
-  static GuardLog& Or(const std::shared_ptr<GuardLog>& log) { return log ? *log : *Default(); }
+  // The lines of `event` in `log`, for code that sees the public headers only.
+  static LogSink SinkFor(std::shared_ptr<GuardLog> log, LogEvent event);
+  // `sink`, or the lines of `event` in Default() if it is empty.
+  static LogSink SinkOr(LogSink sink, LogEvent event);
 
   // The same sink, with separate counts for each event: calls of one method suppress no line
   // about another.

@@ -53,6 +53,16 @@ TEST_F(GuardLogTest, AFloodOfOneEventOrMethodHidesNoOther) {
   EXPECT_THAT(lines_, ElementsAre("a", "b", "c"));
 }
 
+TEST_F(GuardLogTest, ASinkForAnEventIsThrottledWithItsLines) {
+  const auto method = log_.ForMethod();
+  const LogSink sink = GuardLog::SinkFor(method, LogEvent::kLedgerRowNotWritten);
+  sink(LogSeverity::kWarning, "a");
+  sink(LogSeverity::kWarning, "b");
+  method->Warn(LogEvent::kLedgerRowNotWritten, "c");
+  method->Warn(LogEvent::kKeyReused, "d");
+  EXPECT_THAT(lines_, ElementsAre("a", "d"));
+}
+
 TEST_F(GuardLogTest, SeveritiesArrive) {
   log_.Info(LogEvent::kRecovered, "a");
   log_.Warn(LogEvent::kLateGrant, "b");

@@ -106,7 +106,7 @@ inline absl::Status InsertLedgerRow(FakeTransaction& transaction,
                                     const absl::StatusOr<LedgerRow>& row) {
   if (!row.ok()) return row.status();
   if (transaction.refuses_row) {
-    row->log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: no row");
+    row->log(LogSeverity::kWarning, "ledger: no row");
     return MakeError(Reason::kStoreUnavailable, "no row");
   }
   transaction.row = *row;
@@ -126,7 +126,7 @@ inline LedgerCommit CommitLedgerTransaction(FakeTransaction& transaction,
     case FakeTransaction::Ending::kUnconfirmed:
       return transaction.Commit() ? LedgerCommit::Unconfirmed() : LedgerCommit::NotCommitted();
     case FakeTransaction::Ending::kRefused:
-      permit.log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: no commit");
+      permit.log(LogSeverity::kWarning, "ledger: no commit");
       break;
     case FakeTransaction::Ending::kAnswerLost:
       transaction.Commit();
