@@ -10,8 +10,8 @@
 #include "core/absl_view.h"
 #include "core/field_faults.h"
 #include "core/length_prefix.h"
+#include "core/record_key_parts.h"
 #include "core/sha256.h"
-#include "core/utf8.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 
@@ -20,38 +20,17 @@ namespace idempotency {
 using internal::AbslView;
 using internal::AppendPart;
 using internal::FieldFaults;
-using internal::IsUtf8WithoutControls;
 using internal::Sha256;
 using internal::Sha256Digest;
+using internal::ValidateNamespace;
+using internal::ValidateOperation;
+using internal::ValidateScope;
 
 namespace {
 
-// Lambdas, not functions: std::all_of can inline them.
-constexpr auto kIsNamespaceCharacter = [](char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-};
+// A lambda, not a function: std::all_of can inline it.
 constexpr auto kIsVisibleAscii = [](char c) { return c >= 0x21 && c <= 0x7E; };
 constexpr auto kIsUpperCase = [](char c) { return c >= 'A' && c <= 'Z'; };
-
-absl::Status ValidateNamespace(std::string_view name_space, std::string_view field) {
-  if (name_space.empty() || name_space.size() > limits::kMaxNamespaceBytes ||
-      !std::all_of(name_space.begin(), name_space.end(), kIsNamespaceCharacter)) {
-    return InvalidField(absl::StrCat(AbslView(field), ".namespace"),
-                        absl::StrCat("must be 1-", limits::kMaxNamespaceBytes,
-                                     " characters of a-z, 0-9, '.', '_' and '-'"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateText(std::string_view text, std::size_t max_bytes, std::string_view field,
-                          std::string_view part) {
-  if (text.empty() || text.size() > max_bytes || !IsUtf8WithoutControls(text)) {
-    return InvalidField(
-        absl::StrCat(AbslView(field), ".", AbslView(part)),
-        absl::StrCat("must be 1-", max_bytes, " bytes of UTF-8 without control characters"));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status BadKey(Reason reason, std::string_view field, std::string_view description) {
   const std::string name = absl::StrCat(AbslView(field), ".key");
@@ -74,8 +53,8 @@ absl::Status ValidateParts(std::string_view name_space, std::string_view scope,
                            std::string_view field) {
   FieldFaults faults;
   faults.Add(ValidateNamespace(name_space, field));
-  faults.Add(ValidateText(scope, limits::kMaxScopeBytes, field, "scope"));
-  faults.Add(ValidateText(operation, limits::kMaxOperationBytes, field, "operation"));
+  faults.Add(ValidateScope(scope, field));
+  faults.Add(ValidateOperation(operation, field));
   faults.Add(ValidateKey(key, field));
   return faults.status();
 }

@@ -13,9 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 
+#include "core/record_key_parts.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
-#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal {
 namespace {
@@ -74,9 +74,7 @@ absl::StatusOr<ScopeSource> ScopeHeaderFrom(const std::string& header) {
 }
 
 absl::StatusOr<ScopeSource> SharedScopeFrom(const std::string& shared) {
-  // The other parts are placeholders: only the scope can be at fault.
-  if (const absl::Status valid = ValidateRecordKey({"namespace", shared, "operation", "key"});
-      !valid.ok()) {
+  if (const absl::Status valid = ValidateScope(shared); !valid.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("scope: shared ", DetailsOf(valid).violations.front().description));
   }

@@ -6,13 +6,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
-#include "grpc_idempotency/record_key.h"
+#include "core/record_key_parts.h"
 #include "interceptors/server/policy/policy_rules.h"
 
 namespace idempotency {
 
 using internal::FaultsOf;
 using internal::PolicyFaults;
+using internal::ValidateNamespace;
 
 namespace {
 
@@ -56,8 +57,7 @@ absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
 }  // namespace
 
 absl::Status ValidateGuardOptions(const GuardOptions& options) {
-  // The other parts are placeholders: only the namespace is checked.
-  if (!ValidateRecordKey(RecordKey{options.name_space, "scope", "/operation", "key"}).ok()) {
+  if (!ValidateNamespace(options.name_space).ok()) {
     return Wrong("name_space", "must be 1-64 characters of a-z, 0-9, '.', '_' and '-'");
   }
   if (!options.downstream_secret.empty() &&

@@ -13,11 +13,11 @@
 #include "google/protobuf/any.pb.h"
 
 #include "core/clock.h"
+#include "core/record_key_parts.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/client/connection_factory.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/record_key.h"
 #include "interceptors/server/admission/background_recovery.h"
 #include "interceptors/server/admission/operation_admission.h"
 #include "interceptors/server/call/capturing_interceptor.h"
@@ -209,10 +209,8 @@ void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Messag
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
-  // A host that contains a path could make two operations equal. Scope and key are
-  // placeholders.
-  if (!absl::StrContains(host, '/') &&
-      ValidateRecordKey({options_.name_space, "scope", operation, "key"}).ok()) {
+  // A host that contains a path could make two operations equal.
+  if (!absl::StrContains(host, '/') && internal::ValidateOperation(operation).ok()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

@@ -18,8 +18,8 @@
 #include "absl/strings/string_view.h"
 
 #include "core/length_prefix.h"
+#include "core/record_key_parts.h"
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/record_key.h"
 #include "server/config/config_faults.h"
 #include "server/config/config_place.h"
 #include "server/config/namespace_config.h"
@@ -48,8 +48,7 @@ bool IsIdentityName(absl::string_view name) {
 
 // By the rule for requests, with its text: nullopt if a request can have this namespace.
 std::optional<std::string> FaultOfNamespace(const std::string& name) {
-  // The other parts are placeholders.
-  const absl::Status valid = ValidateRecordKey(RecordKey{name, "scope", "operation", "key"});
+  const absl::Status valid = ValidateNamespace(name);
   if (valid.ok()) return std::nullopt;
   return DetailsOf(valid).violations.front().description;
 }

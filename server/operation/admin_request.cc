@@ -11,6 +11,7 @@
 
 #include "core/absl_view.h"
 #include "core/field_faults.h"
+#include "core/record_key_parts.h"
 #include "core/request_rules.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
@@ -28,16 +29,6 @@ namespace {
 
 absl::Duration WholeMicroseconds(absl::Duration duration) {
   return absl::Microseconds(absl::ToInt64Microseconds(duration));
-}
-
-// Faults of some parts of a record key; the others are replaced by valid ones.
-void CheckParts(std::string_view path, const std::string& name_space, std::string_view scope,
-                std::string_view operation, FieldFaults& faults) {
-  const RecordKey key = {name_space, std::string(scope), std::string(operation), "k"};
-  for (const FieldViolation& violation : DetailsOf(ValidateRecordKey(key, "part")).violations) {
-    faults.Add(absl::StrCat(AbslView(path), violation.field.substr(sizeof("part.") - 1)),
-               violation.description);
-  }
 }
 
 void CheckTime(std::string_view field, const google::protobuf::Timestamp& time,
@@ -145,12 +136,13 @@ void CheckTarget(const v1::PurgeRequest& request, PurgeOp& op, FieldFaults& faul
       CheckId(request.record_id(), faults);
       break;
     case v1::PurgeRequest::kScope:
-      CheckParts("scope.", request.scope().namespace_(), request.scope().scope(), "o", faults);
+      faults.Add(ValidateNamespace(request.scope().namespace_(), "scope"));
+      faults.Add(ValidateScope(request.scope().scope(), "scope"));
       op.name_space = request.scope().namespace_();
       op.scope = request.scope().scope();
       break;
     case v1::PurgeRequest::kBefore:
-      CheckParts("before.", request.before().namespace_(), "s", "o", faults);
+      faults.Add(ValidateNamespace(request.before().namespace_(), "before"));
       if (!request.before().has_created_before()) {
         faults.Add("before.created_before", "is required");
       }
@@ -167,8 +159,9 @@ void CheckTarget(const v1::PurgeRequest& request, PurgeOp& op, FieldFaults& faul
 
 absl::StatusOr<ListOp> ListOpFrom(const v1::ListRequest& request) {
   FieldFaults faults;
-  CheckParts("", request.namespace_(), request.scope().empty() ? "s" : request.scope(),
-             request.operation().empty() ? "o" : request.operation(), faults);
+  faults.Add(ValidateNamespace(request.namespace_()));
+  if (!request.scope().empty()) faults.Add(ValidateScope(request.scope()));
+  if (!request.operation().empty()) faults.Add(ValidateOperation(request.operation()));
   if (!v1::RecordState_IsValid(request.state())) faults.Add("state", "is not a RecordState");
   CheckTime("created_after", request.created_after(), faults);
   CheckTime("created_before", request.created_before(), faults);
@@ -245,7 +238,7 @@ absl::StatusOr<PurgeOp> PurgeOpFrom(const v1::PurgeRequest& request) {
 
 absl::StatusOr<ResealOp> ResealOpFrom(const v1::ResealRequest& request) {
   FieldFaults faults;
-  CheckParts("", request.namespace_(), "s", "o", faults);
+  faults.Add(ValidateNamespace(request.namespace_()));
   CheckReason(request.reason(), faults);
   if (!faults.empty()) return faults.status();
   absl::StatusOr<std::optional<RecordPlace>> after = PlaceOf(request);
@@ -260,7 +253,7 @@ absl::StatusOr<ResealOp> ResealOpFrom(const v1::ResealRequest& request) {
 
 absl::StatusOr<AuditOp> AuditOpFrom(const v1::ListAuditRequest& request) {
   FieldFaults faults;
-  CheckParts("", request.namespace_(), "s", "o", faults);
+  faults.Add(ValidateNamespace(request.namespace_()));
   CheckPageSize(request.page_size(), faults);
   if (!faults.empty()) return faults.status();
   const absl::StatusOr<std::int64_t> after = SequenceOf(request);

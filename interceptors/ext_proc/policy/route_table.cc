@@ -10,8 +10,8 @@
 #include "google/protobuf/descriptor.pb.h"
 
 #include "core/absl_view.h"
+#include "core/record_key_parts.h"
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
@@ -87,8 +87,7 @@ class RouteTable::Builder {
   }
 
   absl::StatusOr<std::unique_ptr<const RouteTable>> Run() {
-    // The other parts are placeholders: only the namespace can be at fault.
-    const absl::Status name = ValidateRecordKey({config_.name_space, "scope", "operation", "key"});
+    const absl::Status name = ValidateNamespace(config_.name_space);
     if (!name.ok()) Fault("namespace", DetailsOf(name).violations.front().description);
     for (const ProcessorConfig::DescriptorSet& set : config_.descriptor_sets) {
       const absl::Status added = table_->described_.Add(set.content);
@@ -240,7 +239,7 @@ class RouteTable::Builder {
       route.operation = configured.operation.empty()
                             ? absl::StrCat(method, " ", pattern->Canonical())
                             : configured.operation;
-      if (!ValidateRecordKey({"namespace", "scope", route.operation, "key"}).ok()) {
+      if (!ValidateOperation(route.operation).ok()) {
         Fault(place,
               "the operation of its records is too long, or not a text that a record can have");
       }
