@@ -18,6 +18,7 @@
 #include "core/backoff.h"
 #include "core/clock.h"
 #include "core/mutex.h"
+#include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -226,18 +227,14 @@ class DatabaseConnectionPool {
   }
 
   absl::Status Down() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    ErrorDetails details;
-    details.retry_delay =
-        std::max(absl::FromChrono(next_attempt_ - clock_.Monotonic()), options_.min_backoff);
     return MakeError(Reason::kStoreUnavailable, "the store cannot be reached; retry",
-                     std::move(details));
+                     RetryAfter(std::max(absl::FromChrono(next_attempt_ - clock_.Monotonic()),
+                                         options_.min_backoff)));
   }
 
   absl::Status Busy() const {
-    ErrorDetails details;
-    details.retry_delay = options_.min_backoff;
     return MakeError(Reason::kStoreUnavailable, "every connection to the store is busy; retry",
-                     std::move(details));
+                     RetryAfter(options_.min_backoff));
   }
 
   const DatabaseConnectionPoolOptions options_;

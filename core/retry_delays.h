@@ -3,6 +3,15 @@
 
 #include "absl/time/time.h"
 
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+
+// The details of an error that may be retried after `delay`.
+inline ErrorDetails RetryAfter(absl::Duration delay) { return {delay, {}, {}}; }
+
+}  // namespace idempotency::internal
+
 // The retry delays of errors, by reason. Callers see them: docs/errors.md has the values.
 namespace idempotency::internal::retry_delays {
 

@@ -12,8 +12,7 @@ constexpr char kNotConnected[] = "NOT_CONNECTED";
 }  // namespace
 
 absl::Status NotConnected() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kReconnection;
+  ErrorDetails details = RetryAfter(retry_delays::kReconnection);
   details.metadata[kCause] = kNotConnected;
   return MakeError(
       Reason::kStoreUnavailable,

@@ -114,25 +114,22 @@ Request Decode(std::string_view body) {
 // The status for the caller of a reservation that may have been granted before it was refused.
 absl::Status OfRepeat(const absl::Status& refusal) {
   if (!IsTemporary(refusal) || KindOfAnswer(refusal) == AnswerKind::kNone) return refusal;
-  ErrorDetails details;
-  details.retry_delay = DetailsOf(refusal).retry_delay.value_or(retry_delays::kReconnection);
-  return MakeError(Reason::kStoreUnavailable,
-                   absl::StrCat("idempotencyd may have received the reservation on a stream that "
-                                "ended, and refuses it for now (",
-                                refusal.message(), "): repeat the call with the same tokens"),
-                   std::move(details));
+  return MakeError(
+      Reason::kStoreUnavailable,
+      absl::StrCat("idempotencyd may have received the reservation on a stream that "
+                   "ended, and refuses it for now (",
+                   refusal.message(), "): repeat the call with the same tokens"),
+      RetryAfter(DetailsOf(refusal).retry_delay.value_or(retry_delays::kReconnection)));
 }
 
 // The status for the caller of an operation that a stream may have delivered before its repetition
 // found no connection.
 absl::Status RepeatNotSent() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kReconnection;
   return MakeError(
       Reason::kStoreUnavailable,
       "idempotencyd may have received the operation on a stream that ended, and cannot "
       "be reached now: repeat the call with the same tokens",
-      std::move(details));
+      RetryAfter(retry_delays::kReconnection));
 }
 
 template <typename Response>

@@ -49,11 +49,9 @@ const grpc::Status& Closing() {
 }
 
 absl::Status Overloaded() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kClientOverloaded;
   return MakeError(Reason::kOverloaded,
                    "too many reservations wait for idempotencyd in this client: try again later",
-                   std::move(details));
+                   RetryAfter(retry_delays::kClientOverloaded));
 }
 
 absl::Status TooLarge() {

@@ -61,8 +61,7 @@ absl::Status TransportErrorReporter::Failed(const grpc::Status& status) {
         absl::StrCat("calls to idempotencyd fail, reported once until it answers: status code ",
                      static_cast<int>(code), ": ", status.error_message()));
   }
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kReconnection;
+  ErrorDetails details = RetryAfter(retry_delays::kReconnection);
   details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
   return MakeError(Reason::kStoreUnavailable, DescribeFailure(code), std::move(details));
 }

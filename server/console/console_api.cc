@@ -160,7 +160,7 @@ void ConsoleApi::Run(const std::string& body, Credentials credentials, Permissio
   reply(ErrorAnswer(MakeError(Reason::kOverloaded,
                               "other calls of administrators wait or run; nothing was done, try "
                               "again later",
-                              {retry_delays::kAdministratorsBusy, {}, {}})));
+                              RetryAfter(retry_delays::kAdministratorsBusy))));
 }
 
 void ConsoleApi::Overview(Credentials credentials, const HttpReply& reply) const {

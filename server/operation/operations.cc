@@ -249,7 +249,7 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
   return MakeError(Reason::kOverloaded,
                    "Replies that callers have not read fill the memory reserved for them. The "
                    "record is unchanged; request it again later.",
-                   {retry_delays::kServiceOverloaded, {}, {}});
+                   RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {

@@ -7,20 +7,20 @@ namespace idempotency::internal {
 
 absl::Status QueueIsFull() {
   return MakeError(Reason::kOverloaded, "Too much is queued. Nothing was done; try again later.",
-                   {retry_delays::kServiceOverloaded, {}, {}});
+                   RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 absl::Status QueueIsClosed() {
   return MakeError(Reason::kStoreUnavailable,
                    "The service is shutting down. Nothing was done; try again.",
-                   {retry_delays::kUnavailable, {}, {}});
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 absl::Status PassedInQueue() {
   return MakeErrorWithCode(
       Reason::kStoreUnavailable, absl::StatusCode::kDeadlineExceeded,
       "The call's deadline passed while it was queued. Nothing was done; try again.",
-      {retry_delays::kServiceOverloaded, {}, {}});
+      RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 absl::Status CallerLeftQueue() {

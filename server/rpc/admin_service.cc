@@ -73,7 +73,7 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
     Refuse(MakeError(Reason::kOverloaded,
                      "other calls of administrators wait or run; nothing was done, try again "
                      "later",
-                     {retry_delays::kAdministratorsBusy, {}, {}}));
+                     RetryAfter(retry_delays::kAdministratorsBusy)));
   }
 
   void OnCancel() override { gone_.store(true, std::memory_order_relaxed); }

@@ -92,7 +92,7 @@ absl::StatusOr<CallTable::Place> CallTable::Admit(absl::string_view text) {
             "health service count apart). Call again when others have ended."
           : "This address has as many calls as one may have (half of --max_calls; those "
             "of the health service count apart). Call again when others have ended.",
-      {retry_delays::kServiceOverloaded, {}, {}});
+      RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 std::optional<CallTable::Place> CallTable::AdmitRefusal(absl::string_view text) {

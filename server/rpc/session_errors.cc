@@ -12,7 +12,7 @@
 namespace idempotency::internal {
 
 absl::Status SessionOverloaded(std::string_view message) {
-  return MakeError(Reason::kOverloaded, message, {retry_delays::kServiceOverloaded, {}, {}});
+  return MakeError(Reason::kOverloaded, message, RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 absl::Status OfFrame(std::uint64_t number, const absl::Status& error) {

@@ -23,7 +23,7 @@ absl::Status NoRoomForRequest() {
   return MakeError(
       Reason::kOverloaded,
       "Requests and answers fill the memory reserved for them. Nothing was done; try again later.",
-      {retry_delays::kServiceOverloaded, {}, {}});
+      RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 }  // namespace idempotency::internal

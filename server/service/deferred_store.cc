@@ -9,10 +9,8 @@ namespace idempotency::internal {
 namespace {
 
 absl::Status NotOpen() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable, "the store cannot be reached yet; try again",
-                   std::move(details));
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 }  // namespace

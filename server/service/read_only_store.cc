@@ -9,12 +9,10 @@ namespace idempotency::internal {
 namespace {
 
 absl::Status Refused() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kReadOnly;
   return MakeError(Reason::kStoreUnavailable,
                    "this idempotencyd is read-only (--read_only): it answers Get, List and "
                    "ListAudit",
-                   std::move(details));
+                   RetryAfter(retry_delays::kReadOnly));
 }
 
 }  // namespace

@@ -15,8 +15,7 @@ namespace {
 
 absl::Status Exceeded(absl::string_view name_space, absl::string_view limit,
                       absl::Duration retry_delay) {
-  ErrorDetails details;
-  details.retry_delay = std::max(retry_delay, retry_delays::kMinQuotaDelay);
+  ErrorDetails details = RetryAfter(std::max(retry_delay, retry_delays::kMinQuotaDelay));
   details.metadata["limit"] = std::string(limit);
   return MakeError(Reason::kQuotaExceeded,
                    absl::StrCat("namespace \"", name_space, "\" is over its ", limit,

@@ -33,17 +33,14 @@ int Workers(unsigned int cores) {
 }
 
 absl::Status Closing() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
-                   "the idempotency service is being stopped; nothing was run", std::move(details));
+                   "the idempotency service is being stopped; nothing was run",
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 absl::Status NoPlaceAtAll() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kServiceOverloaded;
   return MakeError(Reason::kOverloaded, "as many exchanges as max_exchanges are in progress",
-                   std::move(details));
+                   RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 }  // namespace

@@ -55,17 +55,13 @@ absl::Status NotRecorded(absl::string_view what) {
 }
 
 absl::Status NoRoom() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kServiceOverloaded;
   return MakeError(
       Reason::kOverloaded,
       "the processor holds too many requests or replies: retry with the same idempotency key",
-      std::move(details));
+      RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 absl::Status NoPlace(bool guarded) {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kServiceOverloaded;
   return MakeError(
       Reason::kOverloaded,
       guarded
@@ -73,7 +69,7 @@ absl::Status NoPlace(bool guarded) {
             "the same idempotency key"
           : "calls without a key have as many exchanges in progress as max_exchanges leaves them: "
             "retry",
-      std::move(details));
+      RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 // So that no two spellings of one method have two records.

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,9 +19,7 @@ constexpr absl::string_view kUndefinedTable = "42P01";
 
 // Until an operator has acted.
 absl::Status NotServed(const std::string& why) {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kSchemaGone;
-  return MakeError(Reason::kStoreUnavailable, why, std::move(details));
+  return MakeError(Reason::kStoreUnavailable, why, RetryAfter(retry_delays::kSchemaGone));
 }
 
 absl::Status SchemaGone(const std::string& schema, absl::string_view what) {

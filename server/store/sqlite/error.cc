@@ -11,11 +11,9 @@ namespace idempotency::internal {
 absl::Status SqliteUnavailable(int extended_code) {
   // Not sqlite3_errmsg: it can quote SQL.
   spdlog::error("sqlite: {} (result code {})", sqlite3_errstr(extended_code), extended_code);
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kSqliteUnconfirmed;
   return MakeError(Reason::kStoreUnavailable,
                    "the record store could not answer; repeat the call with the same tokens",
-                   std::move(details));
+                   RetryAfter(retry_delays::kSqliteUnconfirmed));
 }
 
 }  // namespace idempotency::internal

@@ -504,11 +504,9 @@ absl::StatusOr<UsageStep> SqliteStore::MeasureUsage(const UsageOp& op) {
 
 absl::Status SqliteStore::InPlace() const {
   if (!moved_) return absl::OkStatus();
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kSqliteUnconfirmed;
   return MakeError(Reason::kStoreUnavailable,
                    "a file of the record store was moved, removed or replaced while it was used",
-                   std::move(details));
+                   RetryAfter(retry_delays::kSqliteUnconfirmed));
 }
 
 absl::Status SqliteStore::CheckPlace() {

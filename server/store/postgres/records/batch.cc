@@ -15,18 +15,15 @@ absl::Status ToCallerStatus(const absl::Status& failure) {
     return MakeError(Reason::kRecordDamaged,
                      "the database cannot read the stored record; it is never run again");
   }
-  ErrorDetails details;
   if (IsLocked(failure)) {
-    details.retry_delay = retry_delays::kRowLocked;
     return MakeError(Reason::kStoreUnavailable,
                      "another session has locked the record's row; nothing happened, repeat the "
                      "call with the same tokens",
-                     std::move(details));
+                     RetryAfter(retry_delays::kRowLocked));
   }
-  details.retry_delay = retry_delays::kPostgresUnconfirmed;
   return MakeError(Reason::kStoreUnavailable,
                    "the store did not confirm the operation; repeat the call with the same tokens",
-                   std::move(details));
+                   RetryAfter(retry_delays::kPostgresUnconfirmed));
 }
 
 absl::Status KeepsChanging() {
