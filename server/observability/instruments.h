@@ -15,7 +15,9 @@
 
 #include "absl/status/status.h"
 
-#include "server/observability/observer.h"
+#include "server/observability/events.h"
+#include "server/observability/operation_kind.h"
+#include "server/store/verdict.h"
 
 namespace idempotency::internal {
 

@@ -2,7 +2,7 @@
 #define IDEMPOTENCY_SERVER_OPERATION_OPERATION_OF_H_
 
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/operation/operations.h"
 
 namespace idempotency::internal {

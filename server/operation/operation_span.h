@@ -11,7 +11,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/store/verdict.h"
 #include "tracing/tracer.h"
 

@@ -12,7 +12,7 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/access/access_control.h"
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"

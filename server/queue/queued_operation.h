@@ -15,7 +15,7 @@
 
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/uuid.h"
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/queue/memory_budget.h"
 #include "server/queue/operation_weight.h"
 #include "server/queue/store_method.h"

@@ -16,7 +16,7 @@
 #include "grpc_idempotency/idempotency_key.h"
 #include "server/access/permission.h"
 #include "server/limits.h"
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/operation/admin_place.h"
 #include "server/rpc/unary_answers.h"
 #include "server/rpc/unary_request.h"

@@ -2,7 +2,7 @@
 
 #include "absl/strings/string_view.h"
 
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 
 namespace idempotency::internal {
 

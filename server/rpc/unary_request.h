@@ -13,7 +13,7 @@
 
 #include "core/grpc_headers.h"
 #include "core/protobuf_version.h"
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/queue/memory_budget.h"
 #include "server/rpc/frame_bounds.h"
 

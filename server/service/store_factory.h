@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "server/observability/observer.h"
+#include "server/observability/events.h"
 #include "server/service/store_address.h"
 #include "server/store/postgres/options.h"
 #include "server/store/store.h"

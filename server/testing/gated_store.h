@@ -16,7 +16,7 @@
 
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "server/observability/observer.h"
+#include "server/observability/operation_kind.h"
 #include "server/store/forwarding_store.h"
 
 namespace idempotency::internal {
