@@ -176,14 +176,14 @@ std::vector<Answer> PostgresStore::OnConnection(
     absl::Span<const Op> ops,
     absl::Status (*round)(PostgresConnection&, const PostgresStatements&,
                           PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&),
-    absl::Status (*each_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
-                               const std::vector<std::size_t>&)) {
+    absl::Status (*single_row_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
+                                     const std::vector<std::size_t>&)) {
   if (ops.empty()) return {};
   PostgresBatch<Op, Answer> batch(ops);
   return WithConnection(batch, [&](PostgresConnection& connection) {
     SingleRowRecords records = RecordsOf(connection);
     auto on_this = [&](const std::vector<std::size_t>& pending) {
-      if (in_single_rows()) return each_round(records, batch, pending);
+      if (in_single_rows()) return single_row_round(records, batch, pending);
       return round(connection, statements_, batch, pending);
     };
     // Reading does not wait.
@@ -256,7 +256,7 @@ void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
 
 std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const CompleteOp> ops) {
   std::vector<absl::StatusOr<Completion>> answers =
-      OnConnection(ops, &CompleteRound, &CompleteEachRound);
+      OnConnection(ops, &CompleteRound, &SingleRowCompleteRound);
   NoteCommits(answers);
   return answers;
 }
@@ -289,18 +289,18 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
 }
 
 std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops) {
-  return OnConnection(ops, &ReleaseRound, &ReleaseEachRound);
+  return OnConnection(ops, &ReleaseRound, &SingleRowReleaseRound);
 }
 
 std::vector<absl::StatusOr<Extension>> PostgresStore::Extend(absl::Span<const ExtendOp> ops) {
   std::vector<absl::StatusOr<Extension>> answers =
-      OnConnection(ops, &ExtendRound, &ExtendEachRound);
+      OnConnection(ops, &ExtendRound, &SingleRowExtendRound);
   NoteCommits(answers);
   return answers;
 }
 
 std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> ops) {
-  return OnConnection(ops, &GetRound, &GetEachRound);
+  return OnConnection(ops, &GetRound, &SingleRowGetRound);
 }
 
 absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
@@ -384,7 +384,7 @@ absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op)
   return step;
 }
 
-absl::StatusOr<StoreGauges> PostgresStore::InspectEach(PostgresConnection& connection) {
+absl::StatusOr<StoreGauges> PostgresStore::InspectSingleRows(PostgresConnection& connection) {
   const absl::StatusOr<StoreGauges> read = SingleRowAdmin(RecordsOf(connection)).Inspect();
   if (!read.ok() && connection.lost()) return read;
   return NoteGauges(read);
@@ -413,7 +413,7 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
       !proved.ok()) {
     return ToCallerStatus(proved);
   }
-  if (in_single_rows()) return InspectEach(**connection);
+  if (in_single_rows()) return InspectSingleRows(**connection);
   const auto result = (*connection)->ExecuteOne(statements_.inspect, {});
   if (IsOfOneRead(result.status())) return NoteGauges(ToCallerStatus(result.status()));
   if (!result.ok()) return ToCallerStatus(result.status());

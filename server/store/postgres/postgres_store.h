@@ -103,15 +103,15 @@ class PostgresStore final : public Store {
   // Runs rounds until all of the batch is answered, and notes the rows that were found locked.
   template <typename Batch, typename Round>
   void AnswerInRounds(PostgresConnection& connection, Batch& batch, Round& round);
-  // Answers a batch in rounds, on one connection; `each_round` in
+  // Answers a batch in rounds, on one connection; `single_row_round` in
   // PostgresStatementMode::kSingleRow.
   template <typename Op, typename Answer>
   std::vector<Answer> OnConnection(
       absl::Span<const Op> ops,
       absl::Status (*round)(PostgresConnection&, const PostgresStatements&,
                             PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&),
-      absl::Status (*each_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
-                                 const std::vector<std::size_t>&));
+      absl::Status (*single_row_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
+                                       const std::vector<std::size_t>&));
   bool in_single_rows() const { return options_.statements == PostgresStatementMode::kSingleRow; }
   SingleRowRecords RecordsOf(PostgresConnection& connection) const {
     return {connection, single_row_statements_, options_.clock_margin};
@@ -129,7 +129,7 @@ class PostgresStore final : public Store {
   void NoteCommits(const std::vector<absl::StatusOr<Answer>>& answers);
   // The gauges are spread over all nodes: while one is away they are those of before, since the
   // others serve.
-  absl::StatusOr<StoreGauges> InspectEach(PostgresConnection& connection);
+  absl::StatusOr<StoreGauges> InspectSingleRows(PostgresConnection& connection);
   // Those that were read, or else the last ones.
   absl::StatusOr<StoreGauges> NoteGauges(const absl::StatusOr<StoreGauges>& read);
   bool ReadsFirst() const;

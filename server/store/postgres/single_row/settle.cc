@@ -114,8 +114,8 @@ absl::StatusOr<std::optional<Extension>> ExtendWithCheckpoint(SingleRowRecords& 
 
 }  // namespace
 
-absl::Status CompleteEachRound(SingleRowRecords& records, CompleteBatch& batch,
-                               const CompleteBatch::Indices& pending) {
+absl::Status SingleRowCompleteRound(SingleRowRecords& records, CompleteBatch& batch,
+                                    const CompleteBatch::Indices& pending) {
   const absl::StatusOr<SingleRowTime> time = records.ReadTime();
   if (!time.ok()) return time.status();
   for (const auto& slice : SliceByReplies(batch, pending, kMaxPipelineBytes)) {
@@ -125,8 +125,8 @@ absl::Status CompleteEachRound(SingleRowRecords& records, CompleteBatch& batch,
   return absl::OkStatus();
 }
 
-absl::Status ReleaseEachRound(SingleRowRecords& records, ReleaseBatch& batch,
-                              const ReleaseBatch::Indices& pending) {
+absl::Status SingleRowReleaseRound(SingleRowRecords& records, ReleaseBatch& batch,
+                                   const ReleaseBatch::Indices& pending) {
   const absl::StatusOr<SingleRowTime> time = records.ReadTime();
   if (!time.ok()) return time.status();
   std::vector<PostgresParameters> executions;
@@ -152,8 +152,8 @@ absl::Status ReleaseEachRound(SingleRowRecords& records, ReleaseBatch& batch,
   return absl::OkStatus();
 }
 
-absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
-                             const ExtendBatch::Indices& pending) {
+absl::Status SingleRowExtendRound(SingleRowRecords& records, ExtendBatch& batch,
+                                  const ExtendBatch::Indices& pending) {
   const absl::StatusOr<SingleRowTime> time = records.ReadTime();
   if (!time.ok()) return time.status();
   ExtendBatch::Indices plain;
@@ -190,8 +190,8 @@ absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
   return absl::OkStatus();
 }
 
-absl::Status GetEachRound(SingleRowRecords& records, GetBatch& batch,
-                          const GetBatch::Indices& pending) {
+absl::Status SingleRowGetRound(SingleRowRecords& records, GetBatch& batch,
+                               const GetBatch::Indices& pending) {
   const absl::StatusOr<SingleRowTime> time = records.ReadTime();
   if (!time.ok()) return time.status();
   const bool confirmed = std::any_of(pending.begin(), pending.end(), [&batch](std::size_t index) {

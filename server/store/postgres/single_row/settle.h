@@ -12,18 +12,18 @@ namespace idempotency::internal {
 // conditional statement for each record, which hits nearly always; the others are read and decided
 // by the table.
 
-absl::Status CompleteEachRound(SingleRowRecords& records, CompleteBatch& batch,
-                               const CompleteBatch::Indices& pending);
+absl::Status SingleRowCompleteRound(SingleRowRecords& records, CompleteBatch& batch,
+                                    const CompleteBatch::Indices& pending);
 
-absl::Status ReleaseEachRound(SingleRowRecords& records, ReleaseBatch& batch,
-                              const ReleaseBatch::Indices& pending);
+absl::Status SingleRowReleaseRound(SingleRowRecords& records, ReleaseBatch& batch,
+                                   const ReleaseBatch::Indices& pending);
 
 // A lease with a checkpoint is two statements in a transaction.
-absl::Status ExtendEachRound(SingleRowRecords& records, ExtendBatch& batch,
-                             const ExtendBatch::Indices& pending);
+absl::Status SingleRowExtendRound(SingleRowRecords& records, ExtendBatch& batch,
+                                  const ExtendBatch::Indices& pending);
 
-absl::Status GetEachRound(SingleRowRecords& records, GetBatch& batch,
-                          const GetBatch::Indices& pending);
+absl::Status SingleRowGetRound(SingleRowRecords& records, GetBatch& batch,
+                               const GetBatch::Indices& pending);
 
 }  // namespace idempotency::internal
 
