@@ -7,10 +7,9 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/match.h"
-
 #include "core/clock.h"
 #include "server/store/postgres/batched/admin.h"
+#include "server/store/postgres/batched/maintenance.h"
 #include "server/store/postgres/batched/read.h"
 #include "server/store/postgres/batched/reseal.h"
 #include "server/store/postgres/batched/reserve.h"
@@ -51,10 +50,8 @@ bool IsWritten(const Extension&) { return true; }
 
 // Whether the server ended the statement, or met a lock, a damaged page or a bound of its memory or
 // its temporary files: another statement may succeed.
-bool IsOfOneRead(const absl::Status& failure) {
-  constexpr char kInsufficientResources[] = "SQLSTATE 53";
-  return IsLeftAlone(failure) || absl::IsDataLoss(failure) ||
-         absl::StartsWith(failure.message(), kInsufficientResources);
+bool LeavesGaugesAsTheyWere(const absl::Status& failure) {
+  return IsLeftAlone(failure) || absl::IsDataLoss(failure) || IsInsufficientResources(failure);
 }
 
 }  // namespace
@@ -319,43 +316,18 @@ absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
   return BatchedAdmin(**connection, statements_).ReadAudit(op);
 }
 
-// Columns: how many were read, the last one's scope and id, live ones, bytes.
 absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).MeasureUsage(op);
-  const RecordPlace after = op.after.value_or(RecordPlace());
-  PostgresParameters parameters;
-  parameters.AddBytes(op.name_space);
-  parameters.AddBytes(after.scope);
-  parameters.Add(after.id);
-  parameters.Add(op.limit);
-  const auto result = (*connection)->Execute(statements_.measure_usage, parameters);
-  if (!result.ok()) return ToCallerStatus(result.status());
-  UsageStep step;
-  step.visited = result->Integer(0, 0);
-  step.usage = {result->Integer(0, 3), result->Integer(0, 4)};
-  if (step.visited == op.limit) step.next = RecordPlace{result->Text(0, 1), result->GetUuid(0, 2)};
-  return step;
+  return BatchedMaintenance(**connection, statements_).MeasureUsage(op);
 }
 
-// Columns: how many were read, the last one's id, how many were ended.
 absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
   if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).EndUnknown(op);
-  PostgresParameters parameters;
-  parameters.AddBytes(op.name_space);
-  parameters.Add(op.after.value_or(RecordId()));
-  parameters.Add(op.limit);
-  parameters.AddInterval(op.life);
-  const auto result = (*connection)->Execute(statements_.end_unknown, parameters);
-  if (!result.ok()) return ToCallerStatus(result.status());
-  EndUnknownStep step;
-  step.visited = result->Integer(0, 0);
-  step.ended = result->Integer(0, 2);
-  if (step.visited == op.limit) step.next = result->GetUuid(0, 1);
-  return step;
+  return BatchedMaintenance(**connection, statements_).EndUnknown(op);
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::InspectSingleRows(PostgresConnection& connection) {
@@ -388,17 +360,10 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
     return ToCallerStatus(proved);
   }
   if (in_single_rows()) return InspectSingleRows(**connection);
-  const auto result = (*connection)->ExecuteOne(statements_.inspect, {});
-  if (IsOfOneRead(result.status())) return NoteGauges(ToCallerStatus(result.status()));
-  if (!result.ok()) return ToCallerStatus(result.status());
-  // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.
-  StoreGauges gauges;
-  if (!result->IsNull(0, 1)) {
-    gauges.oldest_reserved_age =
-        std::max(result->Time(0, 0) - result->Time(0, 1), absl::ZeroDuration());
-  }
-  gauges.unknown_records = result->Integer(0, 2);
-  return NoteGauges(gauges);
+  const absl::StatusOr<StoreGauges> read = BatchedMaintenance(**connection, statements_).Inspect();
+  if (read.ok()) return NoteGauges(read);
+  const absl::Status answer = ToCallerStatus(read.status());
+  return LeavesGaugesAsTheyWere(read.status()) ? NoteGauges(answer) : answer;
 }
 
 }  // namespace idempotency::internal

@@ -40,6 +40,11 @@ constexpr std::string_view kDataCorrupted = "XX001";
 constexpr std::string_view kIndexCorrupted = "XX002";
 // Represents every way to lose a connection.
 constexpr std::string_view kConnectionFailure = "08006";
+// A class.
+constexpr std::string_view kInsufficientResources = "53";
+
+// How a failure's message has the state.
+std::string TextOf(std::string_view state) { return absl::StrCat("SQLSTATE ", AbslView(state)); }
 
 // Deadlocks cannot come from this store alone (ids are sorted); another
 // writer's, for example a VACUUM FULL, is over soon.
@@ -580,11 +585,15 @@ absl::Status PostgresConnection::FailureOf(const std::string& state) {
   if (state == kLockNotAvailable) return absl::DeadlineExceededError("locked by another session");
   // A server that turned into a standby, or a proxy that swapped the connection.
   if (state == kReadOnlyTransaction || state == kUnknownPreparedStatement) broken_ = true;
-  const std::string text = absl::StrCat("SQLSTATE ", state);
+  const std::string text = TextOf(state);
   if (StartsWith(state, "22") || StartsWith(state, "54")) return absl::InvalidArgumentError(text);
   if (StartsWith(state, "23")) return absl::InternalError(text);
   if (state == kDataCorrupted || state == kIndexCorrupted) return absl::DataLossError(text);
   return absl::UnavailableError(text);
+}
+
+bool IsInsufficientResources(const absl::Status& failure) {
+  return absl::StartsWith(failure.message(), TextOf(kInsufficientResources));
 }
 
 }  // namespace idempotency::internal

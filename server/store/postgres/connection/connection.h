@@ -204,6 +204,9 @@ class PostgresConnection {
   bool broken_ = false;
 };
 
+// Whether a statement failed at a bound of the server's, as of its memory or temporary files.
+bool IsInsufficientResources(const absl::Status& failure);
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_CONNECTION_H_

@@ -1,0 +1,56 @@
+#include "server/store/postgres/batched/maintenance.h"
+
+#include <algorithm>
+
+#include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/records/batch.h"
+
+namespace idempotency::internal {
+
+// Columns: how many were read, the last one's scope and id, live ones, bytes.
+absl::StatusOr<UsageStep> BatchedMaintenance::MeasureUsage(const UsageOp& op) {
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  parameters.Add(op.limit);
+  const auto result = connection_.Execute(statements_.measure_usage, parameters);
+  if (!result.ok()) return ToCallerStatus(result.status());
+  UsageStep step;
+  step.visited = result->Integer(0, 0);
+  step.usage = {result->Integer(0, 3), result->Integer(0, 4)};
+  if (step.visited == op.limit) step.next = RecordPlace{result->Text(0, 1), result->GetUuid(0, 2)};
+  return step;
+}
+
+// Columns: how many were read, the last one's id, how many were ended.
+absl::StatusOr<EndUnknownStep> BatchedMaintenance::EndUnknown(const EndUnknownOp& op) {
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.Add(op.after.value_or(RecordId()));
+  parameters.Add(op.limit);
+  parameters.AddInterval(op.life);
+  const auto result = connection_.Execute(statements_.end_unknown, parameters);
+  if (!result.ok()) return ToCallerStatus(result.status());
+  EndUnknownStep step;
+  step.visited = result->Integer(0, 0);
+  step.ended = result->Integer(0, 2);
+  if (step.visited == op.limit) step.next = result->GetUuid(0, 1);
+  return step;
+}
+
+// Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.
+absl::StatusOr<StoreGauges> BatchedMaintenance::Inspect() {
+  const auto result = connection_.ExecuteOne(statements_.inspect, {});
+  if (!result.ok()) return result.status();
+  StoreGauges gauges;
+  if (!result->IsNull(0, 1)) {
+    gauges.oldest_reserved_age =
+        std::max(result->Time(0, 0) - result->Time(0, 1), absl::ZeroDuration());
+  }
+  gauges.unknown_records = result->Integer(0, 2);
+  return gauges;
+}
+
+}  // namespace idempotency::internal

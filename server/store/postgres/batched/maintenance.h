@@ -1,0 +1,34 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_MAINTENANCE_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_MAINTENANCE_H_
+
+#include "absl/status/statusor.h"
+
+#include "server/store/namespace_usage.h"
+#include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/statements/batched.h"
+#include "server/store/store_gauges.h"
+#include "server/store/unknown_records.h"
+
+namespace idempotency::internal {
+
+// The operations of MaintenanceStore on one connection, but for the sweep. Each is one statement.
+// Thread-compatible.
+class BatchedMaintenance {
+ public:
+  // Both outlive it.
+  BatchedMaintenance(PostgresConnection& connection, const PostgresStatements& statements)
+      : connection_(connection), statements_(statements) {}
+
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op);
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op);
+  // A failure is that of PostgresConnection, not the caller's.
+  absl::StatusOr<StoreGauges> Inspect();
+
+ private:
+  PostgresConnection& connection_;
+  const PostgresStatements& statements_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_MAINTENANCE_H_
