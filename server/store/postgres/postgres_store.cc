@@ -19,6 +19,8 @@
 #include "server/store/postgres/batched/sweep.h"
 #include "server/store/postgres/held_connection.h"
 #include "server/store/postgres/single_row/admin.h"
+#include "server/store/postgres/single_row/maintenance.h"
+#include "server/store/postgres/single_row/reseal.h"
 #include "server/store/postgres/single_row/reserve.h"
 #include "server/store/postgres/single_row/settle.h"
 #include "server/store/postgres/single_row/sweep.h"
@@ -306,7 +308,7 @@ absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
   if (op.sealer == nullptr) return NothingIsSealed();
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Reseal(op);
+  if (in_single_rows()) return SingleRowReseal(RecordsOf(**connection)).Step(op);
   return BatchedReseal(**connection, statements_).Step(op);
 }
 
@@ -319,19 +321,19 @@ absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
 absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).MeasureUsage(op);
+  if (in_single_rows()) return SingleRowMaintenance(RecordsOf(**connection)).MeasureUsage(op);
   return BatchedMaintenance(**connection, statements_).MeasureUsage(op);
 }
 
 absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).EndUnknown(op);
+  if (in_single_rows()) return SingleRowMaintenance(RecordsOf(**connection)).EndUnknown(op);
   return BatchedMaintenance(**connection, statements_).EndUnknown(op);
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::InspectSingleRows(PostgresConnection& connection) {
-  const absl::StatusOr<StoreGauges> read = SingleRowAdmin(RecordsOf(connection)).Inspect();
+  const absl::StatusOr<StoreGauges> read = SingleRowMaintenance(RecordsOf(connection)).Inspect();
   if (!read.ok() && connection.lost()) return read;
   return NoteGauges(read);
 }

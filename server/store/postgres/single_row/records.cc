@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "grpc_idempotency/errors.h"
+#include "server/store/admin_decision.h"
 #include "server/store/postgres/records/operation_parameters.h"
 #include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
@@ -43,6 +44,18 @@ PostgresParameters RowVersionParameters(const StoredRecord& stored) {
 
 PostgresParameters RemoveParameters(const StoredRecord& stored) {
   PostgresParameters parameters = RowVersionParameters(stored);
+  AddOptional(stored.record.tombstone_until, parameters);
+  return parameters;
+}
+
+PostgresParameters EntombParameters(const StoredRecord& stored, absl::Duration refused,
+                                    absl::Time now) {
+  const TombstoneTimes times = TombstoneOf(stored.record, refused, now);
+  PostgresParameters parameters = RowVersionParameters(stored);
+  parameters.Add(std::min(stored.record.created_at, times.expires_at));
+  parameters.Add(std::min(stored.record.lease_expires_at, times.expires_at));
+  parameters.Add(times.expires_at);
+  parameters.Add(times.tombstone_until);
   AddOptional(stored.record.tombstone_until, parameters);
   return parameters;
 }

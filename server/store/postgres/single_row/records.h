@@ -76,6 +76,9 @@ class SingleRowRecords {
 PostgresParameters RowVersionParameters(const StoredRecord& stored);
 // Those of `remove`.
 PostgresParameters RemoveParameters(const StoredRecord& stored);
+// Those of `entomb`: the key is refused for `refused` from `now`.
+PostgresParameters EntombParameters(const StoredRecord& stored, absl::Duration refused,
+                                    absl::Time now);
 
 // Settles an operation whose own statement failed; others are not affected. A read of a damaged
 // record has its answer already (SingleRowRecords::Row).

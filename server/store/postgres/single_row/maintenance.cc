@@ -1,0 +1,124 @@
+#include "server/store/postgres/single_row/maintenance.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "server/store/decision.h"
+#include "server/store/postgres/records/batch.h"
+#include "server/store/state_numbers.h"
+
+namespace idempotency::internal {
+
+absl::StatusOr<EndUnknownStep> SingleRowMaintenance::EndUnknown(const EndUnknownOp& op) {
+  const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
+  if (!time.ok()) return ToCallerStatus(time.status());
+  std::optional<RecordPlace> after;
+  if (op.after) after = RecordPlace{"", *op.after};
+  const auto places = walk_.Places(ListWalk::kUnknown, op.name_space, after, op.limit);
+  if (!places.ok()) return places.status();
+  EndUnknownStep step;
+  step.visited = static_cast<std::int64_t>(places->size());
+  if (step.visited == op.limit) step.next = places->back().id;
+  std::vector<PostgresParameters> executions;
+  std::vector<PostgresParameters> checkpoints;
+  for (const SingleRowRecords::Row& row : records_.Read(RecordIdsOf(*places), {})) {
+    if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
+    // A damaged one stays; a read of that record reports it.
+    if (!row.ok() || !*row) continue;
+    const Record& record = (*row)->stored.record;
+    if (record.state != RecordState::kUnknown || time->judged < record.lease_expires_at + op.life) {
+      continue;
+    }
+    executions.push_back(
+        EntombParameters((*row)->stored, RefusedAfterUnknown(record, time->now), time->now));
+    PostgresParameters& checkpoint = checkpoints.emplace_back();
+    checkpoint.Add(record.id);
+    checkpoint.Add(record.created_at);
+  }
+  const auto ended = records_.connection().ExecuteEach(records_.statements().entomb, executions,
+                                                       PostgresConnection::LockWait::kBrief);
+  std::vector<PostgresParameters> left;
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    const absl::Status& failed = ended[i].status();
+    if (!failed.ok() && !IsLeftAlone(failed) && !absl::IsDataLoss(failed)) {
+      return ToCallerStatus(failed);
+    }
+    if (!ended[i].ok() || ended[i]->rows() == 0) continue;
+    step.ended += 1;
+    left.push_back(checkpoints[i]);
+  }
+  // What this leaves costs its space until the key is used again, and is read by nobody.
+  records_.connection().ExecuteEach(records_.statements().remove_checkpoint, left,
+                                    PostgresConnection::LockWait::kBrief);
+  return step;
+}
+
+absl::StatusOr<UsageStep> SingleRowMaintenance::MeasureUsage(const UsageOp& op) {
+  const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
+  if (!time.ok()) return ToCallerStatus(time.status());
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  parameters.Add(op.limit);
+  parameters.Add(time->judged);
+  const auto rows =
+      records_.connection().ExecuteOne(records_.statements().measure_usage, parameters);
+  if (!rows.ok()) return ToCallerStatus(rows.status());
+  UsageStep step;
+  step.visited = rows->rows();
+  // Columns: scope, id, live, bytes.
+  for (int row = 0; row < rows->rows(); ++row) {
+    if (!rows->Bool(row, 2)) continue;
+    step.usage.records += 1;
+    step.usage.reply_bytes += rows->Integer(row, 3);
+  }
+  const int last = rows->rows() - 1;
+  if (step.visited == op.limit) {
+    step.next = RecordPlace{rows->Text(last, 0), rows->GetUuid(last, 1)};
+  }
+  return step;
+}
+
+// Columns: state, created_at, lease_until.
+absl::StatusOr<std::optional<absl::Time>> SingleRowMaintenance::OldestOf(
+    const PostgresStatement& statement, absl::Time now) {
+  const auto rows = records_.connection().ExecuteOne(statement, {});
+  if (!rows.ok()) return rows.status();
+  std::optional<absl::Time> oldest;
+  for (int row = 0; row < rows->rows(); ++row) {
+    if (RecordStateFrom(rows->Integer(row, 0)) != RecordState::kReserved) continue;
+    if (rows->Time(row, 2) <= now) continue;
+    const absl::Time created_at = rows->Time(row, 1);
+    oldest = oldest ? std::min(*oldest, created_at) : created_at;
+  }
+  return oldest;
+}
+
+absl::StatusOr<StoreGauges> SingleRowMaintenance::Inspect() {
+  const SingleRowStatements& statements = records_.statements();
+  const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
+  if (!time.ok()) return ToCallerStatus(time.status());
+  StoreGauges gauges;
+  for (const PostgresStatement* const statement :
+       {&statements.open_for_long, &statements.newest_ordered, &statements.newest_hashed}) {
+    const auto oldest = OldestOf(*statement, time->now);
+    if (!oldest.ok()) return ToCallerStatus(oldest.status());
+    if (*oldest) {
+      gauges.oldest_reserved_age = std::max(gauges.oldest_reserved_age, time->now - **oldest);
+    }
+  }
+  const auto unknown = records_.connection().ExecuteOne(statements.count_unknown, {});
+  if (!unknown.ok()) return ToCallerStatus(unknown.status());
+  for (int row = 0; row < unknown->rows(); ++row) {
+    if (RecordStateFrom(unknown->Integer(row, 0)) == RecordState::kUnknown) {
+      gauges.unknown_records += 1;
+    }
+  }
+  return gauges;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,80 @@
+#include "server/store/postgres/single_row/walk.h"
+
+#include "server/store/audit_hmac.h"
+#include "server/store/postgres/records/batch.h"
+#include "server/store/state_numbers.h"
+
+namespace idempotency::internal {
+
+absl::StatusOr<std::vector<RecordPlace>> SingleRowWalk::Places(
+    ListWalk walk, const std::string& first_part, const std::optional<RecordPlace>& after,
+    int limit) {
+  const SingleRowStatements& statements = records_.statements();
+  const RecordPlace place = after.value_or(RecordPlace());
+  const bool by_scope = walk == ListWalk::kNamespace || walk == ListWalk::kScope;
+  PostgresParameters parameters;
+  parameters.AddBytes(first_part);
+  if (by_scope) parameters.AddBytes(place.scope);
+  parameters.Add(place.id);
+  parameters.Add(limit);
+  const PostgresStatement* statement = &statements.walk_children;
+  if (walk == ListWalk::kNamespace) statement = &statements.walk_namespace;
+  if (walk == ListWalk::kScope) statement = &statements.walk_scope;
+  if (walk == ListWalk::kUnknown) statement = &statements.walk_unknown;
+  const auto rows = records_.connection().ExecuteOne(*statement, parameters);
+  if (!rows.ok()) return ToCallerStatus(rows.status());
+  // Columns: scope, id.
+  std::vector<RecordPlace> places;
+  for (int row = 0; row < rows->rows(); ++row) {
+    places.push_back({rows->Text(row, 0), rows->GetUuid(row, 1)});
+  }
+  return places;
+}
+
+absl::StatusOr<bool> SingleRowWalk::InTransaction(absl::FunctionRef<absl::StatusOr<bool>()> write) {
+  PostgresConnection& connection = records_.connection();
+  if (absl::Status begun = connection.Begin(); !begun.ok()) return begun;
+  absl::StatusOr<bool> written = write();
+  if (!written.ok() || !*written) {
+    connection.Rollback().IgnoreError();
+    return written;
+  }
+  if (absl::Status committed = connection.Commit(); !committed.ok()) return committed;
+  return true;
+}
+
+absl::StatusOr<bool> SingleRowWalk::UnlessLocked(absl::FunctionRef<absl::StatusOr<bool>()> change) {
+  if (lock_waits_ == kMaxPostgresLockWaits) return false;
+  absl::StatusOr<bool> changed = change();
+  // A row that the server cannot write is left, as one that is locked.
+  if (absl::IsDataLoss(changed.status())) return false;
+  if (!IsLeftAlone(changed.status())) return changed;
+  ++lock_waits_;
+  return false;
+}
+
+absl::Status SingleRowWalk::NoteAudit(const AdminNote& note, AuditAction action, bool forced,
+                                      const std::string& audit_key, const Record& record,
+                                      std::int64_t records, absl::Time now) {
+  PostgresParameters parameters;
+  parameters.Add(now);
+  parameters.AddBytes(note.actor);
+  parameters.AddBytes(note.reason);
+  parameters.AddInt2(static_cast<std::int16_t>(action));
+  parameters.AddBool(forced);
+  parameters.AddBytes(record.key.name_space);
+  parameters.Add(record.id);
+  parameters.AddBytes(AsBytes(AuditHmac(audit_key, record.key)));
+  parameters.AddInt2(ToProto(record.state));
+  parameters.Add(static_cast<std::int32_t>(record.attempt));
+  parameters.Add(static_cast<std::int32_t>(records));
+  return records_.connection().ExecuteOne(records_.statements().note_audit, parameters).status();
+}
+
+std::vector<RecordId> RecordIdsOf(const std::vector<RecordPlace>& places) {
+  std::vector<RecordId> ids;
+  for (const RecordPlace& place : places) ids.push_back(place.id);
+  return ids;
+}
+
+}  // namespace idempotency::internal
