@@ -143,7 +143,7 @@ class DirectConnection::Calls::CallFor final : public Call, public PendingRespon
       MutexLock lock(mutex_);
       waiting = waiting_;
     }
-    if (waiting != nullptr) calls_->operations().waiters().StopWaiting(waiting);
+    calls_->operations().StopWaiting(waiting);
   }
 
  private:

@@ -15,6 +15,7 @@
 #include "server/operation/pending_operation.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
+#include "server/queue/memory_budget.h"
 #include "server/tenants/tenants.h"
 #include "tracing/tracer.h"
 
@@ -68,8 +69,19 @@ class Operations {
   // Refuses an operation for a reason of its entry point.
   void Refuse(PendingOperation& pending, const absl::Status& status);
 
-  Batcher& batcher() { return batcher_; }
-  InFlightWaiters& waiters() { return waiters_; }
+  // The store is called for the operations of a group, which is empty afterwards.
+  void Submit(Batcher::Group& group) { batcher_.Submit(group); }
+
+  // Of an operation that waits, by PendingOperation::waiting(); nullptr has no effect. Its caller
+  // no longer needs an answer, or still accepts one (InFlightWaiters).
+  void Cancel(const InFlightWaiters::WaiterPtr& waiting) {
+    if (waiting != nullptr) waiters_.Cancel(waiting);
+  }
+  void StopWaiting(const InFlightWaiters::WaiterPtr& waiting) {
+    if (waiting != nullptr) waiters_.StopWaiting(waiting);
+  }
+
+  MemoryBudget& budget() { return batcher_.budget(); }
   Observer& observer() { return observer_; }
   const Clock& clock() const { return *options_.clock; }
 

@@ -56,7 +56,7 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   // it regularly.
   void EndStalledCalls() {
     if (access_ != nullptr) sessions_.AnnounceRenewals();
-    sessions_.EndStalled(operations_.batcher().budget(), operations_.clock().Monotonic());
+    sessions_.EndStalled(operations_.budget(), operations_.clock().Monotonic());
   }
 
   SessionRegistry& sessions() { return sessions_; }

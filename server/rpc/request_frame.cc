@@ -65,7 +65,7 @@ void RequestFrame::Begin(Operations& operations) {
       each.unanswered->Refuse(operations, each.refusal);
     }
   }
-  operations.batcher().Submit(group);
+  operations.Submit(group);
 }
 
 }  // namespace idempotency::internal

@@ -262,12 +262,12 @@ void SessionCall::StopWaiting(const std::vector<std::uint64_t>& ids) {
       MutexLock lock(mutex_);
       waiting = unanswered_.WaiterOf(id);
     }
-    if (waiting != nullptr) operations_.waiters().StopWaiting(waiting);
+    operations_.StopWaiting(waiting);
   }
 }
 
 void SessionCall::Cancel(const std::vector<InFlightWaiters::WaiterPtr>& waiters) {
-  for (const InFlightWaiters::WaiterPtr& waiter : waiters) operations_.waiters().Cancel(waiter);
+  for (const InFlightWaiters::WaiterPtr& waiter : waiters) operations_.Cancel(waiter);
 }
 
 // The next actions.
@@ -347,7 +347,7 @@ bool SessionCall::MayRead() const {
          unanswered_.size() < options_.max_unanswered &&
          unanswered_.bytes() < options_.max_unanswered_bytes &&
          unwritten < options_.max_unwritten_bytes &&
-         (unwritten == 0 || !operations_.batcher().budget().UnreadAnswersAreMany());
+         (unwritten == 0 || !operations_.budget().UnreadAnswersAreMany());
 }
 
 bool SessionCall::IsOver() const {

@@ -112,7 +112,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool HasRoomFor(std::size_t bytes) const override {
     return unwritten_bytes_.load(std::memory_order_relaxed) + bytes <= options_.max_held_bytes;
   }
-  MemoryBudget& budget() const override { return operations_.batcher().budget(); }
+  MemoryBudget& budget() const override { return operations_.budget(); }
   void Deliver(GatheredAnswers& gathered) override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // True once: when max_age is over, or the caller's credentials are about to end.

@@ -51,9 +51,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
 
   // Takes the request's bytes, and answers now or when it is over.
   void Begin(grpc::ByteBuffer& request, std::size_t max_parsed_bytes, Operation begin) {
-    absl::StatusOr<MemoryBudget::Hold> hold =
-        AdmitRequest(request, *Request::descriptor(), max_parsed_bytes, this->kind(),
-                     operations_.batcher().budget());
+    absl::StatusOr<MemoryBudget::Hold> hold = AdmitRequest(
+        request, *Request::descriptor(), max_parsed_bytes, this->kind(), operations_.budget());
     if (!hold.ok()) {
       request.Clear();
       return Turn(hold.status());
@@ -66,9 +65,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
 
   // gRPC calls none of the reactions before the method's handler has returned,
   // so the waiting operation is in place when they run.
-  void OnCancel() override {
-    if (this->waiting() != nullptr) operations_.waiters().Cancel(this->waiting());
-  }
+  void OnCancel() override { operations_.Cancel(this->waiting()); }
   // The response has been written, or the caller no longer accepts it.
   void OnDone() override { delete this; }
 
@@ -97,7 +94,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
     const grpc::Status sent = status.ok() ? Serialise() : ToGrpcStatus(status);
     sessions_.Send(
         {*context_, operations_.clock().Monotonic(), AnswerBytes(*bytes_, sent), this->TakeHold()},
-        operations_.batcher().budget(), answer_);
+        operations_.budget(), answer_);
     // Neither the context nor messages may be used afterwards.
     grpc::ServerUnaryReactor::Finish(sent);
   }

@@ -144,8 +144,8 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
                   Expect(*network, arrival, *daemon,
                          kDaemonSlack + std::max<Nanos>(left.count(), 0));
                   cancelled->push_back([arrival, daemon] {
-                    if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
-                    daemon->operations().waiters().Cancel(arrival->waiting());
+                    if (arrival->self == nullptr) return;
+                    daemon->operations().Cancel(arrival->waiting());
                   });
                 });
   // By the caller's clock.
