@@ -17,17 +17,16 @@ IdempotencyService::IdempotencyService(Batcher& batcher, InFlightWaiters& waiter
       access_(options.access),
       max_request_parsed_bytes_(options.max_request_parsed_bytes) {}
 
-template <typename Request, typename Response>
-grpc::ServerUnaryReactor* IdempotencyService::Begin(
-    OperationKind kind, grpc::ServerContextBase* context, grpc::ByteBuffer* request,
-    grpc::ByteBuffer* response,
-    void (Operations::*begin)(const Request&, PendingResponse<Response>&, Batcher::Group*)) {
+template <typename Request>
+grpc::ServerUnaryReactor* IdempotencyService::Begin(grpc::ServerContextBase* context,
+                                                    grpc::ByteBuffer* request,
+                                                    grpc::ByteBuffer* response) {
   // It deletes itself in OnDone.
-  auto* const call = std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_,
-                                                                    sessions_, access_, response)
-                         .release();
+  auto* const call =
+      std::make_unique<UnaryCall<Request>>(context, operations_, sessions_, access_, response)
+          .release();
   // Any rest in the request stays until the call has ended.
-  call->Begin(*request, max_request_parsed_bytes_, begin);
+  call->Begin(*request, max_request_parsed_bytes_);
   return call;
 }
 
@@ -37,17 +36,17 @@ grpc::ServerUnaryReactor* IdempotencyService::BeginCall(OperationKind kind,
                                                         grpc::ByteBuffer* response) {
   switch (kind) {
     case OperationKind::kReserve:
-      return Begin(kind, context, request, response, &Operations::Reserve);
+      return Begin<v1::ReserveRequest>(context, request, response);
     case OperationKind::kComplete:
-      return Begin(kind, context, request, response, &Operations::Complete);
+      return Begin<v1::CompleteRequest>(context, request, response);
     case OperationKind::kRelease:
-      return Begin(kind, context, request, response, &Operations::Release);
+      return Begin<v1::ReleaseRequest>(context, request, response);
     case OperationKind::kExtend:
-      return Begin(kind, context, request, response, &Operations::Extend);
+      return Begin<v1::ExtendRequest>(context, request, response);
     case OperationKind::kGet:
       break;
   }
-  return Begin(kind, context, request, response, &Operations::Get);
+  return Begin<v1::GetRequest>(context, request, response);
 }
 
 grpc::ServerUnaryReactor* IdempotencyService::Reserve(grpc::CallbackServerContext* context,

@@ -88,12 +88,9 @@ class IdempotencyService final : public IdempotencyServiceMethods {
       grpc::ServerContextBase* context);
 
  private:
-  template <typename Request, typename Response>
-  grpc::ServerUnaryReactor* Begin(OperationKind kind, grpc::ServerContextBase* context,
-                                  grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                  void (Operations::*begin)(const Request&,
-                                                            PendingResponse<Response>&,
-                                                            Batcher::Group*));
+  template <typename Request>
+  grpc::ServerUnaryReactor* Begin(grpc::ServerContextBase* context, grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response);
 
   Operations operations_;
   SessionRegistry sessions_;

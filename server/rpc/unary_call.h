@@ -18,6 +18,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "server/access/access_control.h"
+#include "server/operation/operation_of.h"
 #include "server/operation/operations.h"
 #include "server/operation/pending_operation.h"
 #include "server/rpc/session_registry.h"
@@ -29,17 +30,15 @@ namespace idempotency::internal {
 // A call of a unary method, whose messages are parsed and serialised here: gRPC would
 // parse a request of any resulting size, and keep it until the call has ended.
 // Deletes itself when gRPC is done with it.
-template <typename Request, typename Response>
-class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<Response> {
+template <typename Request>
+class UnaryCall final : public grpc::ServerUnaryReactor,
+                        public PendingResponse<typename OperationOf<Request>::Response> {
  public:
-  using Operation = void (Operations::*)(const Request&, PendingResponse<Response>&,
-                                         Batcher::Group*);
-
   // `operations`, `sessions`, `access` and, until OnDone(), the rest outlive it. `response` is
   // empty. Without `access` everything is permitted.
-  UnaryCall(OperationKind kind, grpc::ServerContextBase* context, Operations& operations,
-            SessionRegistry& sessions, const AccessControl* access, grpc::ByteBuffer* response)
-      : UnaryCall(kind, context, operations, sessions, response, operations.clock().Monotonic()) {
+  UnaryCall(grpc::ServerContextBase* context, Operations& operations, SessionRegistry& sessions,
+            const AccessControl* access, grpc::ByteBuffer* response)
+      : UnaryCall(context, operations, sessions, response, operations.clock().Monotonic()) {
     if (access != nullptr) this->SetCaller(&caller_.emplace(*access, *context));
     const auto traceparent = context->client_metadata().find(
         grpc::string_ref(kTraceparentName.data(), kTraceparentName.size()));
@@ -50,7 +49,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   }
 
   // Takes the request's bytes, and answers now or when it is over.
-  void Begin(grpc::ByteBuffer& request, std::size_t max_parsed_bytes, Operation begin) {
+  void Begin(grpc::ByteBuffer& request, std::size_t max_parsed_bytes) {
     absl::StatusOr<MemoryBudget::Hold> hold = AdmitRequest(
         request, *Request::descriptor(), max_parsed_bytes, this->kind(), operations_.budget());
     if (!hold.ok()) {
@@ -60,7 +59,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
     this->HoldRequest(*std::move(hold));
     UnaryRequest<Request> parsed;
     if (absl::Status readable = parsed.Parse(request); !readable.ok()) return Turn(readable);
-    (operations_.*begin)(parsed.message(), *this, nullptr);
+    (operations_.*Operation::kBegin)(parsed.message(), *this, nullptr);
   }
 
   // gRPC calls none of the reactions before the method's handler has returned,
@@ -70,9 +69,13 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   void OnDone() override { delete this; }
 
  private:
-  UnaryCall(OperationKind kind, grpc::ServerContextBase* context, Operations& operations,
-            SessionRegistry& sessions, grpc::ByteBuffer* response, Batcher::Deadline arrived)
-      : PendingResponse<Response>(kind, arrived, SteadyDeadline(context->raw_deadline(), arrived)),
+  using Operation = OperationOf<Request>;
+  using Response = typename Operation::Response;
+
+  UnaryCall(grpc::ServerContextBase* context, Operations& operations, SessionRegistry& sessions,
+            grpc::ByteBuffer* response, Batcher::Deadline arrived)
+      : PendingResponse<Response>(Operation::kKind, arrived,
+                                  SteadyDeadline(context->raw_deadline(), arrived)),
         context_(context),
         operations_(operations),
         sessions_(sessions),
