@@ -46,7 +46,7 @@ struct ResolveDecision {
   // Write the answer's state and expires_at (tombstone_until moves with it), a new token, and
   // the reply and completed_at, or the reason and a lease that is over. Condition: token, attempt,
   // RESERVED or UNKNOWN, and without op.force no live lease. False: nothing to write.
-  bool store = false;
+  bool writes = false;
   RowVersion expected;
   // Once written, or at once if there is nothing to write.
   absl::StatusOr<Resolution> answer;

@@ -164,7 +164,7 @@ Grant FirstGrant(const ReserveOp& op, absl::Time now);
 struct CompleteDecision {
   // Write state COMPLETED, reply, and completed_at = now. Condition: token, and
   // RESERVED or UNKNOWN, and now < expires_at. False: nothing to write.
-  bool store = false;
+  bool writes = false;
   // Once written, or at once if there is nothing to write.
   absl::StatusOr<Completion> answer;
 };

@@ -313,7 +313,7 @@ absl::StatusOr<Resolution> RedisStore::ResolveOnce(const ResolveOp& op, bool& ch
   const absl::StatusOr<std::string> audit_key = AuditKey();
   if (!audit_key.ok()) return audit_key.status();
   decision.answer->key_hmac = AuditHmac(*audit_key, op.key);
-  if (!decision.store) return decision.answer;
+  if (!decision.writes) return decision.answer;
   AuditEntry entry =
       EntryFor(read->stored->record, op.note,
                op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased,

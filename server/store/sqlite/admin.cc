@@ -53,7 +53,7 @@ absl::StatusOr<Resolution> SqliteStore::ResolveHere(const ResolveOp& op) {
   const auto hmac = writer_.audit->HmacOf(op.key);
   if (!hmac.ok()) return hmac.status();
   decision.answer->key_hmac = *hmac;
-  if (!decision.store) return decision.answer;
+  if (!decision.writes) return decision.answer;
   const absl::Status written = writer_.records->Settle(op, decision, now);
   if (!written.ok()) return written;
   AuditEntry entry = EntryFor(

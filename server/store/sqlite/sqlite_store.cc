@@ -352,7 +352,7 @@ absl::Status SqliteStore::Answer(const CompleteOp& op, absl::Time now,
   if (!stored.ok()) return Unread(stored.status(), answer);
   CompleteDecision decision = DecideComplete(op, now, *stored);
   answer = std::move(decision.answer);
-  return decision.store ? writer_.records->Complete(op, now) : absl::OkStatus();
+  return decision.writes ? writer_.records->Complete(op, now) : absl::OkStatus();
 }
 
 absl::Status SqliteStore::Answer(const ReleaseOp& op, absl::Time now, absl::Status& answer) {

@@ -122,7 +122,7 @@ absl::StatusOr<Resolution> BatchedAdmin::Resolve(const ResolveOp& op) {
     ResolveDecision decision = *read ? DecideResolve(op, (*read)->read_at, (*read)->stored)
                                      : DecideResolve(op, absl::Time(), std::nullopt);
     if (decision.answer.ok()) decision.answer->key_hmac = AuditHmac(*audit_key, op.key);
-    if (!decision.store) return decision.answer;
+    if (!decision.writes) return decision.answer;
     PostgresParameters parameters = NoteParameters(op.note, *audit_key, op.force);
     parameters.Add(op.id);
     parameters.Add(decision.expected.token);

@@ -20,7 +20,7 @@ namespace idempotency::internal {
 inline std::optional<absl::StatusOr<Completion>> SettleFinding(
     const CompleteOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
   CompleteDecision decision = DecideComplete(op, now, stored);
-  if (decision.store) return std::nullopt;
+  if (decision.writes) return std::nullopt;
   return std::move(decision.answer);
 }
 

@@ -72,7 +72,7 @@ absl::StatusOr<std::optional<Resolution>> SingleRowAdmin::ResolveOnce(
   if (!decision.answer.ok()) return decision.answer.status();
   Resolution& resolution = *decision.answer;
   resolution.key_hmac = AuditHmac(audit_key, op.key);
-  if (!decision.store) return std::optional<Resolution>(resolution);
+  if (!decision.writes) return std::optional<Resolution>(resolution);
   const Record& record = (*stored)->record;
   resolution.expires_at = std::max(record.expires_at, time->now + op.retention);
   PostgresParameters parameters = RowVersionParameters(**stored);
