@@ -54,11 +54,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor,
         request, *Request::descriptor(), max_parsed_bytes, this->kind(), operations_.budget());
     if (!hold.ok()) {
       request.Clear();
-      return Turn(hold.status());
+      return RefuseUnstarted(hold.status());
     }
     this->HoldRequest(*std::move(hold));
     UnaryRequest<Request> parsed;
-    if (absl::Status readable = parsed.Parse(request); !readable.ok()) return Turn(readable);
+    if (absl::Status readable = parsed.Parse(request); !readable.ok())
+      return RefuseUnstarted(readable);
     (operations_.*Operation::kBegin)(parsed.message(), *this, nullptr);
   }
 
@@ -83,11 +84,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor,
 
   Response& response() override { return response_.emplace(); }
 
-  void Turn(const absl::Status& away) {
-    if (away.code() == absl::StatusCode::kResourceExhausted) {
+  void RefuseUnstarted(const absl::Status& why) {
+    if (why.code() == absl::StatusCode::kResourceExhausted) {
       operations_.observer().OperationShed(this->kind(), ShedReason::kQueue);
     }
-    operations_.Refuse(*this, away);
+    operations_.Refuse(*this, why);
   }
 
   void Finish(const absl::Status& status) override {
