@@ -160,7 +160,7 @@ absl::StatusOr<v1::ResolveResponse> Administration::Resolve(const v1::ResolveReq
   const absl::StatusOr<Resolution> resolution = store_.Resolve(*op);
   if (!resolution.ok()) return resolution.status();
   if (!op->validate_only && !resolution->repeated) {
-    waiters_.Moved(op->id);
+    waiters_.OnRecordChanged(op->id);
     AdminAct act;
     act.action = op->reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased;
     act.note = op->note;
@@ -236,7 +236,7 @@ bool Administration::MayContinue(std::chrono::steady_clock::time_point begun,
 
 void Administration::Report(const PurgeOp& op, const PurgeStep& step) {
   if (step.purged.empty()) return;
-  for (const RecordId& id : step.purged) waiters_.Moved(id);
+  for (const RecordId& id : step.purged) waiters_.OnRecordChanged(id);
   AdminAct act;
   act.action =
       op.tombstone > absl::ZeroDuration() ? AuditAction::kPurgedToTombstone : AuditAction::kPurged;

@@ -121,7 +121,7 @@ void Operations::Complete(const v1::CompleteRequest& request,
       [this, &pending](const absl::StatusOr<Completion>& answer) {
         const AnswerBatchScope scope;
         // First, since the service may be destroyed once a call is finished.
-        if (answer.ok()) waiters_.Moved(pending.id_);
+        if (answer.ok()) waiters_.OnRecordChanged(pending.id_);
         if (answer.ok() && !answer->repeated && options_.tenants != nullptr) {
           options_.tenants->CountReply(pending.reply_.name_space, pending.reply_.bytes);
         }
@@ -144,7 +144,7 @@ void Operations::Release(const v1::ReleaseRequest& request,
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::Status& answer) {
         const AnswerBatchScope scope;
-        if (answer.ok()) waiters_.Moved(pending.id_);
+        if (answer.ok()) waiters_.OnRecordChanged(pending.id_);
         // The response of a release has no fields; this makes it.
         if (answer.ok()) pending.response();
         Finish(pending, answer);

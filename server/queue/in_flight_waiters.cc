@@ -120,7 +120,7 @@ void InFlightWaiters::AnswerCancelled(const WaiterPtr& waiter, Todo& todo) {
   todo.answers.emplace_back(waiter, absl::CancelledError());
 }
 
-void InFlightWaiters::Moved(const RecordId& id) {
+void InFlightWaiters::OnRecordChanged(const RecordId& id) {
   if (open_records_.load() == 0) return;
   Todo todo;
   {
@@ -129,7 +129,7 @@ void InFlightWaiters::Moved(const RecordId& id) {
     if (found == records_.end()) return;
     RecordWaiters& entry = found->second;
     if (entry.reading || entry.trying) {
-      entry.moved = true;
+      entry.changed = true;
     } else {
       ReadNow(id, entry, /*confirming=*/true, todo);
     }
@@ -197,7 +197,7 @@ void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record
     } else {
       ApplyError(entry, record.status(), todo);
     }
-    if (std::exchange(entry.moved, false) && !entry.trying && !entry.reading) {
+    if (std::exchange(entry.changed, false) && !entry.trying && !entry.reading) {
       ReadNow(id, entry, /*confirming=*/true, todo);
     }
     UpdateSchedule(id, entry);
@@ -247,7 +247,7 @@ void InFlightWaiters::ApplyVerdict(const Waiter& tried, const absl::StatusOr<Ver
   const RecordId& id = tried.id;
   RecordWaiters& entry = records_.at(id);
   entry.trying = false;
-  const bool moved = std::exchange(entry.moved, false);
+  const bool changed = std::exchange(entry.changed, false);
   // One branch per outcome, alike or not. NOLINTNEXTLINE(bugprone-branch-clone)
   if (absl::IsCancelled(answer.status())) {
     // It never got to the store.
@@ -259,12 +259,12 @@ void InFlightWaiters::ApplyVerdict(const Waiter& tried, const absl::StatusOr<Ver
   } else if (const auto* const reserved = std::get_if<Reserved>(&*answer)) {
     FollowAttempt(entry, InFlight{reserved->lease_remaining, reserved->attempt});
     if (const WaiterPtr repetition = RepetitionOf(entry, tried.op); repetition != nullptr) {
-      entry.moved = moved;
+      entry.changed = changed;
       Try(entry, repetition, todo);
-    } else if (moved) {
+    } else if (changed) {
       ReadNow(id, entry, /*confirming=*/true, todo);
     }
-  } else if (!std::holds_alternative<InFlight>(*answer) || moved) {
+  } else if (!std::holds_alternative<InFlight>(*answer) || changed) {
     // It is settled, so the record answers the others.
     ReadNow(id, entry, /*confirming=*/true, todo);
   }
@@ -499,7 +499,7 @@ void InFlightWaiters::GiveBack(const WaiterPtr& waiter, const Reserved& grant) {
   // If it fails, the lease ends by itself.
   batcher_.Release(std::move(op), Batcher::kNoDeadline,
                    [this, id = waiter->id](const absl::Status&) {
-                     Moved(id);
+                     OnRecordChanged(id);
                      CallbackReturns();
                    });
 }

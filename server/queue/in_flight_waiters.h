@@ -48,7 +48,7 @@ struct InFlightWaitersOptions {
 };
 
 // Holds each Reserve whose record another attempt holds, without a thread. It
-// is examined again when this process changes the record (Moved()), when a
+// is examined again when this process changes the record (OnRecordChanged()), when a
 // periodic read shows that another replica changed it, and when the running
 // attempt's lease is over.
 //
@@ -109,7 +109,7 @@ class InFlightWaiters {
 
   // This process completed or released the record: its waiters are examined
   // now.
-  void Moved(const RecordId& id);
+  void OnRecordChanged(const RecordId& id);
 
   // Records with waiters or a call in flight for them: no other record is kept.
   std::size_t records() const { return open_records_.load(); }
@@ -135,7 +135,7 @@ class InFlightWaiters {
     // One of the waiters was sent to the store again.
     bool trying = false;
     // The record changed since the read or the try was sent: read it again.
-    bool moved = false;
+    bool changed = false;
     RecordSchedule schedule;
     // The grant that a read found, and which proved nothing for any of the waiters. One that came
     // later was compared by the store.

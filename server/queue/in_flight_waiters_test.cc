@@ -80,7 +80,7 @@ class InFlightWaitersTest : public ::testing::Test {
   // Through this process.
   void CompleteHere(std::string_view name, const Uuid& token) {
     CompleteElsewhere(name, token);
-    room_->Moved(IdNamed(name));
+    room_->OnRecordChanged(IdNamed(name));
   }
   Record Stored(std::string_view name) { return *memory_.Get({GetNamed(name)})[0]; }
 
@@ -282,7 +282,7 @@ TEST_F(InFlightWaitersTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfi
     batcher_->GetForWaiter(GetNamed("completed"), behind.Sink());
     EXPECT_THAT(behind.Await(1), SizeIs(1));
   };
-  for (const auto name : {"completed", "unknown", "another"}) room_->Moved(IdNamed(name));
+  for (const auto name : {"completed", "unknown", "another"}) room_->OnRecordChanged(IdNamed(name));
   settle();
   EXPECT_EQ(answers_.size(), 0u) << "this process has seen them move";
   clock_.Advance(absl::Milliseconds(100));
@@ -308,8 +308,8 @@ TEST_F(InFlightWaitersTest, ARecordIsReadOnceAtATime) {
   ASSERT_TRUE(store_.AwaitCalls(before + 1));
   // The read under way saw the earlier state of the record, so these cause one more.
   store_.Admit();
-  room_->Moved(IdNamed("held"));
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   ASSERT_TRUE(store_.AwaitCalls(before + 2));
   CompleteElsewhere("held", token);
   store_.Open();
@@ -346,7 +346,7 @@ TEST_F(InFlightWaitersTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
   StartWaiters(ReserveNamed("held"), 16);
 
   ASSERT_TRUE(memory_.Release({ReleaseNamed("held", first)})[0].ok());
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   ASSERT_EQ(Count<Reserved>(1), 1u);
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 15));
   const Reserved grant = *As<Reserved>(answers_.Await(1)[0]);
@@ -375,7 +375,7 @@ TEST_F(InFlightWaitersTest, AGrantGoesToEveryWaiterThatHasItsToken) {
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 5));
 
   ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   ASSERT_EQ(Count<Reserved>(3), 3u);
   for (const auto& answer : answers_.Await(3)) {
     EXPECT_EQ(As<Reserved>(answer)->token, Stored("held").token);
@@ -399,7 +399,7 @@ TEST_F(InFlightWaitersTest, AMoveIsNotLostWhileAGrantIsRepeated) {
   ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
   store_.ShutAnswers(OperationKind::kReserve);
   const std::size_t before = store_.CallsOf(OperationKind::kReserve);
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   ASSERT_TRUE(store_.AwaitDone(OperationKind::kReserve, before + 1));
   // The first copy is granted, and its holder completes before its answer is here.
   CompleteHere("held", Stored("held").token);
@@ -417,7 +417,7 @@ TEST_F(InFlightWaitersTest, APauseIsWaitedForAndThenOneRuns) {
   release.pause = absl::Seconds(5);
   ASSERT_TRUE(memory_.Release({release})[0].ok());
   const std::size_t before = store_.CallsOf(OperationKind::kReserve);
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   // One sent its request, got the pause and waits again.
   while (store_.CallsOf(OperationKind::kReserve) == before) std::this_thread::yield();
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 4));
@@ -526,7 +526,7 @@ TEST_F(InFlightWaitersTest, WaitersShareTheReplyThatAnswersThem) {
   // Large enough for memory of its own, which AddressSanitizer does not give out again.
   const CompleteOp completion = CompleteNamed("charge", token, std::string(1'000, 'r'));
   ASSERT_TRUE(memory_.Complete({completion})[0].ok());
-  room_->Moved(IdNamed("charge"));
+  room_->OnRecordChanged(IdNamed("charge"));
   MutexLock lock(mutex);
   while (replies.size() < 3) answered.Wait(lock);
   EXPECT_EQ(replies[0], replies[1]);
@@ -610,7 +610,7 @@ TEST_F(InFlightWaitersTest, AnswersAnUnknownOutcomeToThoseWhoCannotRecover) {
   release.outcome_unknown = true;
   release.reason = "the bank did not answer";
   ASSERT_TRUE(memory_.Release({release})[0].ok());
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   EXPECT_EQ(Count<OutcomeUnknown>(5), 4u);
   for (const auto& answer : answers_.Await(5)) {
     const auto* const unknown = As<OutcomeUnknown>(answer);
@@ -656,7 +656,7 @@ TEST_F(InFlightWaitersTest, ACancelledWaiterIsNeverGranted) {
   EXPECT_TRUE(absl::IsCancelled(answers_.Await(1)[0].status()));
   EXPECT_EQ(observer_.counts().waiters, 0u);
   ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   room_.reset();
   EXPECT_EQ(Stored("held").state, RecordState::kReleased);
   EXPECT_EQ(Stored("held").attempt, 1u);
@@ -829,7 +829,7 @@ TEST_F(InFlightWaitersTest, ADamagedRecordIsReportedAndNotRun) {
   StartWaiters(ReserveNamed("held"), 4);
 
   store_.Fail(OperationKind::kGet, Reason::kRecordDamaged);
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   ASSERT_THAT(answers_.Await(4), SizeIs(4));
   for (const auto& answer : answers_.Await(4)) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kRecordDamaged);
@@ -906,7 +906,7 @@ TEST_F(InFlightWaitersTest, WhileARecordIsReadItIsNotReadAgain) {
   store_.ShutAnswers(OperationKind::kGet);
   clock_.Advance(absl::Milliseconds(20));
   ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
-  // Reported as moved meanwhile, and time passes.
+  // Reported as changed meanwhile, and time passes.
   CompleteHere("held", token);
   clock_.Advance(absl::Seconds(1));
   ExpectNoFurtherCall(store_.calls().size());
@@ -926,7 +926,7 @@ TEST_F(InFlightWaitersTest, AMoveDuringAReadThatIsConfirmedNextNeedsNoReadOfItsO
   store_.ShutAnswers(OperationKind::kGet);
   clock_.Advance(absl::Milliseconds(20));
   ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   store_.OpenAnswers();
   EXPECT_EQ(Count<Replay>(2), 2u);
   room_->Close();
@@ -942,7 +942,7 @@ TEST_F(InFlightWaitersTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither)
   store_.ShutAnswers(OperationKind::kGet);
   clock_.Advance(absl::Milliseconds(20));
   ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   store_.OpenAnswers();
   EXPECT_EQ(Count<Reserved>(1), 1u);
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 1));
@@ -962,7 +962,7 @@ TEST_F(InFlightWaitersTest, WhileOneTriesTheOthersNeitherTryNorRead) {
   clock_.Advance(op.lease);
   ASSERT_TRUE(store_.AwaitCalls(before + 1));
   EXPECT_EQ(store_.calls().back().kind, OperationKind::kReserve);
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   clock_.Advance(absl::Seconds(1));
   ExpectNoFurtherCall(before + 1);
   // Completed before the try reaches the store: the try gets the reply, then the others do.
@@ -1052,7 +1052,7 @@ TEST_F(InFlightWaitersTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
   Hold(op);
   StartWaiters(op, 3);
   store_clock_.Advance(op.retention);
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   ASSERT_EQ(Count<Reserved>(1), 1u);
   EXPECT_TRUE(As<Reserved>(answers_.Await(1)[0])->after_expiry);
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 2));
@@ -1126,7 +1126,7 @@ TEST_F(InFlightWaitersTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 3));
   // One read gives the first caller its mismatch, and lets one of the others try.
   ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
-  room_->Moved(IdNamed("held"));
+  room_->OnRecordChanged(IdNamed("held"));
   EXPECT_EQ(Count<Mismatch>(3), 1u);
   EXPECT_EQ(Count<Reserved>(3), 1u);
 }
@@ -1231,11 +1231,11 @@ TEST_F(InFlightWaitersTest, GrantsAreExclusiveUnderConcurrentCallers) {
   std::atomic<int> answered{0};
   const auto settle = [&](const std::string& name, const Reserved& grant) {
     grants.Add({name, grant.attempt});
-    const auto moved = [this, id = IdNamed(name)](const auto&) { room_->Moved(id); };
+    const auto changed = [this, id = IdNamed(name)](const auto&) { room_->OnRecordChanged(id); };
     if (grant.attempt < 5) {
-      batcher_->Release(ReleaseNamed(name, grant.token), kNoDeadline, moved);
+      batcher_->Release(ReleaseNamed(name, grant.token), kNoDeadline, changed);
     } else {
-      batcher_->Complete(CompleteNamed(name, grant.token), kNoDeadline, moved);
+      batcher_->Complete(CompleteNamed(name, grant.token), kNoDeadline, changed);
     }
   };
   const auto run = [&](int caller) {

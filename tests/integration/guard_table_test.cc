@@ -256,7 +256,7 @@ class Play {
     } else {
       if (ends_ == Before::kEndedMeanwhile) Complete();
       if (ends_ == Before::kGivenMeanwhile) Release(/*outcome_unknown=*/false);
-      table_.service().Moved(id_);
+      table_.service().OnRecordChanged(id_);
     }
     return StepOf(waiting.get());
   }

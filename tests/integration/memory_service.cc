@@ -39,7 +39,7 @@ std::shared_ptr<grpc::Channel> MemoryService::channel() {
 void MemoryService::EndWaitsFor(const RecordId& id) {
   clock_.Advance(limits::kMaxWait);
   // A read that finds no change, after which the waiters read their clock.
-  waiters_.Moved(id);
+  waiters_.OnRecordChanged(id);
 }
 
 InFlightWaitersOptions MemoryService::On(const Clock& clock) {

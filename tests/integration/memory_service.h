@@ -39,7 +39,7 @@ class MemoryService {
   CountingObserver& observer() { return observer_; }
 
   // This record was changed in the store, not by the service.
-  void Moved(const RecordId& id) { waiters_.Moved(id); }
+  void OnRecordChanged(const RecordId& id) { waiters_.OnRecordChanged(id); }
   // The waiters for this record have waited for long enough.
   void EndWaitsFor(const RecordId& id);
 
