@@ -54,7 +54,7 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   // Ends the sessions and unary calls whose callers have not read for too long, and announces to
   // callers whose credentials end soon that they must open another session. For a thread that calls
   // it regularly.
-  void EndStalledCalls() {
+  void CheckCalls() {
     if (access_ != nullptr) sessions_.AnnounceRenewals();
     sessions_.EndStalled(operations_.budget(), operations_.clock().Monotonic());
   }

@@ -715,10 +715,10 @@ TEST_P(SessionTest, AUnaryCallWhoseCallerDoesNotReadEnds) {
   ASSERT_TRUE(unread.AwaitHeaders());
   ASSERT_TRUE(AwaitHeld([](std::size_t held) { return held > 0; }));
   clock_.Advance(limits::kPeerTimeout - absl::Microseconds(1));
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   EXPECT_GT(batcher_->budget().held(), 0u);
   clock_.Advance(absl::Microseconds(1));
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   EXPECT_TRUE(AwaitHeld([](std::size_t held) { return held == 0; }));
   EXPECT_EQ(unread.Status().error_code(), grpc::StatusCode::CANCELLED);
 }
@@ -756,12 +756,12 @@ TEST_P(SessionTest, HoweverManyAreUnreadACallerHasTimeToRead) {
     return budget.unread_answers() > before + budget.UnreadAnswersAllowance();
   }));
   // Waits for the lock under which the write is begun.
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   clock_.Advance(limits::kSessionReadTime - absl::Microseconds(1));
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   EXPECT_EQ(observer_.counts().sessions, kOthers + 1);
   clock_.Advance(absl::Microseconds(1));
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   EXPECT_TRUE(AwaitHeld([&](std::size_t) { return !budget.UnreadAnswersAreMany(); }))
       << "the oldest are ended, too";
   EXPECT_GT(budget.unread_answers(), pool / 4) << "the others are not";
@@ -777,12 +777,12 @@ TEST_P(SessionTest, ASessionWhoseCallerDoesNotReadEnds) {
   ASSERT_TRUE(observer_.Await(&Counts::frames_received, 1));
   ASSERT_TRUE(AwaitHeld([](std::size_t held) { return held > 0; }));
   // Waits for the lock under which the write is begun.
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   clock_.Advance(limits::kPeerTimeout - absl::Microseconds(1));
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   EXPECT_EQ(observer_.counts().sessions, 2u);
   clock_.Advance(absl::Microseconds(1));
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
   EXPECT_TRUE(AwaitHeld([](std::size_t held) { return held == 0; }));
   EXPECT_TRUE(idle.Ask(ReserveAs(1, "one")).has_reserve());
@@ -824,7 +824,7 @@ TEST_P(SessionTest, ALargerFrameMayTakeLonger) {
   ASSERT_TRUE(AwaitHeld([&](std::size_t held) { return held >= body.size(); }));
   ASSERT_TRUE(observer_.Await(&Counts::rpcs, 1));
   clock_.Advance(3 * limits::kPeerTimeout);
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   EXPECT_EQ(caller.Answers(1)[1].reserve().replay().reply().body(), body);
 }
 
@@ -1200,16 +1200,16 @@ TEST_P(SessionTest, AnIdleSessionRequestsAnotherBeforeItsTokenExpires) {
   Caller idle(*stub_, token);
   idle.First();
   ASSERT_TRUE(observer_.Await(&Counts::sessions, 2));
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   early.HalfClose();
   v1::SessionResponse frame;
   EXPECT_FALSE(early.Read(frame));
 
   clock_.Advance(end + kTokenClockTolerance - internal::Caller::kRenewal / 2 - clock_.Now());
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   ASSERT_TRUE(idle.Read(frame));
   EXPECT_TRUE(frame.draining());
-  service_->EndStalledCalls();
+  service_->CheckCalls();
   idle.HalfClose();
   EXPECT_FALSE(idle.Read(frame)) << "it is requested once";
 }

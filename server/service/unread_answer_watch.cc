@@ -6,7 +6,7 @@ void UnreadAnswerWatch::Start() {
   MutexLock lock(mutex_);
   if (stopped_ || thread_.has_value()) return;
   thread_.emplace("answer-watch", interval_, [this] {
-    service_.EndStalledCalls();
+    service_.CheckCalls();
     return interval_;
   });
 }
