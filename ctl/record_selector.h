@@ -19,8 +19,6 @@ class RecordSelector {
   void AddTo(FlagSet& flags);
   // INVALID_ARGUMENT unless exactly one of both is given. `operand` is the id.
   absl::Status Set(absl::string_view operand);
-  // True for one record; otherwise nothing but perhaps a namespace and a scope is given.
-  bool is_record() const { return !id_.empty() || !key_.key().empty(); }
 
   const std::string& id() const { return id_; }
   const v1::RecordKey& key() const { return key_; }
