@@ -21,15 +21,12 @@
 #include "grpc_idempotency/reply.h"
 #include "server/limits.h"
 #include "server/operation/page_token.h"
+#include "server/store/decision.h"
 #include "server/store/limits.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 namespace {
-
-absl::Duration WholeMicroseconds(absl::Duration duration) {
-  return absl::Microseconds(absl::ToInt64Microseconds(duration));
-}
 
 void CheckTime(std::string_view field, const google::protobuf::Timestamp& time,
                FieldFaults& faults) {

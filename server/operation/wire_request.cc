@@ -11,15 +11,10 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/decision.h"
 
 namespace idempotency::internal {
 namespace {
-
-// The precision of the stores. Cut after every check: a value that exceeds a
-// limit by less is too long.
-absl::Duration WholeMicroseconds(absl::Duration duration) {
-  return absl::Microseconds(absl::ToInt64Microseconds(duration));
-}
 
 // Of text that was checked.
 Uuid UuidFrom(const std::string& text) { return Uuid::Parse(text).value_or(Uuid()); }

@@ -232,6 +232,10 @@ absl::Time WholeMicroseconds(absl::Time time) {
   return absl::FromUnixMicros(absl::ToUnixMicros(time));
 }
 
+absl::Duration WholeMicroseconds(absl::Duration duration) {
+  return absl::Microseconds(absl::ToInt64Microseconds(duration));
+}
+
 absl::Status RecordIdCollision() {
   return MakeError(Reason::kRecordIdCollision,
                    "another key has this record id; nothing was changed");

@@ -258,8 +258,10 @@ SweepAction DecideSweep(const SweepView& record, absl::Time now);
 bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now);
 bool IsForgotten(const Record& record, absl::Time now);
 
-// The precision in which every store keeps times.
+// The precision in which every store keeps times. A duration of a request is cut after every check:
+// a value that exceeds a limit by less is too long.
 absl::Time WholeMicroseconds(absl::Time time);
+absl::Duration WholeMicroseconds(absl::Duration duration);
 
 // INTERNAL / RECORD_ID_COLLISION.
 absl::Status RecordIdCollision();
