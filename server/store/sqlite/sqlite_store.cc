@@ -177,6 +177,16 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
                                           *std::move(reader)));
 }
 
+absl::Status SqliteStore::PrepareAll(const std::string& file, PreparedConnection& prepared) {
+  auto records = PrepareFor<SqliteRecords>(prepared.connection, file);
+  if (!records.ok()) return records.status();
+  prepared.records = *std::move(records);
+  auto audit = PrepareFor<SqliteAudit>(prepared.connection, file);
+  if (!audit.ok()) return audit.status();
+  prepared.audit = *std::move(audit);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenWriter(
     const std::string& file, const SqliteOptions& options) {
   PreparedConnection prepared;
@@ -186,13 +196,8 @@ absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenWriter(
   if (status.ok()) status = ConfigureWriter(connection, file);
   if (status.ok()) status = MigrateSqliteSchema(connection, file);
   if (status.ok()) status = SyncRecoveredLog(connection, file);
+  if (status.ok()) status = PrepareAll(file, prepared);
   if (!status.ok()) return status;
-  auto records = PrepareFor<SqliteRecords>(connection, file);
-  if (!records.ok()) return records.status();
-  prepared.records = *std::move(records);
-  auto audit = PrepareFor<SqliteAudit>(connection, file);
-  if (!audit.ok()) return audit.status();
-  prepared.audit = *std::move(audit);
   return prepared;
 }
 
@@ -205,12 +210,7 @@ absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenReader(
   if (!connection.Execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF").ok()) {
     return CannotUse(file, "cannot be configured");
   }
-  auto records = PrepareFor<SqliteRecords>(connection, file);
-  if (!records.ok()) return records.status();
-  prepared.records = *std::move(records);
-  auto audit = PrepareFor<SqliteAudit>(connection, file);
-  if (!audit.ok()) return audit.status();
-  prepared.audit = *std::move(audit);
+  if (absl::Status status = PrepareAll(file, prepared); !status.ok()) return status;
   return prepared;
 }
 

@@ -88,6 +88,8 @@ class SqliteStore final : public Store {
     std::unique_ptr<SqliteAudit> audit;
   };
 
+  // Prepares the statements on an open connection.
+  static absl::Status PrepareAll(const std::string& file, PreparedConnection& prepared);
   static absl::StatusOr<PreparedConnection> OpenWriter(const std::string& file,
                                                        const SqliteOptions& options);
   static absl::StatusOr<PreparedConnection> OpenReader(const std::string& file,
