@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kMinReplyRoom = limits::kMaxReplyBytes + 1024 * 1024;
 // Headers alone may take as much. A smaller number is one of another unit.
 constexpr std::uint64_t kMinConfiguredRequestBytes = 64 * 1024;
+constexpr std::uint64_t kMaxConfiguredRequestBytes = 64 * 1024 * 1024;
 // With fewer a scope's share is next to nothing.
 constexpr std::uint32_t kMinConfiguredExchanges = 64;
 
@@ -147,11 +148,10 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
     made.operation = route.operation();
   }
   if (const std::uint64_t bytes = section.max_request_bytes();
-      bytes > 0 &&
-      (bytes < kMinConfiguredRequestBytes || bytes > limits::kMaxConfiguredRequestBytes)) {
+      bytes > 0 && (bytes < kMinConfiguredRequestBytes || bytes > kMaxConfiguredRequestBytes)) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_request_bytes must be ", kMinConfiguredRequestBytes, " to ",
-                     limits::kMaxConfiguredRequestBytes, " bytes, or 0 for the default"));
+                     kMaxConfiguredRequestBytes, " bytes, or 0 for the default"));
   }
   if (section.max_exchanges() > 0 && section.max_exchanges() < kMinConfiguredExchanges) {
     return absl::InvalidArgumentError(absl::StrCat(

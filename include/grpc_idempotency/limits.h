@@ -88,15 +88,6 @@ inline constexpr std::size_t kMaxTokenBytes = 8 * 1024;
 // Tracing. Spans that wait for the collector; more are dropped. One takes about 1.7 KB.
 inline constexpr std::size_t kMaxQueuedSpans = 8 * 1024;
 
-// The external processor. Exchanges in progress: each is a stream of a proxy.
-inline constexpr std::size_t kMaxExchanges = 16 * 1024;
-// The requests and replies that all of them hold together. Full duplex has no flow control.
-inline constexpr std::size_t kMaxExchangeBytes = 256 * 1024 * 1024;
-// A request's headers and body, unless the configuration sets more: as much as gRPC receives by
-// default.
-inline constexpr std::size_t kMaxExchangeRequestBytes = 4 * 1024 * 1024;
-inline constexpr std::size_t kMaxConfiguredRequestBytes = 64 * 1024 * 1024;
-
 // A guard. Replies that a committed ledger transaction made durable, and that left before the store
 // acknowledged them: at most kMaxRepliesAhead at a time, each up to kMaxReplyAheadBytes. Further
 // and larger ones wait for the acknowledgement.

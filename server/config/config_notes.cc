@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/limits.h"
+#include "core/exchange_limits.h"
 #include "server/access/access_policy.h"
 
 namespace idempotency::internal {

@@ -24,6 +24,7 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 
+#include "core/exchange_limits.h"
 #include "core/mutex.h"
 #include "core/retry_delays.h"
 #include "grpc_idempotency/embedded/embedded_service.h"

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-#include "grpc_idempotency/limits.h"
+#include "core/exchange_limits.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "idempotency/v1/options.pb.h"

@@ -8,8 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 
+#include "core/exchange_limits.h"
 #include "core/mutex.h"
-#include "grpc_idempotency/limits.h"
 #include "interceptors/ext_proc/service/processor_events.h"
 
 namespace idempotency::internal {

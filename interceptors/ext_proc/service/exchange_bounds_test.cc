@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 
+#include "core/exchange_limits.h"
 #include "interceptors/ext_proc/service/misconfigured_proxies.h"
 
 namespace idempotency::internal {

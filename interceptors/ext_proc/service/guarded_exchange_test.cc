@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "client/testing/fake_connection.h"
+#include "core/exchange_limits.h"
 #include "core/field_memory.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "interceptors/ext_proc/front/http_front.h"
