@@ -88,12 +88,6 @@ inline constexpr std::size_t kMaxTokenBytes = 8 * 1024;
 // Tracing. Spans that wait for the collector; more are dropped. One takes about 1.7 KB.
 inline constexpr std::size_t kMaxQueuedSpans = 8 * 1024;
 
-// A guard. Replies that a committed ledger transaction made durable, and that left before the store
-// acknowledged them: at most kMaxRepliesAhead at a time, each up to kMaxReplyAheadBytes. Further
-// and larger ones wait for the acknowledgement.
-inline constexpr std::size_t kMaxRepliesAhead = 1024;
-inline constexpr std::size_t kMaxReplyAheadBytes = 64 * 1024;
-
 }  // namespace idempotency::limits
 
 #endif  // GRPC_IDEMPOTENCY_LIMITS_H_

@@ -9,6 +9,7 @@
 #include "grpc_idempotency/client/connection.h"
 #include "grpc_idempotency/limits.h"
 #include "interceptors/server/connection/replay_cache.h"
+#include "interceptors/server/limits.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/threads/outstanding_work.h"
 #include "interceptors/server/threads/places.h"
