@@ -66,11 +66,6 @@ inline constexpr absl::Duration kMaxWait = absl::Seconds(60);
 inline constexpr absl::Duration kMaxReleasePause = absl::Hours(1);
 // How long after its creation an unknown UUIDv7 key may still start an operation.
 inline constexpr absl::Duration kDefaultWindow = absl::Hours(24);
-// A record's row is kept this much longer than its retention, or than its tombstone's. The
-// store's clock may step back by up to this much, also in a failover to a server whose clock is
-// behind: wherever the window opens again, the row still exists and its key is known. NTP steps
-// by seconds; a larger step is an operator's mistake.
-inline constexpr absl::Duration kClockStepMargin = absl::Minutes(5);
 // How far ahead of the store's clock a UUIDv7 key may be.
 inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 

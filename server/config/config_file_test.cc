@@ -21,6 +21,7 @@
 #include "server/config/config_faults.h"
 #include "server/config/config_notes.h"
 #include "server/limits.h"
+#include "server/store/limits.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 
 namespace idempotency::internal {
 

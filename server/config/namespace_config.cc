@@ -12,6 +12,7 @@
 
 #include "core/wire_time.h"
 #include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 
 namespace idempotency::internal {
 namespace {

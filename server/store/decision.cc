@@ -10,6 +10,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/limits.h"
 #include "server/store/lost_reservation.h"
 #include "server/store/reply_envelope.h"
 #include "server/store/same_request.h"

@@ -1,8 +1,11 @@
-// The limits of one call of a store. Those that callers meet are in grpc_idempotency/limits.h.
+// The limits of a store and of one call of it. Those that callers meet are in
+// grpc_idempotency/limits.h.
 #ifndef IDEMPOTENCY_SERVER_STORE_LIMITS_H_
 #define IDEMPOTENCY_SERVER_STORE_LIMITS_H_
 
 #include <cstddef>
+
+#include "absl/time/time.h"
 
 namespace idempotency::limits {
 
@@ -31,6 +34,12 @@ inline constexpr int kMaxResealStep = 100;
 inline constexpr std::size_t kMaxResealStepBytes = 4 * 1024 * 1024;
 // The name of an administrator in the audit log.
 inline constexpr std::size_t kMaxActorBytes = 255;
+
+// A record's row is kept this much longer than its retention, or than its tombstone's. The
+// store's clock may step back by up to this much, also in a failover to a server whose clock is
+// behind: wherever the window opens again, the row still exists and its key is known. NTP steps
+// by seconds; a larger step is an operator's mistake.
+inline constexpr absl::Duration kClockStepMargin = absl::Minutes(5);
 
 }  // namespace idempotency::limits
 

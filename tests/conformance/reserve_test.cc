@@ -6,6 +6,7 @@
 
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency::internal {

@@ -1,8 +1,8 @@
 // How long a record is kept, and which part of it is left afterwards.
 #include <optional>
 
-#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
+#include "server/store/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency::internal {

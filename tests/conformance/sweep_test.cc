@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
+#include "server/store/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency::internal {

@@ -9,6 +9,7 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
+#include "server/store/limits.h"
 #include "server/store/sqlite/sqlite_store.h"
 
 namespace idempotency::internal::testing {

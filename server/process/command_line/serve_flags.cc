@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "command_line/flag_set.h"
-#include "grpc_idempotency/limits.h"
 #include "server/limits.h"
 #include "server/process/command_line/flag_values.h"
 #include "server/process/command_line/serve_checks.h"
+#include "server/store/limits.h"
 
 namespace idempotency::internal {
 namespace {

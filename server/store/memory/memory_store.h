@@ -12,7 +12,7 @@
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "core/sha256.h"
-#include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {

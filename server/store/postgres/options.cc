@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 
 namespace idempotency::internal {
 namespace {

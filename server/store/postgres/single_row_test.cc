@@ -21,6 +21,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/schema/distribution.h"
 #include "server/store/postgres/schema/migrator.h"

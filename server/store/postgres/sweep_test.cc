@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/testing/store_fixture.h"
 #include "tests/support/postgres_cluster.h"

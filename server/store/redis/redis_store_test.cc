@@ -28,6 +28,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/admin_decision.h"
+#include "server/store/limits.h"
 #include "server/store/redis/calls.h"
 #include "server/store/redis/connections.h"
 #include "server/store/redis/index.h"

@@ -12,6 +12,7 @@
 #include "core/absl_view.h"
 #include "core/fatal.h"
 #include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {

@@ -31,6 +31,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/limits.h"
 #include "tests/support/blocking_call.h"
 #include "tests/support/file_mount.h"
 

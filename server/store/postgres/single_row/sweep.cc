@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/sha256.h"
-#include "grpc_idempotency/limits.h"
+#include "server/store/limits.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/records/sweep_place.h"
 #include "server/store/postgres/statements/sweep_limits.h"
