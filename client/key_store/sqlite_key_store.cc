@@ -15,6 +15,7 @@
 #include "core/mutex.h"
 #include "core/private_file.h"
 #include "core/sqlite_file_place.h"
+#include "core/sqlite_log.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
@@ -212,23 +213,11 @@ absl::Status Configure(sqlite3* database, const std::string& path, absl::Duratio
   return absl::OkStatus();
 }
 
-// A process that was killed in a commit may have written it to the log without a sync; the first
-// connection after it recovers the log, and shows the commit. A checkpoint syncs the log before it
-// copies, so that no such key is returned while a crash of the machine can remove it. It waits for
-// no reader and no writer, only for another checkpoint.
-absl::Status SyncRecoveredLog(sqlite3* database, const std::string& path,
-                              absl::Duration busy_timeout) {
-  const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
-  for (;;) {
-    const int result = sqlite3_wal_checkpoint_v2(database, nullptr, SQLITE_CHECKPOINT_PASSIVE,
-                                                 /*pnLog=*/nullptr, /*pnCkpt=*/nullptr);
-    if (result == SQLITE_OK) return absl::OkStatus();
-    const bool busy = (result & 0xff) == SQLITE_BUSY;
-    if (!busy || std::chrono::steady_clock::now() >= give_up) {
-      return CannotUse(path, absl::StrCat("cannot be synced (", sqlite3_errstr(result), ")"));
-    }
-    sqlite3_sleep(kPauseMillis);
-  }
+// So that no key is returned while a crash of the machine can remove it.
+absl::Status SyncRecoveredLog(sqlite3* database, const std::string& path) {
+  const int result = internal::SyncSqliteLog(database);
+  if (result == SQLITE_OK) return absl::OkStatus();
+  return CannotUse(path, absl::StrCat("cannot be synced (", sqlite3_errstr(result), ")"));
 }
 
 struct CloseDatabase {
@@ -302,7 +291,7 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
   if (!writer.ok()) return writer.status();
   absl::Status ready = Configure(writer->get(), path, options.busy_timeout);
   if (ready.ok()) ready = PrepareFile(writer->get(), path);
-  if (ready.ok()) ready = SyncRecoveredLog(writer->get(), path, options.busy_timeout);
+  if (ready.ok()) ready = SyncRecoveredLog(writer->get(), path);
   if (!ready.ok()) return ready;
   // The absolute name, without symbolic links, that SQLite gives its log.
   file->place = SqliteFilePlace::Of(sqlite3_db_filename(writer->get(), "main"));

@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +17,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,9 +31,33 @@
 #include "grpc_idempotency/uuid.h"
 #include "tests/support/blocking_call.h"
 #include "tests/support/file_mount.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/process.h"
 #include "tests/support/subreaper.h"
 #include "tests/support/temp_folder.h"
+
+namespace {
+// The paths of the synced files and directories.
+idempotency::internal::Mutex synced_mutex;
+std::multiset<std::string> synced;
+
+int Synced(const std::string& path) {
+  const idempotency::internal::MutexLock lock(synced_mutex);
+  return static_cast<int>(synced.count(path));
+}
+}  // namespace
+
+// Replaces the C library's function, with which SQLite writes its files to the disk.
+extern "C" int fdatasync(int descriptor) {
+  std::error_code ignored;
+  const std::string path =
+      std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", descriptor), ignored);
+  {
+    const idempotency::internal::MutexLock lock(synced_mutex);
+    synced.insert(path);
+  }
+  return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+}
 
 namespace idempotency::internal {
 namespace {
@@ -38,6 +65,7 @@ namespace {
 using testing::BlockingCall;
 using ::testing::ElementsAre;
 using ::testing::Field;
+using testing::FullDisk;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Process;
@@ -409,14 +437,39 @@ TEST_F(SqliteKeyStoreTest, AnotherWorkingDirectoryMovesNothing) {
 
 // A process may be killed before it has synced a commit. The next one finds that commit in the log,
 // and must not return the key while a crash of the machine can still remove it.
-TEST_F(SqliteKeyStoreTest, WhatAKilledProcessCommittedIsInTheFileAfterOpen) {
+TEST_F(SqliteKeyStoreTest, TheLogOfAKilledProcessIsOnTheDiskAfterOpen) {
   KeyPrinter killed(path_, 1);
   const std::string keys = killed.Keys();
   killed.Kill();
+  const int log_syncs = Synced(path_ + "-wal");
+  const int folder_syncs = Synced(folder_.path());
   const auto store = Open();
+  EXPECT_GT(Synced(path_ + "-wal"), log_syncs);
+  EXPECT_GT(Synced(folder_.path()), folder_syncs) << "the log's name";
+  EXPECT_THAT(keys, HasSubstr(KeyFor(*store, WorkName(0))));
+}
+
+// The log has pages for which the file has no room.
+TEST_F(SqliteKeyStoreTest, OnAFullDiskKnownKeysAreFound) {
+  constexpr int kWorks = 100;
+  constexpr std::uintmax_t kLogIndexBytes = 32 * 1024;
+  const auto work_name = [](int i) {
+    return absl::StrCat(WorkName(i), std::string(limits::kMaxWorkBytes / 2, 'w'));
+  };
+  const auto store = Open();
+  std::vector<std::string> keys;
+  for (int i = 0; i < kWorks; ++i) keys.push_back(KeyFor(*store, work_name(i)));
   const std::string copy = folder_.File("copy.sqlite");
-  std::filesystem::copy_file(path_, copy);
-  EXPECT_THAT(keys, HasSubstr(KeyFor(*SqliteKeyStore::Open(copy).value(), WorkName(0))));
+  for (const char* const suffix : {"", "-wal"}) {
+    std::filesystem::copy_file(path_ + suffix, copy + suffix);
+  }
+  const auto room = std::max(std::filesystem::file_size(copy), kLogIndexBytes);
+  ASSERT_GT(std::filesystem::file_size(copy + "-wal"), 2 * room);
+  const FullDisk full(room);
+  const auto opened = SqliteKeyStore::Open(copy);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  for (int i = 0; i < kWorks; ++i) EXPECT_EQ(KeyFor(**opened, work_name(i)), keys[i]);
+  EXPECT_THAT((*opened)->Unfinished().value(), SizeIs(kWorks));
 }
 
 TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include "core/sqlite_log.h"
 #include "server/store/sqlite/error.h"
 
 namespace idempotency::internal {
@@ -22,6 +23,11 @@ int SqliteConnection::Open(const std::string& path, absl::Duration busy_timeout)
   // Nothing but the SQL of this program writes to the schema.
   sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   return SQLITE_OK;
+}
+
+absl::Status SqliteConnection::SyncLog() {
+  const int result = SyncSqliteLog(database_.get());
+  return result == SQLITE_OK ? absl::OkStatus() : SqliteUnavailable(result);
 }
 
 absl::Status SqliteConnection::Execute(const char* sql) {

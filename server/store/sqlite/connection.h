@@ -28,6 +28,8 @@ class SqliteConnection {
   // the SQLite result code, 0 on success.
   int Open(const std::string& path, absl::Duration busy_timeout);
 
+  // SyncSqliteLog().
+  absl::Status SyncLog();
   // Runs statements that return no rows, separated by semicolons.
   absl::Status Execute(const char* sql);
   absl::StatusOr<SqliteStatement> Prepare(const char* sql);

@@ -140,12 +140,9 @@ void FailAll(const absl::Status& status, std::vector<Answer>& answers) {
   }
 }
 
-// A process that was killed in a commit may have written it to the log without a sync, and the
-// recovery of the log shows it. A checkpoint syncs the log before it copies, so that no record is
-// returned while a crash of the machine can remove it. It does nothing during the checkpoint of
-// another program, which syncs the log too.
+// So that no record is returned while a crash of the machine can remove it.
 absl::Status SyncRecoveredLog(SqliteConnection& connection, const std::string& file) {
-  if (connection.Execute("PRAGMA wal_checkpoint(PASSIVE)").ok()) return absl::OkStatus();
+  if (connection.SyncLog().ok()) return absl::OkStatus();
   return CannotUse(file, "cannot be synced");
 }
 

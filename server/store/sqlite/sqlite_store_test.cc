@@ -4,15 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -34,6 +34,7 @@
 #include "server/store/limits.h"
 #include "tests/support/blocking_call.h"
 #include "tests/support/file_mount.h"
+#include "tests/support/full_disk.h"
 
 namespace {
 std::atomic<int> syncs{0};
@@ -49,6 +50,7 @@ namespace idempotency::internal {
 namespace {
 
 using testing::BlockingCall;
+using testing::FullDisk;
 using ::testing::HasSubstr;
 
 class SqliteStoreTest : public ::testing::Test {
@@ -246,23 +248,19 @@ TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
 
 // As a process leaves them that was killed before it synced a commit. Otherwise a crash of the
 // machine removes records whose replies were returned.
-TEST_F(SqliteStoreTest, WhatIsRecoveredFromTheLogIsInTheFileAfterOpen) {
+TEST_F(SqliteStoreTest, WhatIsRecoveredFromTheLogIsSyncedBeforeItIsAnswered) {
   const std::string recovered = folder_ + "/recovered.db";
   const ReserveOp op = OpFor("one");
-  {
-    const auto store = Open();
-    ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
-    std::filesystem::copy_file(path_, recovered);
-    std::filesystem::copy_file(path_ + "-wal", recovered + "-wal");
-  }
+  const auto killed = Open();
+  ASSERT_TRUE(killed->Reserve({&op, 1})[0].ok());
+  std::filesystem::copy_file(path_, recovered);
+  std::filesystem::copy_file(path_ + "-wal", recovered + "-wal");
+  const int before = syncs;
   const auto store = SqliteStore::Open(recovered);
+  EXPECT_GT(syncs, before);
   ASSERT_TRUE(store.ok()) << store.status();
-  const std::string alone = folder_ + "/alone.db";
-  std::filesystem::copy_file(recovered, alone);
-  const auto synced = SqliteStore::Open(alone);
-  ASSERT_TRUE(synced.ok()) << synced.status();
   const GetOp get{op.id, op.key};
-  EXPECT_TRUE((*synced)->Get({&get, 1})[0].ok());
+  EXPECT_TRUE((*store)->Get({&get, 1})[0].ok());
 }
 
 class SqliteMovedFileTest : public SqliteStoreTest,
@@ -620,27 +618,6 @@ TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
   EXPECT_FALSE(store->Get({&get, 1})[0].ok());
 }
 
-// While it exists, files of this process cannot grow beyond a limit.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    handler_ = signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &limit_);
-    const rlimit full{bytes, limit_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &full);
-  }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &limit_);
-    signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  sighandler_t handler_;
-  rlimit limit_{};
-};
-
 TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) {
   const auto store = Open();
   const ReserveOp before = OpFor("before");
@@ -690,6 +667,28 @@ TEST_F(SqliteStoreTest, AFullDiskShowsInAnInspection) {
     EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
   }
   EXPECT_TRUE(store->Inspect().ok());
+}
+
+// A restart: the log has pages for which the file has no room.
+TEST_F(SqliteStoreTest, OnAFullDiskItOpensAndIsRead) {
+  constexpr std::uintmax_t kLogIndexBytes = 32 * 1024;
+  const auto store = Open();
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 1000; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+  for (const auto& answer : store->Reserve(ops)) ASSERT_TRUE(answer.ok()) << answer.status();
+  const std::string copy = folder_ + "/copy.db";
+  for (const char* const suffix : {"", "-wal"}) {
+    std::filesystem::copy_file(path_ + suffix, copy + suffix);
+  }
+  const auto room = std::max(std::filesystem::file_size(copy), kLogIndexBytes);
+  ASSERT_GT(std::filesystem::file_size(copy + "-wal"), 2 * room);
+  const FullDisk full(room);
+  const auto opened = SqliteStore::Open(copy);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  for (const ReserveOp& op : ops) {
+    const GetOp get{op.id, op.key};
+    EXPECT_TRUE((*opened)->Get({&get, 1})[0].ok());
+  }
 }
 
 TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {
