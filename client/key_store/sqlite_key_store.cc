@@ -293,11 +293,11 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
   if (ready.ok()) ready = PrepareFile(writer->get(), path);
   if (ready.ok()) ready = SyncRecoveredLog(writer->get(), path);
   if (!ready.ok()) return ready;
-  // The absolute name, without symbolic links, that SQLite gives its log.
-  file->place = SqliteFilePlace::Of(sqlite3_db_filename(writer->get(), "main"));
-  absl::StatusOr<Database> reader = OpenDatabase(path);
+  // The absolute name that SQLite gives its log: a symbolic link in `path` may change meanwhile.
+  const std::string real_path = sqlite3_db_filename(writer->get(), "main");
+  file->place = SqliteFilePlace::Of(real_path);
+  absl::StatusOr<Database> reader = OpenDatabase(real_path);
   if (!reader.ok()) return reader.status();
-  SetBusyTimeout(reader->get(), options.busy_timeout);
   if (Execute(reader->get(), "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF") != SQLITE_OK) {
     return CannotUse(path, "cannot be configured");
   }
@@ -322,9 +322,11 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
     MutexLock lock(file_->reading);
     // A known key too: the next process would not find it.
     if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
+    sqlite3* const database = file_->reader.get();
+    SetBusyTimeout(database, TimeUntil(give_up, std::chrono::steady_clock::now()));
     // SQLite shows a commit to others only after it was synced, and Open() has synced what a
     // recovery shows: a row found is durable, from any writer.
-    if (auto known = Find(file_->reader.get(), work); !known.ok() || !known->empty()) return known;
+    if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
   }
   MutexLock lock(file_->writing);
   if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
@@ -359,10 +361,12 @@ absl::Status SqliteKeyStore::Forget(std::string_view work, std::string_view key)
 }
 
 absl::StatusOr<std::vector<KeyStore::Entry>> SqliteKeyStore::Unfinished() {
+  const auto give_up = After(std::chrono::steady_clock::now(), file_->busy_timeout);
   MutexLock lock(file_->reading);
   if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
-  Statement list(file_->reader.get(),
-                 "SELECT work, key, created_at FROM keys ORDER BY created_at, work");
+  sqlite3* const database = file_->reader.get();
+  SetBusyTimeout(database, TimeUntil(give_up, std::chrono::steady_clock::now()));
+  Statement list(database, "SELECT work, key, created_at FROM keys ORDER BY created_at, work");
   std::vector<Entry> entries;
   while (list.Step()) {
     entries.push_back({list.Text(0), list.Text(1), absl::FromUnixMicros(list.Integer(2))});

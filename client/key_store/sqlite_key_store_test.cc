@@ -1,5 +1,6 @@
 #include "grpc_idempotency/client/sqlite_key_store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -81,6 +83,30 @@ int PrintKeys(const std::string& path, int works) {
     std::printf("key %s\n", (*store)->KeyFor(WorkName(i)).value_or("none").c_str());
   }
   std::printf("done\n");
+  std::fflush(stdout);
+  pause();
+  return 0;
+}
+
+// The child process of a test: recovers the log for as long as it lives, and never ends that.
+int RecoverLog(const std::string& path) {
+  // SQLite's: the two copies of the header of the log's index, and the locks for writing and for
+  // recovering.
+  constexpr std::size_t kHeaderBytes = 96;
+  constexpr off_t kLocks[] = {120, 122};
+  const int index = open((path + "-shm").c_str(), O_RDWR | O_CLOEXEC);
+  if (index < 0) return 1;
+  for (const off_t place : kLocks) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = place;
+    lock.l_len = 1;
+    if (fcntl(index, F_SETLK, &lock) != 0) return 1;
+  }
+  const std::string none(kHeaderBytes, '\0');
+  if (pwrite(index, none.data(), none.size(), 0) != static_cast<ssize_t>(none.size())) return 1;
+  std::printf("recovering\n");
   std::fflush(stdout);
   pause();
   return 0;
@@ -313,6 +339,32 @@ TEST_F(SqliteKeyStoreTest, ThreadsDoNotWaitForAnotherProgramOneAfterTheOther) {
   sqlite3_close(other);
 }
 
+// One that stands still while it recovers the log: then reads wait too.
+TEST_F(SqliteKeyStoreTest, ReadersDoNotWaitForAnotherProgramOneAfterTheOther) {
+  constexpr int kThreads = 8;
+  constexpr absl::Duration kBusyTimeout = absl::Seconds(1);
+  SqliteKeyStoreOptions options;
+  options.busy_timeout = kBusyTimeout;
+  const auto store = SqliteKeyStore::Open(path_, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string known = KeyFor(**store, "known");
+  const auto other = Process::Start({"sqlite_key_store_test", "--recover_log", path_});
+  ASSERT_TRUE(other.ok()) << other.status();
+  ASSERT_TRUE((*other)->WaitForLine("recovering").ok());
+  const absl::Time begin = absl::Now();
+  std::vector<std::unique_ptr<BlockingCall<absl::Status>>> calls;
+  for (int i = 0; i < kThreads; ++i) {
+    calls.push_back(std::make_unique<BlockingCall<absl::Status>>([&, i] {
+      return i % 2 == 0 ? (*store)->KeyFor("known").status() : (*store)->Unfinished().status();
+    }));
+  }
+  for (const auto& call : calls) EXPECT_EQ(ReasonOf(call->Get()), Reason::kStoreUnavailable);
+  EXPECT_GE(absl::Now() - begin, kBusyTimeout / 2);
+  EXPECT_LT(absl::Now() - begin, 3 * kBusyTimeout);
+  (*other)->Kill();
+  EXPECT_EQ(KeyFor(**store, "known"), known);
+}
+
 TEST_F(SqliteKeyStoreTest, AMissingTableIsUnavailable) {
   const auto store = Open();
   RunSql("DROP TABLE keys");
@@ -472,6 +524,35 @@ TEST_F(SqliteKeyStoreTest, OnAFullDiskKnownKeysAreFound) {
   EXPECT_THAT((*opened)->Unfinished().value(), SizeIs(kWorks));
 }
 
+// Called by SQLite once it has opened a file.
+std::function<void()> on_opened;
+int CallOnOpened(sqlite3* /*database*/, char** /*error*/, const void* /*api*/) {
+  if (on_opened) std::exchange(on_opened, nullptr)();
+  return SQLITE_OK;
+}
+
+// Between the two connections of a store.
+TEST_F(SqliteKeyStoreTest, ALinkThatChangesMeanwhileLeadsToOneFile) {
+  const std::string first_key = KeyFor(*Open(), "work");
+  const std::string other = folder_.File("other.sqlite");
+  const std::string other_key = KeyFor(*SqliteKeyStore::Open(other).value(), "work");
+  const std::string link = folder_.File("link.sqlite");
+  std::filesystem::create_symlink(path_, link);
+  bool changed = false;
+  on_opened = [&] {
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(other, link);
+    changed = true;
+  };
+  sqlite3_auto_extension(reinterpret_cast<void (*)()>(CallOnOpened));
+  const auto store = SqliteKeyStore::Open(link);
+  sqlite3_reset_auto_extension();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE(changed);
+  EXPECT_EQ(KeyFor(**store, "work"), first_key);
+  EXPECT_NE(first_key, other_key);
+}
+
 TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
   ExpectRefused(folder_.path(), "cannot be opened");
   ExpectRefused(folder_.File("missing/keys.sqlite"), "must exist");
@@ -506,6 +587,9 @@ TEST_F(SqliteKeyStoreTest, ANewerSchemaIsRefused) {
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--print_keys") {
     return idempotency::internal::PrintKeys(argv[2], std::stoi(argv[3]));
+  }
+  if (argc == 3 && std::string(argv[1]) == "--recover_log") {
+    return idempotency::internal::RecoverLog(argv[2]);
   }
   idempotency::internal::testing::RunUnderSubreaper();
   ::testing::InitGoogleMock(&argc, argv);
