@@ -199,12 +199,12 @@ StoreInstruments::StoreInstruments(Registry& registry)
                   "1 if the store could commit at the last inspection, else 0.")),
       oldest_reservation_age(
           OneGauge(registry, "idempotency_oldest_reservation_age_seconds",
-                   "Age of the oldest record under a live lease, since its reservation; NaN before "
-                   "the first inspection of the store.")),
+                   "Age of the oldest record under a live lease, since its reservation; NaN until "
+                   "it was first read.")),
       unknown_records(
           OneGauge(registry, "idempotency_unknown_records",
-                   "Records whose outcome is unknown, counted up to 1,000; NaN before the first "
-                   "inspection of the store.")),
+                   "Records whose outcome is unknown, counted up to 1,000; NaN until they were "
+                   "first read.")),
       connections(Gauges(registry, "idempotency_store_connections",
                          "Connections to the store, by state.")) {
   // increase() misses the first error of a series that begins with it, and for some a single

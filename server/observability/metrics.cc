@@ -121,8 +121,12 @@ void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {
   store_.up.Set(gauges.ok() ? 1 : 0);
   // The last known values stay while the store is unavailable.
   if (!gauges.ok()) return;
-  store_.oldest_reservation_age.Set(absl::ToDoubleSeconds(gauges->oldest_reserved_age));
-  store_.unknown_records.Set(static_cast<double>(gauges->unknown_records));
+  if (gauges->oldest_reserved_age) {
+    store_.oldest_reservation_age.Set(absl::ToDoubleSeconds(*gauges->oldest_reserved_age));
+  }
+  if (gauges->unknown_records) {
+    store_.unknown_records.Set(static_cast<double>(*gauges->unknown_records));
+  }
 }
 
 void Metrics::ConnectionsChanged(const StoreConnections& connections) {

@@ -252,13 +252,17 @@ TEST(MetricsTest, CodesThatAlertsNameHaveTheirSeriesFromTheStart) {
 }
 
 // 0 would be a fall, and the first inspection a rise.
-TEST(MetricsTest, GaugesOfTheStoreAreNoNumberBeforeTheFirstInspection) {
+TEST(MetricsTest, GaugesOfTheStoreAreNoNumberBeforeTheyAreRead) {
   Metrics metrics;
   EXPECT_TRUE(std::isnan(ValueOf(metrics, "idempotency_unknown_records")));
   metrics.StoreInspected(absl::UnavailableError(""));
   EXPECT_TRUE(std::isnan(ValueOf(metrics, "idempotency_unknown_records")));
   EXPECT_TRUE(std::isnan(ValueOf(metrics, "idempotency_oldest_reservation_age_seconds")));
   metrics.StoreInspected(StoreGauges{});
+  EXPECT_EQ(ValueOf(metrics, "idempotency_store_up"), 1) << "only they could not be read";
+  EXPECT_TRUE(std::isnan(ValueOf(metrics, "idempotency_unknown_records")));
+  EXPECT_TRUE(std::isnan(ValueOf(metrics, "idempotency_oldest_reservation_age_seconds")));
+  metrics.StoreInspected(StoreGauges{absl::ZeroDuration(), 0});
   EXPECT_EQ(ValueOf(metrics, "idempotency_unknown_records"), 0);
   EXPECT_EQ(ValueOf(metrics, "idempotency_oldest_reservation_age_seconds"), 0);
 }

@@ -38,7 +38,8 @@ class MaintenanceStore {
   virtual absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) = 0;
 
   // OK while the next completion can be made durable: a write of this process was
-  // committed recently, or a test write succeeds in time. Also the gauges.
+  // committed recently, or a test write succeeds in time. Also the gauges: those of before, or
+  // none, where only they cannot be read.
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 

@@ -2,12 +2,14 @@
 #define IDEMPOTENCY_SERVER_STORE_STORE_GAUGES_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/time/time.h"
 
 namespace idempotency::internal {
 
-// Numbers for /metrics; reading them must be cheap at any table size.
+// Numbers for /metrics; reading them must be cheap at any table size. None while a store that
+// commits has not been able to read them.
 struct StoreGauges {
   // Counting stops at this number.
   static constexpr std::int64_t kMaxCountedUnknown = 1000;
@@ -15,9 +17,9 @@ struct StoreGauges {
   // The age of the oldest record that is RESERVED under a live lease, from its first
   // reservation. Zero without such a record: one whose attempt was abandoned does not
   // count.
-  absl::Duration oldest_reserved_age;
+  std::optional<absl::Duration> oldest_reserved_age;
   // At most kMaxCountedUnknown, which means that many or more.
-  std::int64_t unknown_records = 0;
+  std::optional<std::int64_t> unknown_records;
 };
 
 }  // namespace idempotency::internal

@@ -421,17 +421,17 @@ absl::StatusOr<UsageStep> MemoryStore::MeasureUsage(const UsageOp& op) {
 }
 
 absl::StatusOr<StoreGauges> MemoryStore::Inspect() {
-  StoreGauges gauges;
+  StoreGauges gauges{absl::ZeroDuration(), 0};
   MutexLock lock(mutex_);
   const absl::Time now = clock_.Now();
   for (const auto& [id, row] : rows_) {
     if (row.record.state == RecordState::kUnknown &&
-        gauges.unknown_records < StoreGauges::kMaxCountedUnknown) {
-      gauges.unknown_records += 1;
+        *gauges.unknown_records < StoreGauges::kMaxCountedUnknown) {
+      *gauges.unknown_records += 1;
     }
     if (row.record.state == RecordState::kReserved && LeaseLive(row.record, now)) {
       gauges.oldest_reserved_age =
-          std::max(gauges.oldest_reserved_age, now - row.record.created_at);
+          std::max(*gauges.oldest_reserved_age, now - row.record.created_at);
     }
   }
   return gauges;

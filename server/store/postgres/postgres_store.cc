@@ -338,13 +338,13 @@ absl::StatusOr<StoreGauges> PostgresStore::InspectSingleRows(PostgresConnection&
   return NoteGauges(read);
 }
 
-// Whether completions are durable is proved by then, and the gauges do not show it: those of before
-// are the answer. Where nothing is written, the read is the proof.
+// Whether completions are durable is proved by then, and the gauges do not show it: those of
+// before, or none, are the answer. Where nothing is written, the read is the proof.
 absl::StatusOr<StoreGauges> PostgresStore::NoteGauges(const absl::StatusOr<StoreGauges>& read) {
+  if (!read.ok() && options_.read_only) return read;
   MutexLock lock(gauges_mutex_);
   if (read.ok()) gauges_ = *read;
-  if (!gauges_ || (!read.ok() && options_.read_only)) return read;
-  return *gauges_;
+  return gauges_;
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {

@@ -130,7 +130,7 @@ class PostgresStore final : public Store {
   // The gauges are spread over all nodes: while one is away they are those of before, since the
   // others serve.
   absl::StatusOr<StoreGauges> InspectSingleRows(PostgresConnection& connection);
-  // Those that were read, or else the last ones.
+  // Those that were read, or else the last ones, if any.
   absl::StatusOr<StoreGauges> NoteGauges(const absl::StatusOr<StoreGauges>& read);
   bool ReadsFirst() const;
   // Keeps the running mean.
@@ -161,7 +161,7 @@ class PostgresStore final : public Store {
   // a damaged page, or in PostgresStatementMode::kSingleRow for any reason. Commits are proved by
   // then.
   Mutex gauges_mutex_;
-  std::optional<StoreGauges> gauges_ ABSL_GUARDED_BY(gauges_mutex_);
+  StoreGauges gauges_ ABSL_GUARDED_BY(gauges_mutex_);
   // How many of the recent Reserve operations were on records that already
   // existed, in thousandths; a running mean. Decides whether to insert or to
   // read first.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -773,6 +774,9 @@ TEST_F(PostgresSingleRowTest, TheServiceIsHealthyWhileANodeIsAway) {
   const auto inspected = store_->Inspect();
   ASSERT_TRUE(inspected.ok()) << inspected.status();
   EXPECT_EQ(inspected->oldest_reserved_age, absl::Seconds(30)) << "as it was";
+  const auto started = PostgresStore::Create(options_).value()->Inspect();
+  ASSERT_TRUE(started.ok()) << "a daemon that starts now: " << started.status();
+  EXPECT_EQ(started->oldest_reserved_age, std::nullopt);
 }
 
 TEST_F(PostgresSingleRowTest, BothModesServeOneSchema) {

@@ -513,9 +513,10 @@ StoreGauges RedisStore::ReadGauges(const absl::StatusOr<RedisReply>& clock,
   MutexLock lock(mutex_);
   if (!clock.ok() || !stored.ok()) return gauges_;
   const RedisValue counted = stored->value();
+  // No pass of the sweep has ended.
+  if (counted[0].IsNil()) return gauges_;
   const absl::Time now = absl::FromUnixMicros(clock->value()[0].integer());
-  gauges_ = StoreGauges();
-  gauges_.unknown_records = counted[0].integer();
+  gauges_ = StoreGauges{absl::ZeroDuration(), counted[0].integer()};
   if (!counted[1].text().empty()) {
     gauges_.oldest_reserved_age =
         std::max(now - absl::FromUnixMicros(counted[1].integer()), absl::ZeroDuration());

@@ -172,7 +172,7 @@ class RedisStore final : public Store {
   absl::Status CheckRole(const absl::StatusOr<RedisReply>& info);
   // STORE_UNAVAILABLE once one shows that records were lost, until all of them show the contrary.
   absl::Status CheckMarkers(absl::Span<const absl::StatusOr<RedisReply>> markers);
-  // Those of before while their server does not answer.
+  // Those of before, or none, while their server does not answer, or has none.
   StoreGauges ReadGauges(const absl::StatusOr<RedisReply>& clock,
                          const absl::StatusOr<RedisReply>& stored);
 

@@ -644,6 +644,28 @@ TEST_F(RedisStoreTest, AChangeThatFailsKeepsNoOtherFromTheSweep) {
   EXPECT_EQ(digest.value().text().size(), 32u) << "its reply is dropped";
 }
 
+// A rise from 0 is an alert.
+TEST_F(RedisStoreTest, GaugesThatWereNeverReadAreNone) {
+  const std::string gauges = absl::StrCat(options_.prefix, ":gauges");
+  const auto store = OpenStore(options_);
+  const auto expect_unread = [&] {
+    const auto inspected = store->Inspect();
+    ASSERT_TRUE(inspected.ok()) << inspected.status();
+    EXPECT_EQ(inspected->unknown_records, std::nullopt);
+    EXPECT_EQ(inspected->oldest_reserved_age, std::nullopt);
+  };
+  expect_unread();
+  // They cannot be read.
+  RedisProcess::Shared().Must({"SET", gauges, "of another type"});
+  expect_unread();
+  RedisProcess::Shared().Must({"DEL", gauges});
+  RedisProcess::Shared().Must({"HSET", gauges, "unknown", "30", "oldest_reserved", ""});
+  EXPECT_EQ(store->Inspect()->unknown_records, 30);
+  EXPECT_EQ(store->Inspect()->oldest_reserved_age, absl::ZeroDuration());
+  RedisProcess::Shared().Must({"DEL", gauges});
+  EXPECT_EQ(store->Inspect()->unknown_records, 30) << "as it was";
+}
+
 TEST_F(RedisStoreTest, AServerThatMayDropRecordsIsRefused) {
   RedisProcessOptions evicting;
   evicting.settings = {"--maxmemory-policy", "allkeys-lru"};

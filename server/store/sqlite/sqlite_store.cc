@@ -527,13 +527,12 @@ absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
   MutexLock lock(reader_mutex_);
   const absl::Time now = Now();
   const auto oldest = reader_.records->OldestReserved(now);
-  if (!oldest.ok()) return oldest.status();
   const auto unknown = reader_.records->CountUnknown();
-  if (!unknown.ok()) return unknown.status();
-  StoreGauges gauges;
-  if (*oldest) gauges.oldest_reserved_age = std::max(now - **oldest, absl::ZeroDuration());
-  gauges.unknown_records = *unknown;
-  return gauges;
+  // A damaged page is not a fault of commits.
+  if (!oldest.ok() || !unknown.ok()) return gauges_;
+  gauges_ = StoreGauges{absl::ZeroDuration(), *unknown};
+  if (*oldest) gauges_.oldest_reserved_age = std::max(now - **oldest, absl::ZeroDuration());
+  return gauges_;
 }
 
 }  // namespace idempotency::internal

@@ -183,6 +183,8 @@ class SqliteStore final : public Store {
   std::optional<std::chrono::steady_clock::time_point> proved_at_ ABSL_GUARDED_BY(writer_mutex_);
   Mutex reader_mutex_;
   PreparedConnection reader_ ABSL_GUARDED_BY(reader_mutex_);
+  // The last ones that could be read.
+  StoreGauges gauges_ ABSL_GUARDED_BY(reader_mutex_);
 };
 
 }  // namespace idempotency::internal

@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/testing/manual_clock.h"
@@ -507,6 +508,51 @@ TEST_F(SqliteDamagedPageTest, FailsItsRecordAlone) {
   const auto records = store->Get(gets);
   EXPECT_EQ(ReasonOf(records[0].status()), Reason::kRecordDamaged);
   EXPECT_TRUE(records[1].ok()) << records[1].status();
+}
+
+// Commits succeed: health says nothing else.
+TEST_F(SqliteStoreTest, GaugesThatCannotBeReadAreThoseOfBefore) {
+  const auto store = Open();
+  const ReserveOp op = OpFor("open");
+  ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
+  const auto before = store->Inspect();
+  ASSERT_TRUE(before.ok()) << before.status();
+  RunSql("DROP INDEX records_reserved");
+  const auto inspected = store->Inspect();
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_GT(inspected->oldest_reserved_age, absl::ZeroDuration());
+  EXPECT_EQ(inspected->oldest_reserved_age, before->oldest_reserved_age);
+}
+
+TEST_F(SqliteStoreTest, GaugesThatWereNeverReadAreNone) {
+  constexpr std::streamoff kPage = 4096;
+  ASSERT_NE(Open(), nullptr);
+  std::streamoff root = 0;
+  {
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    const auto store_page = [](void* page, int, char** values, char**) {
+      return absl::SimpleAtoi(values[0], static_cast<std::streamoff*>(page)) ? 0 : 1;
+    };
+    EXPECT_EQ(
+        sqlite3_exec(database, "SELECT rootpage FROM sqlite_schema WHERE name = 'records_reserved'",
+                     store_page, &root, nullptr),
+        SQLITE_OK);
+    sqlite3_close(database);
+  }
+  {
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((root - 1) * kPage);
+    file.write("\xFF", 1);
+  }
+  SqliteOptions options;
+  options.check_file = false;
+  const auto store = SqliteStore::Open(path_, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto inspected = (*store)->Inspect();
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_EQ(inspected->oldest_reserved_age, std::nullopt);
+  EXPECT_EQ(inspected->unknown_records, std::nullopt);
 }
 
 TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweep) {

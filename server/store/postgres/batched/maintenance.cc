@@ -45,6 +45,7 @@ absl::StatusOr<StoreGauges> BatchedMaintenance::Inspect() {
   const auto result = connection_.ExecuteOne(statements_.inspect, {});
   if (!result.ok()) return result.status();
   StoreGauges gauges;
+  gauges.oldest_reserved_age = absl::ZeroDuration();
   if (!result->IsNull(0, 1)) {
     gauges.oldest_reserved_age =
         std::max(result->Time(0, 0) - result->Time(0, 1), absl::ZeroDuration());

@@ -102,20 +102,20 @@ absl::StatusOr<StoreGauges> SingleRowMaintenance::Inspect() {
   const SingleRowStatements& statements = records_.statements();
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
-  StoreGauges gauges;
+  StoreGauges gauges{absl::ZeroDuration(), 0};
   for (const PostgresStatement* const statement :
        {&statements.open_for_long, &statements.newest_ordered, &statements.newest_hashed}) {
     const auto oldest = OldestOf(*statement, time->now);
     if (!oldest.ok()) return ToCallerStatus(oldest.status());
     if (*oldest) {
-      gauges.oldest_reserved_age = std::max(gauges.oldest_reserved_age, time->now - **oldest);
+      gauges.oldest_reserved_age = std::max(*gauges.oldest_reserved_age, time->now - **oldest);
     }
   }
   const auto unknown = records_.connection().ExecuteOne(statements.count_unknown, {});
   if (!unknown.ok()) return ToCallerStatus(unknown.status());
   for (int row = 0; row < unknown->rows(); ++row) {
     if (RecordStateFrom(unknown->Integer(row, 0)) == RecordState::kUnknown) {
-      gauges.unknown_records += 1;
+      *gauges.unknown_records += 1;
     }
   }
   return gauges;
