@@ -15,6 +15,8 @@ const char* NameOf(ExchangeResult result) {
       return "replayed";
     case ExchangeResult::kRefused:
       return "refused";
+    case ExchangeResult::kUnconfigured:
+      return "unconfigured";
     case ExchangeResult::kOverloaded:
       return "overloaded";
     case ExchangeResult::kPassed:
@@ -35,8 +37,8 @@ prometheus::Counter& MisconfiguredCounter(prometheus::Registry& registry) {
   return prometheus::BuildCounter()
       .Name("idempotency_ext_proc_misconfigured_total")
       .Help(
-          "Streams and requests that were refused since the configuration of a proxy must be "
-          "corrected.")
+          "Exchanges that were refused, or not recorded, until an operator corrects a proxy, or "
+          "external_processor.proxies.")
       .Register(registry)
       .Add({});
 }

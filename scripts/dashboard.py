@@ -82,8 +82,8 @@ ROWS = [
     ("How is the external processor? (--ext_proc)", [
         ("Exchanges per second", "ops", "By their result.",
          [(rate("idempotency_ext_proc_exchanges_total", "result"), "{{result}}")]),
-        ("Misconfigured proxies", "ops", "Refused, or not recorded, until somebody corrects a proxy. "
-         "The log has the remedy.",
+        ("Misconfigured proxies", "ops", "Refused, or not recorded, until an operator corrects a proxy, "
+         "or external_processor.proxies. The log has the remedy.",
          [(rate("idempotency_ext_proc_misconfigured_total", "instance"), "{{instance}}")]),
         ("Exchanges in progress", "short", "Bounded by max_exchanges: a scope "
          "that is alone takes eight ninths of it.",

@@ -128,6 +128,11 @@ void GuardedExchange::Count(ExchangeResult result) {
   if (!std::exchange(counted_, true)) events_.Ended(result);
 }
 
+void GuardedExchange::CountUnconfigured(const absl::Status& why) {
+  events_.RefusedUnconfigured(why.message());
+  Count(ExchangeResult::kUnconfigured);
+}
+
 void GuardedExchange::OnRequestHeaders() {
   const HeaderList& headers = exchange_.request().headers;
   is_grpc_ = IsGrpcContentType(headers.OnlyValueOf("content-type").value_or(""));
@@ -151,7 +156,7 @@ void GuardedExchange::OnRequestHeaders() {
       ScopeFrom(settings_->config.scope, exchange_.request_context(), headers);
   if (!scope.ok()) {
     if (StatesCallers(settings_->config.scope, exchange_.request_context())) {
-      events_.RefusedUnconfigured(scope.status().message());
+      CountUnconfigured(scope.status());
     } else {
       events_.Misconfigured(scope.status().message());
     }
@@ -189,7 +194,7 @@ absl::Status GuardedExchange::Identify() {
     route = InvalidField(":path", "must be /SERVICE/METHOD, without a query");
   }
   if (!route.ok()) {
-    events_.RefusedUnconfigured(route.status().message());
+    CountUnconfigured(route.status());
     return route.status();
   }
   route_ = *route;

@@ -116,6 +116,8 @@ class GuardedExchange {
   void Break(const absl::Status& why);
   void LeaveOpen(const std::string& reason);
   void Count(ExchangeResult result);
+  // Before its Reject().
+  void CountUnconfigured(const absl::Status& why);
 
   const std::shared_ptr<const ProcessorSettings> settings_;
   ExchangeBounds& bounds_;

@@ -30,11 +30,15 @@ using Response = Exchange::Response;
 
 class CountedEvents final : public ProcessorEvents {
  public:
-  void Ended(ExchangeResult result) override { refused_ += result == ExchangeResult::kRefused; }
+  void Ended(ExchangeResult result) override {
+    refused_ += result == ExchangeResult::kRefused;
+    unconfigured_ += result == ExchangeResult::kUnconfigured;
+  }
   void Misconfigured(absl::string_view /*what*/) override { ++misconfigured_; }
   void Holds(std::size_t /*exchanges*/, std::size_t bytes) override { held_ = bytes; }
 
   int refused_ = 0;
+  int unconfigured_ = 0;
   int misconfigured_ = 0;
   std::size_t held_ = 0;
 };
@@ -270,9 +274,10 @@ TEST_F(GuardedExchangeTest, ARequestOfACallerIsNoFaultOfTheConfiguration) {
     GuardedExchange exchange(Settings(), bounds_, events_);
     exchange.OnMessage(request);
     EXPECT_TRUE(exchange.TakeResponse().value_or(Response()).has_immediate_response());
-    EXPECT_EQ(events_.refused_, ++sent) << request.ShortDebugString();
+    EXPECT_EQ(events_.unconfigured_, ++sent) << request.ShortDebugString();
     EXPECT_EQ(events_.misconfigured_, 0) << request.ShortDebugString();
   }
+  EXPECT_EQ(events_.refused_, 0);
 }
 
 std::shared_ptr<const ProcessorSettings> SettingsWithScope(ScopeSource scope) {
@@ -282,6 +287,20 @@ std::shared_ptr<const ProcessorSettings> SettingsWithScope(ScopeSource scope) {
   config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   config.http_routes.push_back({{"POST"}, "/orders", std::nullopt});
   return ProcessorSettings::Make(std::move(config)).value();
+}
+
+// Only for lack of an entry or a scope: an alert takes many of them for a fault of the
+// configuration.
+TEST_F(GuardedExchangeTest, ARequestWithoutAKeyIsNotUnconfigured) {
+  Exchange::Request request;
+  Add(":method", "POST", request);
+  Add(":path", "/orders", request);
+  Add("content-type", "application/json", request);
+  GuardedExchange exchange(SettingsWithScope(ScopeHeader{"x-tenant"}), bounds_, events_);
+  exchange.OnMessage(request);
+  EXPECT_TRUE(exchange.TakeResponse().value_or(Response()).has_immediate_response());
+  EXPECT_EQ(events_.refused_, 1);
+  EXPECT_EQ(events_.unconfigured_, 0);
 }
 
 void AddAttribute(const std::string& name, bool value, Exchange::Request& message) {
@@ -294,13 +313,13 @@ TEST_F(GuardedExchangeTest, ACallerWithoutAScopeIsNoFaultOfTheConfiguration) {
   AddAttribute("connection.mtls", false, no_certificate);
   GuardedExchange by_peer(SettingsWithScope(PeerName::kUri), bounds_, events_);
   by_peer.OnMessage(no_certificate);
-  EXPECT_EQ(events_.refused_, 1);
+  EXPECT_EQ(events_.unconfigured_, 1);
   GuardedExchange by_header(SettingsWithScope(ScopeHeader{"x-tenant"}), bounds_, events_);
   by_header.OnMessage(Headers("/orders", "application/json"));
-  EXPECT_EQ(events_.refused_, 2);
+  EXPECT_EQ(events_.unconfigured_, 2);
   GuardedExchange by_claim(SettingsWithScope(ScopeMetadata{"jwt", {"sub"}}), bounds_, events_);
   by_claim.OnMessage(Headers("/orders", "application/json"));
-  EXPECT_EQ(events_.refused_, 3);
+  EXPECT_EQ(events_.unconfigured_, 3);
   EXPECT_EQ(events_.misconfigured_, 0);
 }
 

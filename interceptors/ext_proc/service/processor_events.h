@@ -9,15 +9,16 @@ namespace idempotency::internal {
 
 // How an exchange ended, for counting.
 enum class ExchangeResult {
-  kForwarded,    // the upstream's reply was recorded
-  kReplayed,     // a recorded reply was sent
-  kRefused,      // nothing was forwarded
-  kOverloaded,   // a bound of the processor was reached, and nothing was forwarded
-  kPassed,       // not guarded
-  kUnknown,      // forwarded, and its outcome is unknown
-  kNotRecorded,  // forwarded, and its reply could not be recorded
-  kNotSent,      // the proxy could not reach the upstream
-  kBroken,       // the proxy broke the protocol, or went away before anything was forwarded
+  kForwarded,     // the upstream's reply was recorded
+  kReplayed,      // a recorded reply was sent
+  kRefused,       // nothing was forwarded
+  kUnconfigured,  // the same, for lack of an entry for the request or of a scope of its caller
+  kOverloaded,    // a bound of the processor was reached, and nothing was forwarded
+  kPassed,        // not guarded
+  kUnknown,       // forwarded, and its outcome is unknown
+  kNotRecorded,   // forwarded, and its reply could not be recorded
+  kNotSent,       // the proxy could not reach the upstream
+  kBroken,        // the proxy broke the protocol, or went away before anything was forwarded
 };
 
 // Receives what happens to exchanges. Implementations are thread-safe and do not block.
@@ -30,7 +31,8 @@ class ProcessorEvents {
   // the remedy, and nothing of a caller's.
   virtual void Misconfigured(absl::string_view what) = 0;
   // A request that the processor is not configured for was refused. Callers can cause it, and so
-  // can a configuration that lacks an entry. `what` has nothing of a caller's.
+  // can a configuration that lacks an entry, so only many of them are a fault. The exchange ends
+  // with kUnconfigured. `what` has nothing of a caller's.
   virtual void RefusedUnconfigured(absl::string_view /*what*/) {}
   // The state of all exchanges changed: their number, and the bytes that they hold.
   virtual void Holds(std::size_t exchanges, std::size_t bytes) = 0;
