@@ -97,9 +97,10 @@ constexpr std::string_view RefusalName(CallRefusal refusal) {
 
 // Which bound refused an operation.
 enum class ShedReason {
-  // The queue, or the memory of operations: the service has too much to do.
+  // The queue, or the memory: the service has too much to do.
   kQueue,
-  // The namespace's share of the memory for replies that callers have not read.
+  // The namespace's share of the memory for replies that callers have not read, and for callers
+  // that wait.
   kReplies,
   // The operations that one session may have in flight.
   kSession,

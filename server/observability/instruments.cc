@@ -63,10 +63,11 @@ OperationCounters CountersByMethod(Registry& registry, const std::string& name,
 }
 
 OperationCounters ShedCounters(Registry& registry, ShedReason reason) {
-  Family<Counter>& family = Counters(registry, "idempotency_operations_shed_total",
-                                     "Operations refused with OVERLOADED: the queue was full, the "
-                                     "replies that the callers of a namespace had not read, or the "
-                                     "operations of a session.");
+  Family<Counter>& family =
+      Counters(registry, "idempotency_operations_shed_total",
+               "Operations refused with OVERLOADED: the queue or the memory was "
+               "full, the share of a namespace for unread replies and waiting "
+               "callers, or the operations of a session.");
   return {kAllOperationKinds, [&family, reason](OperationKind kind) -> Counter& {
             prometheus::Labels labels = MethodLabel(kind);
             labels["reason"] = std::string(ShedReasonName(reason));

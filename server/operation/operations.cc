@@ -239,16 +239,16 @@ absl::Status Operations::Write(const absl::StatusOr<Record>& answer, v1::RecordV
 
 absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view name_space,
                                    PendingOperation& pending) {
+  ShedReason refusal = ShedReason::kReplies;
   std::optional<MemoryBudget::Hold> hold =
-      batcher_.budget().TryHoldReply(name_space, kCopiesOfAReply * reply.bytes.size());
+      batcher_.budget().TryHoldReply(name_space, kCopiesOfAReply * reply.bytes.size(), &refusal);
   if (hold.has_value()) {
     pending.hold_ = *std::move(hold);
     return absl::OkStatus();
   }
-  observer_.OperationShed(pending.kind_, ShedReason::kReplies);
+  observer_.OperationShed(pending.kind_, refusal);
   return MakeError(Reason::kOverloaded,
-                   "Replies that callers have not read fill the memory reserved for them. The "
-                   "record is unchanged; request it again later.",
+                   "The memory for replies is full. The record is unchanged; request it again later.",
                    RetryAfter(retry_delays::kServiceOverloaded));
 }
 

@@ -92,13 +92,14 @@ bool MemoryBudget::TryAssign(Hold& request, std::string_view owner) {
 }
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldReply(std::string_view name_space,
-                                                             std::size_t bytes) {
-  return TryHold(Hold::For::kReply, name_space, bytes);
+                                                             std::size_t bytes,
+                                                             ShedReason* refusal) {
+  return TryHold(Hold::For::kReply, name_space, bytes, refusal);
 }
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldWaiter(std::string_view name_space,
                                                               std::size_t bytes) {
-  return TryHold(Hold::For::kWaiter, name_space, bytes);
+  return TryHold(Hold::For::kWaiter, name_space, bytes, /*refusal=*/nullptr);
 }
 
 MemoryBudget::Hold MemoryBudget::HoldAnswer(std::size_t bytes) {
@@ -121,13 +122,16 @@ std::size_t MemoryBudget::UnreadAnswersAllowance() const {
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(Hold::For held_for,
                                                         std::string_view name_space,
-                                                        std::size_t bytes) {
+                                                        std::size_t bytes, ShedReason* refusal) {
   MutexLock lock(mutex_);
   const std::size_t held = this->held();
   const std::size_t left_of_all = max_of_large() - std::min(held, max_of_large());
   const std::size_t left_of_half = max_bytes_ / 2 - std::min(shares_.total(), max_bytes_ / 2);
   const bool only_reply = held_for == Hold::For::kReply && replies_ == 0;
   if (!only_reply && (bytes > left_of_all || !shares_.MayTake(name_space, bytes, left_of_half))) {
+    const std::size_t its = shares_.Of(name_space);
+    const bool is_its_own = bytes <= std::min(left_of_all, left_of_half) + its;
+    if (refusal != nullptr) *refusal = is_its_own ? ShedReason::kReplies : ShedReason::kQueue;
     return std::nullopt;
   }
   shares_.Add(name_space, bytes);

@@ -91,8 +91,10 @@ class MemoryBudget {
   void Add(std::size_t bytes);
   void Remove(std::size_t bytes);
   // For an answer with a reply; nullopt: it must not be made, and its caller must send
-  // the operation again.
-  std::optional<Hold> TryHoldReply(std::string_view name_space, std::size_t bytes);
+  // the operation again. `refusal`, if not null, is then kReplies if there would be room without
+  // what the namespace holds itself, else kQueue.
+  std::optional<Hold> TryHoldReply(std::string_view name_space, std::size_t bytes,
+                                   ShedReason* refusal = nullptr);
   // For a call that waits; nullopt: it must be answered at once.
   std::optional<Hold> TryHoldWaiter(std::string_view name_space, std::size_t bytes);
   // For any other answer, which cannot be refused.
@@ -131,8 +133,8 @@ class MemoryBudget {
   bool TryAdd(std::size_t bytes, bool brings_work);
   // All but the part of small operations.
   std::size_t max_of_large() const { return max_bytes_ - max_bytes_ / kSmallOperationsShare; }
-  std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes,
+                              ShedReason* refusal) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const Hold& hold, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::size_t max_bytes_;

@@ -93,6 +93,33 @@ TEST(MemoryBudgetTest, WaitersAreBoundedAsWell) {
   EXPECT_TRUE(budget.TryHoldWaiter("one", 7).has_value());
 }
 
+TEST(MemoryBudgetTest, ARefusalNamesTheShareOnlyOfANamespaceThatFillsIt) {
+  Observer observer;
+  MemoryBudget budget(kMax, observer);
+  ShedReason refusal = ShedReason::kSession;
+  const std::optional<Hold> large = budget.TryHoldReply("a", 300);
+  EXPECT_FALSE(budget.TryHoldReply("a", 250, &refusal).has_value());
+  EXPECT_EQ(refusal, ShedReason::kReplies);
+  // Now others have nearly all of the half.
+  const std::optional<Hold> waiter = budget.TryHoldWaiter("b", 150);
+  const std::optional<Hold> small = budget.TryHoldWaiter("c", 10);
+  for (const char* const name_space : {"c", "d"}) {
+    refusal = ShedReason::kSession;
+    EXPECT_FALSE(budget.TryHoldReply(name_space, 60, &refusal).has_value());
+    EXPECT_EQ(refusal, ShedReason::kQueue) << name_space;
+  }
+}
+
+TEST(MemoryBudgetTest, ARefusalForWhatIsHeldBesideRepliesNamesTheQueue) {
+  Observer observer;
+  MemoryBudget budget(kMax, observer);
+  ShedReason refusal = ShedReason::kSession;
+  const std::optional<Hold> reply = budget.TryHoldReply("a", 10);
+  budget.Add(860);
+  EXPECT_FALSE(budget.TryHoldReply("a", 20, &refusal).has_value());
+  EXPECT_EQ(refusal, ShedReason::kQueue);
+}
+
 TEST(MemoryBudgetTest, TheLargestReplyGoesWhenItIsTheOnlyOne) {
   Observer observer;
   MemoryBudget budget(kMax, observer);

@@ -302,6 +302,25 @@ TEST_P(IdempotencyServiceTest, GetsTheReplyOnlyInTheFullView) {
   EXPECT_EQ(record.reply().body(), "done");
 }
 
+// A reply that finds no room because of others is no fault of its namespace.
+TEST_P(IdempotencyServiceTest, AReplyWithoutRoomCountsToWhatFillsTheMemory) {
+  v1::GetRequest get;
+  *get.mutable_record_key() = ToProto(KeyNamed("one"));
+  get.set_view(v1::RECORD_VIEW_FULL);
+  const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
+  ASSERT_TRUE(Complete("one", token).ok());
+  const std::size_t half = BatcherOptions().max_bytes / 2;
+  for (const std::string& name_space : {std::string("another"), KeyNamed("one").name_space}) {
+    const auto waiters = batcher_.budget().TryHoldWaiter(name_space, half);
+    const auto reply = batcher_.budget().TryHoldReply("third", 1);
+    ASSERT_TRUE(waiters.has_value() && reply.has_value());
+    v1::Record record;
+    EXPECT_EQ(ReasonOf(FromGrpcStatus(Get(get, &record))), Reason::kOverloaded);
+  }
+  EXPECT_EQ(observer_.counts().shed, 1u) << "another namespace fills it";
+  EXPECT_EQ(observer_.counts().shed_of_callers, 1u) << "its own does";
+}
+
 TEST_P(IdempotencyServiceTest, AMissingRecordIsNotFound) {
   v1::GetRequest get;
   get.set_record_id(Uuid::Random().ToString());
