@@ -251,9 +251,10 @@ SweepInstruments::SweepInstruments(Registry& registry)
                            "holds the lock of the sweep.")),
       interval(OneGauge(registry, "idempotency_sweep_interval_seconds",
                         "Time between the sweeps of this process; 0 if it does not sweep.")),
-      completed(OneGauge(registry, "idempotency_sweep_completed_timestamp_seconds",
-                         "When the last pass of the sweep over all records ended; before the first "
-                         "one, when the process began to sweep; 0 if it does not sweep.")),
+      completed(
+          OneGauge(registry, "idempotency_sweep_completed_timestamp_seconds",
+                   "When this process last ended a pass of the sweep over all records without "
+                   "an error; 0 before the first one.")),
       step_latency(Histograms(registry, "idempotency_sweep_step_duration_seconds",
                               "Duration of one step of a sweep that did not fail.")
                        .Add({}, kLatencySeconds)) {}

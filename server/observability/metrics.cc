@@ -88,8 +88,6 @@ void Metrics::WaitersChanged(std::size_t waiters) {
 
 void Metrics::SweeperStarted(absl::Duration interval) {
   sweeps_.interval.Set(absl::ToDoubleSeconds(interval));
-  // So that its age is that of this sweeper until its first pass ends.
-  sweeps_.completed.SetToCurrentTime();
 }
 
 void Metrics::UnknownEnded(const absl::StatusOr<EndUnknownStep>& step) {

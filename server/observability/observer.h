@@ -144,7 +144,7 @@ class Observer {
   virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
   // A pass failed, at one step or at several.
   virtual void SweepFailed() {}
-  // A pass has read all records.
+  // A pass has read all records, and nothing failed.
   virtual void SweepCompleted() {}
 };
 

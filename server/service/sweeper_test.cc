@@ -561,10 +561,16 @@ TEST_F(SweeperTest, AFailedPassCountsOnceAndAWholeOneSetsItsTime) {
   EXPECT_TRUE(refused.RunOnce()->cut_short);
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), 0);
 
+  // All records are swept, but an alert has to fire for the others.
   AnswerSweeps(SweepProgress());
+  Sweeper without_ends(failing, metrics, options);
+  EXPECT_FALSE(without_ends.RunOnce().ok());
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 2);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), 0);
+
   const double before = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   EXPECT_TRUE(refused.RunOnce().ok());
-  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 1);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 2);
   // The gauge has whole seconds.
   EXPECT_GE(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), before - 1);
 }
