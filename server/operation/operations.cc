@@ -247,9 +247,10 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
     return absl::OkStatus();
   }
   observer_.OperationShed(pending.kind_, refusal);
-  return MakeError(Reason::kOverloaded,
-                   "The memory for replies is full. The record is unchanged; request it again later.",
-                   RetryAfter(retry_delays::kServiceOverloaded));
+  return MakeError(
+      Reason::kOverloaded,
+      "The memory for replies is full. The record is unchanged; request it again later.",
+      RetryAfter(retry_delays::kServiceOverloaded));
 }
 
 void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
