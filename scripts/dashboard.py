@@ -61,10 +61,11 @@ ROWS = [
          [(rate("idempotency_marked_unknown_total", "job"), "marked UNKNOWN"),
           (rate("idempotency_take_overs_total", "job"), "taken over"),
           (rate("idempotency_lease_overruns_total", "job"), "completed after the lease")]),
-        ("Refused for a caller's fault", "ops", "Keys with another request, and tokens that no "
-         "longer hold.",
+        ("Refused for a caller's fault", "ops", "Keys with another request, tokens that no "
+         "longer hold, and callers that are not permitted.",
          [(rate("idempotency_mismatches_total", "job"), "key reused"),
-          (rate("idempotency_reservations_lost_total", "method"), "reservation lost: {{method}}")]),
+          (rate("idempotency_reservations_lost_total", "method"), "reservation lost: {{method}}"),
+          (rate("idempotency_callers_refused_total", "service"), "not permitted: {{service}}")]),
         ("Oldest running reservation", "s", "Age of the oldest record under a live lease.",
          [(f"max(idempotency_oldest_reservation_age_seconds{OF})", "age")]),
     ]),

@@ -164,6 +164,8 @@ struct RefusedCaller {
   std::string name_space;
   // gRPC's text of its address.
   std::string peer;
+  // A call of IdempotencyAdminService or of the console.
+  bool is_administration = false;
 };
 
 }  // namespace idempotency::internal

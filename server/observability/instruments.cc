@@ -55,6 +55,13 @@ Gauge& OneGauge(Registry& registry, const std::string& name, const std::string& 
   return Gauges(registry, name, help).Add({});
 }
 
+Counter& CallersRefused(Registry& registry, const std::string& service) {
+  return Counters(registry, "idempotency_callers_refused_total",
+                  "Calls refused since their caller is not known or not permitted, by service: "
+                  "operations, or administration with the console.")
+      .Add({{"service", service}});
+}
+
 OperationCounters CountersByMethod(Registry& registry, const std::string& name,
                                    const std::string& help) {
   Family<Counter>& family = Counters(registry, name, help);
@@ -159,6 +166,8 @@ ListenerInstruments::ListenerInstruments(Registry& registry)
       calls_refused(CountersByReason(registry, "idempotency_calls_refused_total",
                                      "Calls refused at their arrival, by reason.",
                                      kAllCallRefusals)),
+      callers_refused(CallersRefused(registry, "operations")),
+      administrators_refused(CallersRefused(registry, "administration")),
       plaintext_exposed(OneGauge(registry, "idempotency_plaintext_exposed",
                                  "1 if calls from other machines are accepted without TLS.")),
       certificate_not_before(Gauges(registry,

@@ -80,6 +80,8 @@ struct ListenerInstruments {
   SeriesOf<prometheus::Counter, ConnectionRefusal, std::size(kAllConnectionRefusals)>
       connections_refused;
   SeriesOf<prometheus::Counter, CallRefusal, std::size(kAllCallRefusals)> calls_refused;
+  prometheus::Counter& callers_refused;
+  prometheus::Counter& administrators_refused;
   prometheus::Gauge& plaintext_exposed;
   // Without series while there is no TLS.
   prometheus::Family<prometheus::Gauge>& certificate_not_before;

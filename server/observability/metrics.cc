@@ -28,6 +28,11 @@ void Metrics::ConnectionRefused(ConnectionRefusal refusal) {
 
 void Metrics::CallRefused(CallRefusal refusal) { listeners_.calls_refused[refusal].Increment(); }
 
+void Metrics::CallerRefused(const RefusedCaller& caller) {
+  (caller.is_administration ? listeners_.administrators_refused : listeners_.callers_refused)
+      .Increment();
+}
+
 void Metrics::CertificateLoaded(CertificateUse use, const CertificateValidity& validity) {
   const prometheus::Labels labels = {{"certificate", std::string(CertificateUseName(use))}};
   listeners_.certificate_not_before.Add(labels).Set(

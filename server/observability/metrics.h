@@ -29,6 +29,7 @@ class Metrics : public Observer {
                     const RecordId& id) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
   void CallRefused(CallRefusal refusal) override;
+  void CallerRefused(const RefusedCaller& caller) override;
   void CertificateLoaded(CertificateUse use, const CertificateValidity& validity) override;
   void SessionsChanged(std::size_t sessions) override;
   void FrameReceived(std::size_t operations) override;

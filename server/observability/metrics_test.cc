@@ -224,6 +224,17 @@ TEST(MetricsTest, CountsUnknownRecordsThatEnd) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 0) << "passes count, not steps";
 }
 
+TEST(MetricsTest, RefusedAdministratorsCountApart) {
+  Metrics metrics;
+  RefusedCaller caller;
+  metrics.CallerRefused(caller);
+  caller.is_administration = true;
+  metrics.CallerRefused(caller);
+  metrics.CallerRefused(caller);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_callers_refused_total", {"operations"}), 1);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_callers_refused_total", {"administration"}), 2);
+}
+
 TEST(MetricsTest, OnlyAProcessThatSweepsHasAnInterval) {
   Metrics metrics;
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_interval_seconds"), 0);
@@ -290,9 +301,12 @@ TEST(MetricsTest, GaugesKeepTheirLastValueWhileTheStoreIsAway) {
 
 TEST(MetricsTest, NothingThatACallerChoseBecomesALabel) {
   Metrics metrics;
-  metrics.MismatchSeen("caller-namespace", "/caller.Operation/Call", RecordId{});
-  metrics.StoreFailed(OperationKind::kReserve, RecordId{}, absl::InternalError("caller-text"));
-  EXPECT_THAT(Describe(metrics), Not(HasSubstr("caller")));
+  metrics.MismatchSeen("chosen-namespace", "/chosen.Operation/Call", RecordId{});
+  metrics.StoreFailed(OperationKind::kReserve, RecordId{}, absl::InternalError("chosen-text"));
+  RefusedCaller refused;
+  refused.identity = refused.name_space = refused.peer = "chosen";
+  metrics.CallerRefused(refused);
+  EXPECT_THAT(Describe(metrics), Not(HasSubstr("chosen")));
 }
 
 TEST(MetricsTest, AnUnlistedCodeCountsAsUnknown) {

@@ -107,7 +107,8 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
 void Administration::Refused(const absl::Status& why, Caller& caller,
                              const std::string& name_space) {
   if (!absl::IsUnauthenticated(why) && !absl::IsPermissionDenied(why)) return;
-  observer_.CallerRefused({why, caller.Name().value_or(std::string()), name_space, caller.peer()});
+  observer_.CallerRefused({why, caller.Name().value_or(std::string()), name_space, caller.peer(),
+                           /*is_administration=*/true});
 }
 
 absl::StatusOr<v1::GetResponse> Administration::Get(

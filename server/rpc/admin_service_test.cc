@@ -445,6 +445,7 @@ TEST_P(AdminServiceTest, AReaderMayListAndNothingElse) {
     EXPECT_EQ(caller.identity, "alice");
     EXPECT_EQ(ReasonOf(caller.status), Reason::kAccessDenied);
     EXPECT_NE(caller.peer, "");
+    EXPECT_TRUE(caller.is_administration);
   }
   EXPECT_EQ(refused.back().name_space, "others");
   EXPECT_TRUE(ListAudit(audit).ok());
