@@ -45,6 +45,15 @@ TEST(KeyRuleTest, StreamsNeedAKeyOnlyWhereTheyAreCaptured) {
   EXPECT_EQ(RuleOf("CapturedRead"), v1::Policy::KEY_NONE);
 }
 
+TEST(DeclaredGuardedTest, NeedsTheOptionAndAKey) {
+  for (const std::string name : {"Required", "Optional", "OnlyLease", "Captured"}) {
+    EXPECT_TRUE(IsDeclaredGuarded(Method(name))) << name;
+  }
+  for (const std::string name : {"Silent", "Read", "Put", "None", "Watch", "CapturedRead"}) {
+    EXPECT_FALSE(IsDeclaredGuarded(Method(name))) << name;
+  }
+}
+
 TEST(DeclaredPolicyTest, WithoutAnOptionThePolicyIsEmpty) {
   EXPECT_EQ(DeclaredPolicy(Method("Silent").options()).value().ByteSizeLong(), 0u);
 }

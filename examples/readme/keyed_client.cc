@@ -18,3 +18,14 @@ absl::Status PinKey(grpc::ClientContext& context, const std::string& stored_key)
   return idempotency::WithKey(context, stored_key);
 }
 // [readme:end]
+
+// [readme:charge_retries]
+// Retries Charge and nothing else: the proto declares a key for Refund, so the default arguments
+// would retry it too.
+std::shared_ptr<grpc::Channel> ChannelThatRetriesChargeAlone(
+    const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  return idempotency::CreateKeyedChannel(
+      target, credentials,
+      idempotency::RetryingChannelArguments({}, {"payments.v1.Payments/Charge"}));
+}
+// [readme:end]

@@ -5,7 +5,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/descriptor_database.h"
 
 #include "core/declared_policy.h"
@@ -17,7 +16,6 @@ namespace {
 using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptor;
 using google::protobuf::MethodDescriptor;
-using google::protobuf::MethodOptions;
 using google::protobuf::ServiceDescriptor;
 
 // A protobuf name: nothing in it needs escaping in JSON.
@@ -30,11 +28,10 @@ bool IsProtobufName(absl::string_view name) {
 
 // True if its own proto declares it as guarded, or `named` is set.
 bool IsRetried(const MethodDescriptor& method, bool named) {
-  const auto level = method.options().idempotency_level();
-  if (level == MethodOptions::NO_SIDE_EFFECTS || level == MethodOptions::IDEMPOTENT) return true;
+  if (IsHarmlessToRepeat(method)) return true;
+  if (!named) return IsDeclaredGuarded(method);
   const absl::StatusOr<v1::Policy> declared = DeclaredPolicy(method.options());
-  if (!declared.ok() || KeyRule(method, *declared) == v1::Policy::KEY_NONE) return false;
-  return named || declared->ByteSizeLong() > 0;
+  return declared.ok() && KeyRule(method, *declared) != v1::Policy::KEY_NONE;
 }
 
 void AddMethods(const ServiceDescriptor& service, bool named, std::set<RetriedName>& names) {

@@ -8,7 +8,9 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "client/testing/fake_connection.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
@@ -20,6 +22,8 @@ namespace idempotency::internal {
 namespace {
 
 using testdata::Till;
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 GuardOptions Choosing() {
@@ -232,6 +236,28 @@ TEST(InstallTest, RefusesPoliciesOfUnknownMethods) {
   grpc::ServerBuilder builder;
   EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
   ExpectRefused(guard->Install(builder), "/idempotency.testdata.Till/Chrage");
+}
+
+// Its clients, built from the same proto, send it up to five times.
+TEST(InstallTest, WarnsOfMethodsThatOnlyTheCodeDoesNotGuard) {
+  GuardOptions options = Choosing();
+  for (const std::string name : {"TurnedOff", "Adjusted", "Off", "Plain", "Everything"}) {
+    options.methods["/idempotency.testdata.Declaring/" + name].adjust = [](MethodPolicy& policy) {
+      policy.key = MethodPolicy::Key::kNone;
+      policy.key_field.clear();
+    };
+  }
+  std::vector<std::string> warned;
+  options.log = [&warned](LogSeverity severity, std::string_view line) {
+    if (severity != LogSeverity::kInfo) warned.emplace_back(line);
+  };
+  const auto guard = MakeGuard(std::move(options));
+  testdata::Declaring::Service service;
+  grpc::ServerBuilder builder;
+  ASSERT_TRUE(guard->Protect<testdata::Declaring>(builder, &service).ok());
+  ASSERT_TRUE(guard->Install(builder).ok());
+  EXPECT_THAT(warned, ElementsAre(AllOf(HasSubstr("Declaring/Adjusted: "), HasSubstr("KEY_NONE")),
+                                  HasSubstr("Declaring/TurnedOff: ")));
 }
 
 TEST(InstallTest, RefusesHandlersOfUnknownMethods) {

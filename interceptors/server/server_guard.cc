@@ -300,6 +300,13 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   if (const absl::Status chosen = CheckChoices(); !chosen.ok()) return chosen;
   for (const auto& [operation, policy] : policies_) {
     log_->Once(LogSeverity::kInfo, absl::StrCat(operation, ": ", policy.Description()));
+    if (!policy.is_retried_unguarded()) continue;
+    log_->Once(LogSeverity::kWarning,
+               absl::StrCat(operation,
+                            ": the code sets key NONE, but the proto declares a key, so clients "
+                            "retry the method, and each retry runs it again: set KEY_NONE in the "
+                            "proto, or name the guarded methods in RetryingChannelArguments() of "
+                            "every client"));
   }
 
   InterceptorFactory::Paths paths;

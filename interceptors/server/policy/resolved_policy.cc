@@ -144,6 +144,8 @@ ResolvedPolicy ResolvedPolicy::Of(const MethodDescriptor& method, const GuardOpt
   const MethodConfig config = found != options.methods.end() ? found->second : MethodConfig();
   policy.resolved_ = config.policy.value_or(policy.declared_);
   if (config.adjust) config.adjust(policy.resolved_);
+  policy.is_retried_unguarded_ = policy.resolved_.key == MethodPolicy::Key::kNone &&
+                                 IsDeclaredGuarded(method) && !IsHarmlessToRepeat(method);
   policy.unknown_outcome_ = ChosenUnknownOutcome(policy.resolved_, config.recovery, options);
   policy.unknown_outcome_in_words_ =
       DescribeUnknownOutcome(policy.unknown_outcome_, policy.resolved_, config.recovery, options);

@@ -25,6 +25,10 @@ class ResolvedPolicy {
   // nullopt if no choice was made.
   std::optional<UnknownOutcome> unknown_outcome() const { return unknown_outcome_; }
 
+  // True if clients retry the method although it is not guarded: its proto declares a key, and the
+  // code sets none.
+  bool is_retried_unguarded() const { return is_retried_unguarded_; }
+
   // The effective members in one line, by origin; then the consequences of a crash and of a
   // failure:
   //   proto: in_flight WAIT, max_wait 2s; code: lease 5s; default: key REQUIRED, ...;
@@ -38,6 +42,7 @@ class ResolvedPolicy {
   MethodPolicy resolved_;
   std::optional<UnknownOutcome> unknown_outcome_;
   std::string unknown_outcome_in_words_;
+  bool is_retried_unguarded_ = false;
 };
 
 }  // namespace idempotency::internal
