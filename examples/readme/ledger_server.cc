@@ -7,10 +7,26 @@
 
 #include "examples/payments/payments.grpc.pb.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace {
 
 constexpr int kLimitCents = 1'000'000;
+
+// The handler as it was before the guard: without a row in the ledger.
+grpc::Status ChargeUnguarded(const payments::v1::ChargeRequest& request,
+                             payments::v1::ChargeReply* reply, pqxx::connection& database) {
+  if (request.amount_cents() > kLimitCents) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "over the limit");
+  }
+  const std::string id = idempotency::Uuid::Random().ToString();
+  pqxx::work transaction(database);
+  transaction.exec_params("INSERT INTO charges (id, cents) VALUES ($1, $2)", id,
+                          request.amount_cents());
+  transaction.commit();
+  reply->set_charge_id(id);
+  return grpc::Status::OK;
+}
 
 }  // namespace
 
@@ -22,6 +38,7 @@ constexpr int kLimitCents = 1'000'000;
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, pqxx::connection& database) {
   idempotency::Execution* execution = idempotency::Execution::FromContext(context);
+  if (execution == nullptr) return ChargeUnguarded(request, reply, database);
   pqxx::work transaction(database);
   if (request.amount_cents() > kLimitCents) {
     const grpc::Status declined(grpc::StatusCode::FAILED_PRECONDITION, "over the limit");

@@ -8,22 +8,27 @@
 #include "absl/strings/str_cat.h"
 
 #include "examples/payments/payments.grpc.pb.h"
+#include "examples/readme/bank.h"
 #include "grpc_idempotency/server_guard/execution.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
+#include "grpc_idempotency/uuid.h"
 
-// An external service, with keys of its own.
-class Bank {
- public:
-  virtual ~Bank() = default;
-  virtual grpc::Status Pay(const std::string& key, std::int64_t cents) = 0;
-  // Once it has answered, a payment under this key that was not made never will be.
-  virtual std::optional<bool> CancelUnlessPaid(const std::string& key) = 0;
-};
+namespace {
+
+// The handler as it was before the guard: a key of the bank for each call.
+grpc::Status ChargeUnguarded(const payments::v1::ChargeRequest& request,
+                             payments::v1::ChargeReply* reply, Bank& bank) {
+  reply->set_charge_id(idempotency::Uuid::Random().ToString());
+  return bank.Pay(reply->charge_id(), request.amount_cents());
+}
+
+}  // namespace
 
 // [recovery:handler]
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, Bank& bank) {
   idempotency::Execution* execution = idempotency::Execution::FromContext(context);
+  if (execution == nullptr) return ChargeUnguarded(request, reply, bank);
   // The input of recovery, durable before the effect that recovery checks.
   const std::string bank_key = absl::StrCat(execution->record_id(), "-", execution->attempt());
   if (absl::Status stored = execution->Checkpoint(bank_key); !stored.ok()) {
@@ -49,7 +54,8 @@ void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> ba
   options.background_recovery = true;
   options.methods[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
       [bank](const idempotency::RecoveryCase& lost, const ChargeRequest*) -> Decision {
-        // It had not begun, and cannot any more: its Checkpoint() is refused.
+        // It had not begun, and cannot any more: its Checkpoint() is refused. Not with fail_open:
+        // a handler may have run without a checkpoint, so LeaveUnknown().
         if (lost.checkpoint.empty()) return Decision::Release();
         // Not "is it paid?": a slow attempt may pay after the answer.
         const std::optional<bool> paid = bank->CancelUnlessPaid(lost.checkpoint);
