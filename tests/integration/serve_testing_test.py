@@ -6,6 +6,7 @@ usage: serve_testing_test.py BIN_FOLDER PROJECT_ROOT
 """
 
 import importlib
+import json
 import os
 import pathlib
 import re
@@ -16,7 +17,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import types
 import unittest
+from unittest import mock
 
 import grpc
 
@@ -65,6 +69,41 @@ def ended(pid):
         return bool(select.select([process], [], [], SOME_SECONDS)[0])
     finally:
         os.close(process)
+
+
+class Refusal(grpc.RpcError):
+    """As a stub raises it."""
+
+    def __init__(self, code):
+        super().__init__()
+        self._code = code
+
+    def code(self):
+        return self._code
+
+    def details(self):
+        return "refused"
+
+    def trailing_metadata(self):
+        return ()
+
+
+class Status(Exception):
+    """A call that was ended."""
+
+
+class Context:
+    """Of a call of a service that uses the page's example."""
+
+    def abort(self, code, _details):
+        raise Status(code.name)
+
+
+def refusing(code):
+    """A method that refuses each request."""
+    def method(_request, timeout):  # pylint: disable=unused-argument
+        raise Refusal(code)
+    return method
 
 
 class ServeTestingTest(unittest.TestCase):
@@ -153,6 +192,66 @@ class ServeTestingTest(unittest.TestCase):
             else:
                 with self.assertRaisesRegex(once.NotRun, "reply_not_kept"):
                     repeat()
+
+    def test_the_example_gives_back_a_grant_whose_answer_was_lost(self):
+        """Also if the tries after it got a refusal that did nothing."""
+        once = self.once_of_the_page()
+        gave_up, released = threading.Event(), threading.Event()
+        tries = []
+
+        def reserve(_request, timeout):  # pylint: disable=unused-argument
+            tries.append("reserve")
+            if gave_up.is_set():
+                return self.granted()
+            raise Refusal(grpc.StatusCode.UNAVAILABLE if len(tries) == 1 else
+                          grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+        def release(request, timeout):  # pylint: disable=unused-argument
+            self.assertEqual(request.outcome, self.pb.RELEASE_OUTCOME_NOTHING_HAPPENED)
+            tries.append("release")
+            released.set()
+
+        service = types.SimpleNamespace(Reserve=reserve, Release=release)
+        with mock.patch.object(once, "RESERVE_S", 0.5), self.assertRaises(grpc.RpcError):
+            once.reserved(service, self.request())
+        gave_up.set()
+        self.assertTrue(released.wait(SOME_SECONDS))
+        self.assertEqual(tries.count("release"), 1)
+
+    def test_the_example_refuses_nothing_for_good_after_the_work(self):
+        """A client would read a definite code as "not charged"."""
+        once = self.once_of_the_page()
+
+        def failing_work():
+            raise ValueError("after the charge")
+
+        codes = grpc.StatusCode
+        for method, code, work, refused in (
+                ("Release", codes.FAILED_PRECONDITION, failing_work, "ABORTED"),
+                ("Release", codes.INVALID_ARGUMENT, failing_work, "UNAVAILABLE"),
+                ("Complete", codes.FAILED_PRECONDITION, self.records.Reply, "ABORTED"),
+                ("Complete", codes.INVALID_ARGUMENT, self.records.Reply, "UNAVAILABLE"),
+                ("Complete", codes.DATA_LOSS, self.records.Reply, "UNAVAILABLE")):
+            service = types.SimpleNamespace(
+                Reserve=lambda _request, timeout: self.granted(), **{method: refusing(code)})
+            with self.subTest(method=method, code=code):
+                with self.assertRaises((once.Lost, once.NotRecorded, grpc.RpcError)) as raised:
+                    once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), work)
+                with self.assertRaisesRegex(Status, refused):
+                    once.refuse(Context(), raised.exception)
+        # Of Reserve: nothing ran.
+        with self.assertRaisesRegex(Status, "DATA_LOSS"):
+            once.refuse(Context(), Refusal(codes.DATA_LOSS))
+
+    def test_the_service_config_names_methods(self):
+        """A service alone is all of its methods, the unguarded ones too."""
+        text = (ROOT / "docs/other_languages.md").read_text(encoding="utf-8")
+        config = json.loads(re.search(r"^```json\n(.*?)^```", text, re.M | re.S)[1])
+        names = config["methodConfig"][0]["name"]
+        self.assertTrue(all(name.get("method") for name in names), names)
+
+    def granted(self):
+        return self.pb.ReserveResponse(reserved=self.pb.Reserved(reservation_token="token"))
 
     def once_of_the_page(self):
         text = blocks_of("other_languages.md")[1]
