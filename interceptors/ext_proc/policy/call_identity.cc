@@ -117,16 +117,21 @@ class EmptyMessages {
 
 }  // namespace
 
-absl::StatusOr<std::string> KeyOf(const GuardedRoute& route, const HeaderList& headers,
-                                  const google::protobuf::Message* message) {
+absl::StatusOr<std::string> GrpcKey(const GuardedRoute& route, const HeaderList& headers,
+                                    const google::protobuf::Message* message) {
+  const std::vector<std::string_view> values = headers.ValuesOf(kKeyMetadata);
+  if (!route.key_field.has_value() || message == nullptr) return ParseIdempotencyKey(values);
+  const std::string field = route.key_field->Read(*message);
+  return ParseIdempotencyKey(values, {route.key_field->name(), field});
+}
+
+absl::StatusOr<std::string> HttpKey(const HeaderList& headers) {
   const std::vector<std::string_view> values = headers.ValuesOf(kKeyMetadata);
   if (values.size() > 1) {
     return MakeError(Reason::kKeyInvalid,
                      "the request has several idempotency-key headers: send one");
   }
-  if (!route.key_field.has_value() || message == nullptr) return ParseIdempotencyKey(values);
-  const std::string field = route.key_field->Read(*message);
-  return ParseIdempotencyKey(values, {route.key_field->name(), field});
+  return ParseIdempotencyKey(values);
 }
 
 absl::StatusOr<std::size_t> ParsedFieldBytes(const GuardedRoute& route, std::string_view body,

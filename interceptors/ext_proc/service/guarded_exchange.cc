@@ -148,7 +148,7 @@ void GuardedExchange::OnRequestHeaders() {
     return exchange_.PassOn(RemovedFromRequest(headers));
   }
   // Before the body arrives: the caller learns it at once, and nothing is held for it.
-  if (const auto key = KeyOf(*route_, headers, nullptr);
+  if (const auto key = is_grpc_ ? GrpcKey(*route_, headers, nullptr) : HttpKey(headers);
       !key.ok() && (without_key || ReasonOf(key.status()) == Reason::kKeyInvalid)) {
     return Reject(key.status());
   }
@@ -225,13 +225,13 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
     if (!room.ok()) return room.status();
     const absl::StatusOr<GrpcCall> call = ReadGrpcCall(*route_, request.body);
     if (!call.ok()) return call.status();
-    key = KeyOf(*route_, request.headers, call->message.get());
+    key = GrpcKey(*route_, request.headers, call->message.get());
     absl::StatusOr<std::vector<Fingerprint>> made =
         GrpcFingerprints(*route_, operation_, request.headers, *call);
     if (!made.ok()) return made.status();
     fingerprints = *std::move(made);
   } else {
-    key = KeyOf(*route_, request.headers, nullptr);
+    key = HttpKey(request.headers);
     fingerprints = HttpFingerprints(*route_, request);
   }
   if (!key.ok()) return key.status();

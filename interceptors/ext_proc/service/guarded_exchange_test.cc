@@ -123,10 +123,13 @@ class GuardedExchangeTest : public ::testing::Test {
  protected:
   // Whether an order with this message is admitted; if not, `refusal_` is the answer to it.
   bool IsAdmitted(const std::string& message) {
+    return IsAdmitted(Headers("/shop.v1.Shop/Order", "application/grpc"), message);
+  }
+  bool IsAdmitted(const Exchange::Request& headers, const std::string& message) {
     std::string body;
     AppendGrpcMessage(message, body);
     GuardedExchange exchange(Settings(), bounds_, events_);
-    exchange.OnMessage(Headers("/shop.v1.Shop/Order", "application/grpc"));
+    exchange.OnMessage(headers);
     exchange.OnMessage(Body(std::move(body)));
     refusal_ = exchange.TakeResponse().value_or(Response());
     return exchange.TakeTask().has_value();
@@ -144,6 +147,23 @@ TEST_F(GuardedExchangeTest, ARequestThatWouldTakeMuchMemoryIsRefused) {
   EXPECT_EQ(HeaderOf(refusal_, "grpc-status"), "3");
   EXPECT_THAT(HeaderOf(refusal_, "grpc-message"), HasSubstr("more fields"));
   EXPECT_EQ(events_.held_, 0U);
+}
+
+// As with a guard in the service.
+TEST_F(GuardedExchangeTest, EqualKeysOfOneCallCountAsOne) {
+  Exchange::Request headers = Headers("/shop.v1.Shop/Order", "application/grpc");
+  Add("idempotency-key", "key-1", headers);
+  EXPECT_TRUE(IsAdmitted(headers, "")) << HeaderOf(refusal_, "grpc-message");
+  Add("idempotency-key", "key-2", headers);
+  EXPECT_FALSE(IsAdmitted(headers, ""));
+  EXPECT_EQ(HeaderOf(refusal_, "grpc-status"), "3");
+}
+
+TEST_F(GuardedExchangeTest, HttpHasOneHeader) {
+  Exchange::Request headers = Headers("/orders", "application/json");
+  EXPECT_TRUE(IsAdmitted(headers, ""));
+  Add("idempotency-key", "key-1", headers);
+  EXPECT_FALSE(IsAdmitted(headers, ""));
 }
 
 TEST_F(GuardedExchangeTest, ALargeRequestOfUsualFieldsIsAdmitted) {
