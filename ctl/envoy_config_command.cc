@@ -1,8 +1,12 @@
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
 #include "ctl/commands.h"
 #include "ctl/envoy/deployment_flags.h"
 #include "ctl/envoy/formats.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 namespace {
@@ -51,6 +55,14 @@ class EnvoyConfigCommand final : public Command {
       terminal.Print(EnvoyGatewayObjects(deployment_));
     } else {
       terminal.Print(StaticBootstrap(deployment_));
+    }
+    // The daemon would end the exchange, and with it the request, first.
+    if (deployment_.deadline > limits::kDefaultMaxLease) {
+      terminal.Note(absl::StrCat(
+          "--deadline is over an hour: set --connection_grace of idempotencyd, and max_lease of "
+          "the guarded methods, to ",
+          absl::FormatDuration(deployment_.deadline),
+          " or more. Otherwise the outcome of a longer request is unknown.\n"));
     }
     return absl::OkStatus();
   }

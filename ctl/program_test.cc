@@ -264,6 +264,18 @@ TEST(ProgramTest, ARecordIsPurgedAsItWasCounted) {
   EXPECT_EQ(service.written().expected_attempt(), 3);
 }
 
+TEST(ProgramTest, AnEnvoyWhoseRequestsOutlastTheProcessorIsNoted) {
+  const auto note = [](const std::string& deadline) {
+    const Result result =
+        RunLine("envoy-config --methods=a.B/C --upstream=a:1 --processor=127.0.0.1:1 --deadline=" +
+                deadline);
+    EXPECT_EQ(result.code, ExitCode::kDone) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(note("1h"), IsEmpty());
+  EXPECT_THAT(note("3h"), AllOf(HasSubstr("--connection_grace"), HasSubstr("to 3h or more")));
+}
+
 TEST(ProgramTest, AFileWithoutAnEndIsRefused) {
   const Result endless = RunLine(absl::StrCat(
       "resolve ", kId, kNowhere, " --outcome=completed --reason=r --body_file=/dev/zero"));

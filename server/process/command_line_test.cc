@@ -100,6 +100,18 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   EXPECT_EQ(options.ext_proc->ToString(), "localhost:7413");
 }
 
+// A guarded request behind a proxy may take a day; a session moves after a minute all the same.
+TEST(CommandLineTest, TheGraceOfExchangesIsAnHourOrMore) {
+  const auto listener = [](absl::string_view flag) {
+    return ParseAs<ServeOptions>({"serve", "--store=sqlite:r.db", flag}).listener;
+  };
+  EXPECT_EQ(listener("--connection_grace=2m").ForExchanges().connection_grace, absl::Hours(1));
+  const ListenerOptions day = listener("--connection_grace=24h");
+  EXPECT_EQ(day.ForExchanges().connection_grace, absl::Hours(24));
+  EXPECT_EQ(day.session_age(), absl::Minutes(1));
+  EXPECT_EQ(listener("--connection_grace=10s").session_age(), absl::Seconds(5));
+}
+
 // Beyond this machine: rules, and TLS unless the operator forgoes it.
 TEST(CommandLineTest, AnAddressThatOthersReachNeedsRulesAndTls) {
   const std::vector<absl::string_view> all = {"serve", "--store=sqlite:r.db",
@@ -237,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"serve --store=sqlite:r.db --sweep_interval=99ms", "100ms to 24h"},
         {"serve --store=sqlite:r.db --drain_timeout=-1s", "0 to 10m"},
         {"serve --store=sqlite:r.db --drain_timeout=inf", "0 to 10m"},
-        {"serve --store=sqlite:r.db --connection_grace=9999ms", "10s to 1h"},
+        {"serve --store=sqlite:r.db --connection_grace=9999ms", "10s to 24h"},
         {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
         {"serve --store=sqlite:r.db --log_format=xml", "--log_format: must be text or json"},
         {"serve --store=sqlite:r.db --otlp_endpoint=collector", "--otlp_endpoint: "},

@@ -272,11 +272,8 @@ absl::Status Daemon::Listen() {
 
 absl::Status Daemon::ListenForExtProc() {
   if (ext_proc_ == nullptr) return absl::OkStatus();
-  ListenerOptions bounded = BoundListener(options_);
-  // An exchange lasts as long as its upstream works.
-  bounded.connection_grace = limits::kDefaultMaxLease;
   auto listener = GrpcListener::Start(
-      *options_.ext_proc, credentials_->credentials(), bounded,
+      *options_.ext_proc, credentials_->credentials(), BoundListener(options_).ForExchanges(),
       [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
         ext_proc_->Register(builder, methods);
       },

@@ -1,10 +1,12 @@
 #ifndef IDEMPOTENCY_SERVER_PROCESS_LISTENER_OPTIONS_H_
 #define IDEMPOTENCY_SERVER_PROCESS_LISTENER_OPTIONS_H_
 
+#include <algorithm>
 #include <cstddef>
 
 #include "absl/time/time.h"
 
+#include "grpc_idempotency/limits.h"
 #include "server/limits.h"
 #include "server/process/connection_table.h"
 #include "server/process/port_probe.h"
@@ -37,8 +39,18 @@ struct ListenerOptions {
   PortProbe::Intervals probe;
 
   // The age at which a session makes its client open another. It began before its
-  // connection's age was reached, so that half of the grace is left then.
-  absl::Duration session_age() const { return connection_grace / 2; }
+  // connection's age was reached, so that half of the grace is left then. A grace above the default
+  // is for exchanges: sessions move no later, so that their clients find new replicas.
+  absl::Duration session_age() const {
+    return std::min(connection_grace, limits::kConnectionGrace) / 2;
+  }
+
+  // Those of the external processor's port. An exchange lasts as long as its upstream works.
+  ListenerOptions ForExchanges() const {
+    ListenerOptions exchanges = *this;
+    exchanges.connection_grace = std::max(connection_grace, limits::kDefaultMaxLease);
+    return exchanges;
+  }
 };
 
 }  // namespace idempotency::internal

@@ -166,10 +166,12 @@ void ServeFlags::AddListenerFlags(ServeOptions* options) {
       "find new replicas. Calls move to another connection; none fails, unless\n"
       "--connection_grace is short.");
   set.AddDuration(
-      "connection_grace", &options->listener.connection_grace, kMinConnectionGrace, absl::Hours(1),
-      "Time for the calls of such a connection to finish. Half of it is the age at which\n"
-      "a session is renewed. Below 2m a call that waits for a running attempt may be\n"
-      "cut.");
+      "connection_grace", &options->listener.connection_grace, kMinConnectionGrace,
+      limits::kMaxMaxLease,
+      "Time for the calls of such a connection to finish. Half of it, at most 1m, is the\n"
+      "age at which a session is renewed. Below 2m a call that waits for a running attempt\n"
+      "may be cut. The port of --ext_proc grants at least 1h: set as much as the longest\n"
+      "guarded request behind a proxy takes.");
   set.AddDuration("handshake_timeout", &options->listener.handshake_timeout,
                   absl::Milliseconds(100), absl::Minutes(10),
                   "Time limit for a new connection to become ready for calls.");
