@@ -466,8 +466,9 @@ void Reservation::OnReleased(const absl::Status& answer) {
       context_->log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
                           absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
-    // An unanswered release stays open. A refusal of the guard is no answer to it.
-    if (KindOfAnswer(answer) != AnswerKind::kNone && !RefusesCaller(answer)) {
+    // An unanswered release stays open, and one that was only refused for the moment: an earlier try
+    // may have reached the store.
+    if (!IsTemporary(answer)) {
       release_answer_ = IsLost(answer) ? ReservationLost() : answer;
     }
     hold = End();

@@ -1189,6 +1189,14 @@ TEST_F(ReservationTest, AReleaseThatFindsAnotherAttemptIsALossToTryAgainAfter) {
   EXPECT_EQ(reservation_->release_answer().code(), absl::StatusCode::kAborted);
 }
 
+TEST_F(ReservationTest, AReleaseThatIsOnlyPutOffStaysOpen) {
+  store_.Fail(Operation::kRelease, Replaced(absl::StatusCode::kResourceExhausted), 1000);
+  Release();
+  scheduler_.Advance(absl::Minutes(1));
+  EXPECT_TRUE(Ended());
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kOutcomeNotRecorded);
+}
+
 TEST_F(ReservationTest, AReleaseThatIsNeverAnsweredStaysOpen) {
   store_.Fail(Operation::kRelease, Away(), 1000);
   Release();
