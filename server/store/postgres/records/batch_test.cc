@@ -67,6 +67,21 @@ class PostgresBatchTest : public ::testing::Test {
   std::vector<RecordId> locked_;
 };
 
+TEST_F(PostgresBatchTest, FindsAnOperationByItsRecord) {
+  const std::vector<Op> ops = Ops(5);
+  const Batch batch(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(batch.IndexOf(ops[i].id), i);
+}
+
+TEST_F(PostgresBatchTest, ARecordOfNoOperationEndsTheProcess) {
+  const std::vector<Op> ops = Ops(5);
+  const Batch batch(ops);
+  EXPECT_DEATH(batch.IndexOf(RecordId()), "another record");
+  Uuid::Bytes behind_all{};
+  behind_all[15] = 6;
+  EXPECT_DEATH(batch.IndexOf(Uuid(behind_all)), "another record");
+}
+
 TEST_F(PostgresBatchTest, AllAreInTheOrderOfTheirIds) {
   const std::vector<Op> ops = Ops(3);
   EXPECT_EQ(Batch(ops).All(), Indices({2, 1, 0}));
