@@ -96,6 +96,18 @@ absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& pa
   return configured.ok() ? configured : CannotUse(path, "cannot be configured");
 }
 
+// SQLite opens a log, or the index of one, that this user can only read, and refuses the first
+// write. Where another program has the write lock, the answer is OK.
+absl::Status CheckLogIsWritable(SqliteConnection& connection, const std::string& path) {
+  SqliteTransaction transaction(connection);
+  if (transaction.Begin().ok() || connection.error_code() != SQLITE_READONLY) {
+    return absl::OkStatus();
+  }
+  return CannotUse(path,
+                   "has a -wal or a -shm that this user cannot write; give both the owner of the "
+                   "database");
+}
+
 // `Statements::Prepare` for a connection.
 template <typename Statements>
 absl::StatusOr<std::unique_ptr<Statements>> PrepareFor(SqliteConnection& connection,
@@ -191,6 +203,7 @@ absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenWriter(
   absl::Status status = OpenConnection(connection, file, options.busy_timeout);
   if (status.ok() && options.check_file) status = CheckSqliteFile(connection, file);
   if (status.ok()) status = ConfigureWriter(connection, file);
+  if (status.ok()) status = CheckLogIsWritable(connection, file);
   if (status.ok()) status = MigrateSqliteSchema(connection, file);
   if (status.ok()) status = SyncRecoveredLog(connection, file);
   if (status.ok()) status = PrepareAll(file, prepared);

@@ -210,6 +210,37 @@ TEST_F(SqliteStoreTest, AReadOnlyFileIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("read-only"));
 }
 
+// As a restore leaves them that changes the owner of the database alone. SQLite reads such a log,
+// and refuses writes.
+TEST_F(SqliteStoreTest, FilesBesideItThatAreReadOnlyAreRefused) {
+  namespace fs = std::filesystem;
+  const ReserveOp op = OpFor("one");
+  const auto source = Open();
+  ASSERT_TRUE(source->Reserve({&op, 1})[0].ok());
+  fs::permissions(folder_, fs::perms::all);
+  const uid_t user = geteuid();
+  constexpr uid_t kNobody = 65534;
+  for (const std::string read_only : {"-wal", "-shm"}) {
+    const std::string restored = absl::StrCat(folder_, "/", read_only.substr(1, 1), ".db");
+    for (const char* const suffix : {"", "-wal", "-shm"}) {
+      const std::string copy = restored + suffix;
+      fs::copy_file(path_ + suffix, copy);
+      if (suffix == read_only) fs::permissions(copy, fs::perms::owner_read);
+      // Permissions do not bind root.
+      if (user == 0) {
+        ASSERT_EQ(chown(copy.c_str(), kNobody, kNobody), 0);
+      }
+    }
+    if (user == 0) {
+      ASSERT_EQ(seteuid(kNobody), 0);
+    }
+    const absl::Status status = OpenFails(restored);
+    ASSERT_EQ(seteuid(user), 0);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << read_only;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(read_only));
+  }
+}
+
 TEST_F(SqliteStoreTest, AFileInUseIsRefusedUntilItIsClosed) {
   auto store = Open();
   const absl::Status status = OpenFails(path_);
