@@ -207,6 +207,11 @@ StoreInstruments::StoreInstruments(Registry& registry)
                       "Operations that failed in the store, by reason.")),
       up(OneGauge(registry, "idempotency_store_up",
                   "1 if the store could commit at the last inspection, else 0.")),
+      gauges_read(OneGauge(
+          registry, "idempotency_store_gauges_read",
+          "0 if the store could commit at the last inspection, but idempotency_unknown_records or "
+          "idempotency_oldest_reservation_age_seconds could not be read and has an earlier value, "
+          "or NaN; else 1.")),
       oldest_reservation_age(
           OneGauge(registry, "idempotency_oldest_reservation_age_seconds",
                    "Age of the oldest record under a live lease, since its reservation; NaN until "
@@ -231,6 +236,7 @@ StoreInstruments::StoreInstruments(Registry& registry)
   // comparison with NaN is true.
   oldest_reservation_age.Set(std::numeric_limits<double>::quiet_NaN());
   unknown_records.Set(std::numeric_limits<double>::quiet_NaN());
+  gauges_read.Set(1);
   SetConnections({});
 }
 

@@ -121,6 +121,7 @@ struct StoreInstruments {
   OperationHistograms latency;
   prometheus::Family<prometheus::Counter>& errors;
   prometheus::Gauge& up;
+  prometheus::Gauge& gauges_read;
   prometheus::Gauge& oldest_reservation_age;
   prometheus::Gauge& unknown_records;
   prometheus::Family<prometheus::Gauge>& connections;

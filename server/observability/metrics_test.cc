@@ -279,6 +279,19 @@ TEST(MetricsTest, GaugesOfTheStoreAreNoNumberBeforeTheyAreRead) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_oldest_reservation_age_seconds"), 0);
 }
 
+// A comparison with one of before, or with NaN, says nothing.
+TEST(MetricsTest, GaugesThatCannotBeReadAreSeen) {
+  constexpr char kRead[] = "idempotency_store_gauges_read";
+  Metrics metrics;
+  EXPECT_EQ(ValueOf(metrics, kRead), 1);
+  StoreGauges unread;
+  unread.read = false;
+  metrics.StoreInspected(unread);
+  EXPECT_EQ(ValueOf(metrics, kRead), 0);
+  metrics.StoreInspected(StoreGauges{absl::ZeroDuration(), 0});
+  EXPECT_EQ(ValueOf(metrics, kRead), 1);
+}
+
 TEST(MetricsTest, CertificatesHaveTheirValidity) {
   Metrics metrics;
   metrics.CertificateLoaded(CertificateUse::kServer, {absl::FromUnixSeconds(1'700'000'000),

@@ -38,8 +38,8 @@ class MaintenanceStore {
   virtual absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) = 0;
 
   // OK while the next completion can be made durable: a write of this process was
-  // committed recently, or a test write succeeds in time. Also the gauges: those of before, or
-  // none, where only they cannot be read.
+  // committed recently, or a test write succeeds in time. Also the gauges: one that cannot be read
+  // alone is that of before, or none, and StoreGauges::read is false.
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 

@@ -20,6 +20,8 @@ struct StoreGauges {
   std::optional<absl::Duration> oldest_reserved_age;
   // At most kMaxCountedUnknown, which means that many or more.
   std::optional<std::int64_t> unknown_records;
+  // Otherwise one or both could not be read, and are those of before, or none.
+  bool read = true;
 };
 
 }  // namespace idempotency::internal

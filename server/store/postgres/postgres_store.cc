@@ -344,6 +344,7 @@ absl::StatusOr<StoreGauges> PostgresStore::NoteGauges(const absl::StatusOr<Store
   if (!read.ok() && options_.read_only) return read;
   MutexLock lock(gauges_mutex_);
   if (read.ok()) gauges_ = *read;
+  gauges_.read = read.ok();
   return gauges_;
 }
 

@@ -511,7 +511,8 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
 StoreGauges RedisStore::ReadGauges(const absl::StatusOr<RedisReply>& clock,
                                    const absl::StatusOr<RedisReply>& stored) {
   MutexLock lock(mutex_);
-  if (!clock.ok() || !stored.ok()) return gauges_;
+  gauges_.read = clock.ok() && stored.ok();
+  if (!gauges_.read) return gauges_;
   const RedisValue counted = stored->value();
   // No pass of the sweep has ended.
   if (counted[0].IsNil()) return gauges_;

@@ -541,10 +541,12 @@ absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
   const absl::Time now = Now();
   const auto oldest = reader_.records->OldestReserved(now);
   const auto unknown = reader_.records->CountUnknown();
-  // A damaged page is not a fault of commits.
-  if (!oldest.ok() || !unknown.ok()) return gauges_;
-  gauges_ = StoreGauges{absl::ZeroDuration(), *unknown};
-  if (*oldest) gauges_.oldest_reserved_age = std::max(now - **oldest, absl::ZeroDuration());
+  // A damaged page is not a fault of commits, nor that of one gauge a fault of the other.
+  if (oldest.ok()) {
+    gauges_.oldest_reserved_age = std::max(now - oldest->value_or(now), absl::ZeroDuration());
+  }
+  if (unknown.ok()) gauges_.unknown_records = *unknown;
+  gauges_.read = oldest.ok() && unknown.ok();
   return gauges_;
 }
 

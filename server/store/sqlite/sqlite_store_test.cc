@@ -548,11 +548,21 @@ TEST_F(SqliteStoreTest, GaugesThatCannotBeReadAreThoseOfBefore) {
   ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
   const auto before = store->Inspect();
   ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_TRUE(before->read);
   RunSql("DROP INDEX records_reserved");
   const auto inspected = store->Inspect();
   ASSERT_TRUE(inspected.ok()) << inspected.status();
   EXPECT_GT(inspected->oldest_reserved_age, absl::ZeroDuration());
   EXPECT_EQ(inspected->oldest_reserved_age, before->oldest_reserved_age);
+  EXPECT_FALSE(inspected->read);
+  // The other one can be read.
+  const ReserveOp lost = OpFor("lost");
+  const auto granted = store->Reserve({&lost, 1})[0];
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  ReleaseOp release{lost.key, lost.id, std::get<Reserved>(*granted).token, "why"};
+  release.outcome_unknown = true;
+  ASSERT_TRUE(store->Release({&release, 1})[0].ok());
+  EXPECT_EQ(store->Inspect()->unknown_records, 1);
 }
 
 TEST_F(SqliteStoreTest, GaugesThatWereNeverReadAreNone) {
@@ -583,7 +593,8 @@ TEST_F(SqliteStoreTest, GaugesThatWereNeverReadAreNone) {
   const auto inspected = (*store)->Inspect();
   ASSERT_TRUE(inspected.ok()) << inspected.status();
   EXPECT_EQ(inspected->oldest_reserved_age, std::nullopt);
-  EXPECT_EQ(inspected->unknown_records, std::nullopt);
+  EXPECT_EQ(inspected->unknown_records, 0);
+  EXPECT_FALSE(inspected->read);
 }
 
 TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweep) {
