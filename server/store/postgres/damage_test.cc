@@ -128,6 +128,36 @@ TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadFailsItsRecordAlone) {
   EXPECT_EQ(store_->connections().broken, 0);
 }
 
+// Reading whether a reservation has been open for long meets a damaged page. STABLE, so that other
+// statements do not evaluate it.
+constexpr char kLoseOpenForLong[] = R"sql(
+CREATE FUNCTION lost(bool) RETURNS bool LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RAISE EXCEPTION 'no' USING ERRCODE = 'XX001';
+END $$;
+ALTER TABLE records RENAME TO sound;
+CREATE VIEW records AS
+  SELECT id, state, watched, lost(open_for_long) AS open_for_long, created_at, lease_until FROM sound
+)sql";
+
+TEST_P(PostgresDamageTest, AGaugeThatCannotBeReadIsThatOfBefore) {
+  const ReserveOp op = OpFor("unknown");
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  const auto before = store_->Inspect();
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_TRUE(before->read);
+  const ReleaseOp release{op.key, op.id, std::get<Reserved>(*granted).token, "why", true};
+  ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
+  Must(kLoseOpenForLong);
+  const auto inspected = store_->Inspect();
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_FALSE(inspected->read);
+  EXPECT_EQ(inspected->oldest_reserved_age, before->oldest_reserved_age);
+  // A statement of its own counts them.
+  EXPECT_EQ(inspected->unknown_records, GetParam() == PostgresStatementMode::kSingleRow ? 1 : 0);
+}
+
 // As a damaged page of an index, or of the replies, does: the row itself is sound.
 constexpr char kRefuseWrites[] = R"sql(
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -211,9 +211,11 @@ TEST_F(PostgresFailureTest, GaugesThatWereNeverReadAreNone) {
     ASSERT_TRUE(inspected.ok()) << error << ": " << inspected.status();
     EXPECT_EQ(inspected->unknown_records, std::nullopt);
     EXPECT_EQ(inspected->oldest_reserved_age, std::nullopt);
+    EXPECT_FALSE(inspected->read);
     Run("DELETE FROM failing");
   }
   EXPECT_EQ(store_->Inspect()->unknown_records, 0);
+  EXPECT_TRUE(store_->Inspect()->read);
 }
 
 TEST_F(PostgresFailureTest, GaugesThatCannotBeReadAreThoseOfBefore) {
@@ -226,6 +228,7 @@ TEST_F(PostgresFailureTest, GaugesThatCannotBeReadAreThoseOfBefore) {
     const auto inspected = store_->Inspect();
     ASSERT_TRUE(inspected.ok()) << error << ": " << inspected.status();
     EXPECT_EQ(inspected->unknown_records, 1);
+    EXPECT_FALSE(inspected->read);
     Run("DELETE FROM failing");
   }
   ExpectNoAnswer(statements_->probe_commit, [&] { return store_->Inspect().status(); });

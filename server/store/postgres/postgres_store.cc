@@ -333,17 +333,20 @@ absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op)
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::InspectSingleRows(PostgresConnection& connection) {
-  const absl::StatusOr<StoreGauges> read = SingleRowMaintenance(RecordsOf(connection)).Inspect();
+  StoreGauges gauges;
+  const absl::Status read = SingleRowMaintenance(RecordsOf(connection)).Inspect(gauges);
   if (!read.ok() && connection.lost()) return read;
-  return NoteGauges(read);
+  return NoteGauges(read, gauges);
 }
 
 // Whether completions are durable is proved by then, and the gauges do not show it: those of
 // before, or none, are the answer. Where nothing is written, the read is the proof.
-absl::StatusOr<StoreGauges> PostgresStore::NoteGauges(const absl::StatusOr<StoreGauges>& read) {
+absl::StatusOr<StoreGauges> PostgresStore::NoteGauges(const absl::Status& read,
+                                                      const StoreGauges& gauges) {
   if (!read.ok() && options_.read_only) return read;
   MutexLock lock(gauges_mutex_);
-  if (read.ok()) gauges_ = *read;
+  if (gauges.oldest_reserved_age) gauges_.oldest_reserved_age = gauges.oldest_reserved_age;
+  if (gauges.unknown_records) gauges_.unknown_records = gauges.unknown_records;
   gauges_.read = read.ok();
   return gauges_;
 }
@@ -364,9 +367,9 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   }
   if (in_single_rows()) return InspectSingleRows(**connection);
   const absl::StatusOr<StoreGauges> read = BatchedMaintenance(**connection, statements_).Inspect();
-  if (read.ok()) return NoteGauges(read);
+  if (read.ok()) return NoteGauges(absl::OkStatus(), *read);
   const absl::Status answer = ToCallerStatus(read.status());
-  return LeavesGaugesAsTheyWere(read.status()) ? NoteGauges(answer) : answer;
+  return LeavesGaugesAsTheyWere(read.status()) ? NoteGauges(answer, {}) : answer;
 }
 
 }  // namespace idempotency::internal

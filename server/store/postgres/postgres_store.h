@@ -130,8 +130,9 @@ class PostgresStore final : public Store {
   // The gauges are spread over all nodes: while one is away they are those of before, since the
   // others serve.
   absl::StatusOr<StoreGauges> InspectSingleRows(PostgresConnection& connection);
-  // Those that were read, or else the last ones, if any.
-  absl::StatusOr<StoreGauges> NoteGauges(const absl::StatusOr<StoreGauges>& read);
+  // Those of `gauges` that were read, and for the others the last ones, if any. `read`: whether all
+  // were.
+  absl::StatusOr<StoreGauges> NoteGauges(const absl::Status& read, const StoreGauges& gauges);
   bool ReadsFirst() const;
   // Keeps the running mean.
   void NoteKnown(std::size_t known, std::size_t of);

@@ -648,16 +648,18 @@ TEST_F(RedisStoreTest, AChangeThatFailsKeepsNoOtherFromTheSweep) {
 TEST_F(RedisStoreTest, GaugesThatWereNeverReadAreNone) {
   const std::string gauges = absl::StrCat(options_.prefix, ":gauges");
   const auto store = OpenStore(options_);
-  const auto expect_unread = [&] {
+  const auto expect_none = [&](bool read) {
     const auto inspected = store->Inspect();
     ASSERT_TRUE(inspected.ok()) << inspected.status();
     EXPECT_EQ(inspected->unknown_records, std::nullopt);
     EXPECT_EQ(inspected->oldest_reserved_age, std::nullopt);
+    EXPECT_EQ(inspected->read, read);
   };
-  expect_unread();
+  // No pass of the sweep has counted.
+  expect_none(/*read=*/true);
   // They cannot be read.
   RedisProcess::Shared().Must({"SET", gauges, "of another type"});
-  expect_unread();
+  expect_none(/*read=*/false);
   RedisProcess::Shared().Must({"DEL", gauges});
   RedisProcess::Shared().Must({"HSET", gauges, "unknown", "30", "oldest_reserved", ""});
   EXPECT_EQ(store->Inspect()->unknown_records, 30);

@@ -98,27 +98,34 @@ absl::StatusOr<std::optional<absl::Time>> SingleRowMaintenance::OldestOf(
   return oldest;
 }
 
-absl::StatusOr<StoreGauges> SingleRowMaintenance::Inspect() {
+absl::Status SingleRowMaintenance::ReadOldest(StoreGauges& gauges) {
   const SingleRowStatements& statements = records_.statements();
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
-  if (!time.ok()) return ToCallerStatus(time.status());
-  StoreGauges gauges{absl::ZeroDuration(), 0};
+  if (!time.ok()) return time.status();
+  absl::Duration age = absl::ZeroDuration();
   for (const PostgresStatement* const statement :
        {&statements.open_for_long, &statements.newest_ordered, &statements.newest_hashed}) {
     const auto oldest = OldestOf(*statement, time->now);
-    if (!oldest.ok()) return ToCallerStatus(oldest.status());
-    if (*oldest) {
-      gauges.oldest_reserved_age = std::max(*gauges.oldest_reserved_age, time->now - **oldest);
-    }
+    if (!oldest.ok()) return oldest.status();
+    if (*oldest) age = std::max(age, time->now - **oldest);
   }
-  const auto unknown = records_.connection().ExecuteOne(statements.count_unknown, {});
+  gauges.oldest_reserved_age = age;
+  return absl::OkStatus();
+}
+
+absl::Status SingleRowMaintenance::Inspect(StoreGauges& gauges) {
+  const absl::Status oldest = ReadOldest(gauges);
+  // After another failure the next statement may take its whole time too.
+  if (!oldest.ok() && !absl::IsDataLoss(oldest)) return ToCallerStatus(oldest);
+  const auto unknown = records_.connection().ExecuteOne(records_.statements().count_unknown, {});
   if (!unknown.ok()) return ToCallerStatus(unknown.status());
+  gauges.unknown_records = 0;
   for (int row = 0; row < unknown->rows(); ++row) {
     if (RecordStateFrom(unknown->Integer(row, 0)) == RecordState::kUnknown) {
       *gauges.unknown_records += 1;
     }
   }
-  return gauges;
+  return oldest.ok() ? oldest : ToCallerStatus(oldest);
 }
 
 }  // namespace idempotency::internal

@@ -23,9 +23,11 @@ class SingleRowMaintenance {
 
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op);
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op);
-  absl::StatusOr<StoreGauges> Inspect();
+  // Sets those that can be read, also if it is not OK.
+  absl::Status Inspect(StoreGauges& gauges);
 
  private:
+  absl::Status ReadOldest(StoreGauges& gauges);
   absl::StatusOr<std::optional<absl::Time>> OldestOf(const PostgresStatement& statement,
                                                      absl::Time now);
 
