@@ -101,13 +101,15 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
 }
 
 // A guarded request behind a proxy may take a day; a session moves after a minute all the same.
-TEST(CommandLineTest, TheGraceOfExchangesIsAnHourOrMore) {
+TEST(CommandLineTest, TheGraceOfExchangesIsAnHourOrMoreAndThatOfOperationsAnHourAtMost) {
   const auto listener = [](absl::string_view flag) {
     return ParseAs<ServeOptions>({"serve", "--store=sqlite:r.db", flag}).listener;
   };
   EXPECT_EQ(listener("--connection_grace=2m").ForExchanges().connection_grace, absl::Hours(1));
   const ListenerOptions day = listener("--connection_grace=24h");
   EXPECT_EQ(day.ForExchanges().connection_grace, absl::Hours(24));
+  EXPECT_EQ(day.ForOperations().connection_grace, absl::Hours(1));
+  EXPECT_EQ(listener("--connection_grace=2m").ForOperations().connection_grace, absl::Minutes(2));
   EXPECT_EQ(day.session_age(), absl::Minutes(1));
   EXPECT_EQ(listener("--connection_grace=10s").session_age(), absl::Seconds(5));
 }

@@ -260,7 +260,7 @@ absl::Status Daemon::MakeExtProc() {
 
 absl::Status Daemon::Listen() {
   auto listener = GrpcListener::Start(
-      options_.listen, credentials_->credentials(), BoundListener(options_),
+      options_.listen, credentials_->credentials(), BoundListener(options_).ForOperations(),
       [this](grpc::ServerBuilder& builder, QueuedMethods& methods) {
         stack_->Register(builder, methods);
       },

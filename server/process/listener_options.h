@@ -45,6 +45,14 @@ struct ListenerOptions {
     return std::min(connection_grace, limits::kConnectionGrace) / 2;
   }
 
+  // Those of the port for operations, which are soon over: a caller whose certificate has expired
+  // loses its connection within the hour.
+  ListenerOptions ForOperations() const {
+    ListenerOptions operations = *this;
+    operations.connection_grace = std::min(connection_grace, limits::kDefaultMaxLease);
+    return operations;
+  }
+
   // Those of the external processor's port. An exchange lasts as long as its upstream works.
   ListenerOptions ForExchanges() const {
     ListenerOptions exchanges = *this;

@@ -58,8 +58,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor,
     }
     this->HoldRequest(*std::move(hold));
     UnaryRequest<Request> parsed;
-    if (absl::Status readable = parsed.Parse(request); !readable.ok())
+    if (absl::Status readable = parsed.Parse(request); !readable.ok()) {
       return RefuseUnstarted(readable);
+    }
     (operations_.*Operation::kBegin)(parsed.message(), *this, nullptr);
   }
 

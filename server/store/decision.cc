@@ -313,8 +313,7 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
   const Record& stored = record->record;
   if (stored.key != op.key) return {false, RecordIdCollision()};
   if (now >= stored.expires_at) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
-  if (record->record.token != op.token)
-    return {false, ReservationLostBecause(LossCause::kSuperseded)};
+  if (stored.token != op.token) return {false, ReservationLostBecause(LossCause::kSuperseded)};
   switch (stored.state) {
     case RecordState::kReserved:
     case RecordState::kUnknown:
@@ -355,8 +354,7 @@ ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
   if (IsForgotten(record->record, now)) {
     return answer(ReservationLostBecause(LossCause::kRecordExpired));
   }
-  if (record->record.token != op.token)
-    return answer(ReservationLostBecause(LossCause::kSuperseded));
+  if (stored.token != op.token) return answer(ReservationLostBecause(LossCause::kSuperseded));
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
   if (stored.state == wanted) return answer(absl::OkStatus());
   if (stored.state != RecordState::kReserved) {

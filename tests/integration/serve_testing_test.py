@@ -100,9 +100,10 @@ class Context:
 
 
 def refusing(code):
-    """A method that refuses each request."""
+    """A method that refuses each request; with None it succeeds."""
     def method(_request, timeout):  # pylint: disable=unused-argument
-        raise Refusal(code)
+        if code:
+            raise Refusal(code)
     return method
 
 
@@ -225,8 +226,17 @@ class ServeTestingTest(unittest.TestCase):
         def failing_work():
             raise ValueError("after the charge")
 
+        def refused_work():
+            """A bank refuses a later step, after the charge."""
+            raise Refusal(grpc.StatusCode.FAILED_PRECONDITION)
+
+        def idle_work():
+            raise once.NoEffect("before the charge")
+
         codes = grpc.StatusCode
         for method, code, work, refused in (
+                ("Release", None, refused_work, "UNAVAILABLE"),
+                ("Release", None, idle_work, "UNAVAILABLE"),
                 ("Release", codes.FAILED_PRECONDITION, failing_work, "ABORTED"),
                 ("Release", codes.INVALID_ARGUMENT, failing_work, "UNAVAILABLE"),
                 ("Complete", codes.FAILED_PRECONDITION, self.records.Reply, "ABORTED"),
@@ -235,7 +245,8 @@ class ServeTestingTest(unittest.TestCase):
             service = types.SimpleNamespace(
                 Reserve=lambda _request, timeout: self.granted(), **{method: refusing(code)})
             with self.subTest(method=method, code=code):
-                with self.assertRaises((once.Lost, once.NotRecorded, grpc.RpcError)) as raised:
+                with self.assertRaises(
+                        (once.Lost, once.NotRecorded, once.NoEffect, grpc.RpcError)) as raised:
                     once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), work)
                 with self.assertRaisesRegex(Status, refused):
                     once.refuse(Context(), raised.exception)

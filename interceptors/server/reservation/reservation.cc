@@ -466,8 +466,8 @@ void Reservation::OnReleased(const absl::Status& answer) {
       context_->log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
                           absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
-    // An unanswered release stays open, and one that was only refused for the moment: an earlier try
-    // may have reached the store.
+    // An unanswered release stays open, and one that was only refused for the moment: an earlier
+    // try may have reached the store.
     if (!IsTemporary(answer)) {
       release_answer_ = IsLost(answer) ? ReservationLost() : answer;
     }
