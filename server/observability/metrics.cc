@@ -122,9 +122,9 @@ void Metrics::KeyRingRead(const absl::Status& status) {
 
 void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {
   store_.up.Set(gauges.ok() ? 1 : 0);
+  store_.gauges_read.Set(!gauges.ok() || gauges->read ? 1 : 0);
   // The last known values stay while the store is unavailable.
   if (!gauges.ok()) return;
-  store_.gauges_read.Set(gauges->read ? 1 : 0);
   if (gauges->oldest_reserved_age) {
     store_.oldest_reservation_age.Set(absl::ToDoubleSeconds(*gauges->oldest_reserved_age));
   }

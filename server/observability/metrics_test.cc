@@ -290,6 +290,9 @@ TEST(MetricsTest, GaugesThatCannotBeReadAreSeen) {
   EXPECT_EQ(ValueOf(metrics, kRead), 0);
   metrics.StoreInspected(StoreGauges{absl::ZeroDuration(), 0});
   EXPECT_EQ(ValueOf(metrics, kRead), 1);
+  metrics.StoreInspected(unread);
+  metrics.StoreInspected(absl::UnavailableError(""));
+  EXPECT_EQ(ValueOf(metrics, kRead), 1) << "idempotency_store_up is 0";
 }
 
 TEST(MetricsTest, CertificatesHaveTheirValidity) {
