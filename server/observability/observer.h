@@ -142,7 +142,7 @@ class Observer {
   virtual void UnknownEnded(const absl::StatusOr<EndUnknownStep>&) {}
   // One step of a sweep.
   virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
-  // A pass failed, at one step or at several.
+  // A pass failed, at one step or at several. Once for each, maybe before its end.
   virtual void SweepFailed() {}
   // A pass has read all records, and nothing failed.
   virtual void SweepCompleted() {}

@@ -89,12 +89,15 @@ absl::Status Sweeper::EndUnknown(Pass& pass) {
 absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
   Pass pass;
   absl::Status first = EndUnknown(pass);
+  // Not at the end, which may be hours later.
+  const bool is_counted = !first.ok();
+  if (is_counted) observer_.SweepFailed();
   if (!pass.cut_short) {
     first.Update(SweepAll(pass));
     walked_ += absl::FromChrono(std::chrono::steady_clock::now() - pass_began_);
   }
   if (!first.ok()) {
-    observer_.SweepFailed();
+    if (!is_counted) observer_.SweepFailed();
     return first;
   }
   if (!pass.cut_short) observer_.SweepCompleted();

@@ -561,10 +561,15 @@ TEST_F(SweeperTest, AFailedPassCountsOnceAndAWholeOneSetsItsTime) {
   EXPECT_TRUE(refused.RunOnce()->cut_short);
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), 0);
 
-  // All records are swept, but an alert has to fire for the others.
-  AnswerSweeps(SweepProgress());
+  // All records are swept, but an alert has to fire for the others, also while a sweep takes hours.
+  std::vector<double> errors_meanwhile;
+  scripted_.AnswerSweeps([&](const SweepOp&) {
+    errors_meanwhile.push_back(ValueOf(metrics, "idempotency_sweep_errors_total"));
+    return SweepProgress();
+  });
   Sweeper without_ends(failing, metrics, options);
   EXPECT_FALSE(without_ends.RunOnce().ok());
+  EXPECT_EQ(errors_meanwhile, std::vector<double>{2});
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 2);
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_completed_timestamp_seconds"), 0);
 
