@@ -171,7 +171,7 @@ void ServeFlags::AddListenerFlags(ServeOptions* options) {
       "Time for the calls of such a connection to finish. Half of it, at most 1m, is the\n"
       "age at which a session is renewed. Below 2m a call that waits for a running attempt\n"
       "may be cut. The port of --ext_proc grants at least 1h: set as much as the longest\n"
-      "guarded request behind a proxy takes.");
+      "guarded request behind a proxy takes. The other port grants at most 1h.");
   set.AddDuration("handshake_timeout", &options->listener.handshake_timeout,
                   absl::Milliseconds(100), absl::Minutes(10),
                   "Time limit for a new connection to become ready for calls.");
