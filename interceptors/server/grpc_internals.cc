@@ -172,12 +172,10 @@ v1::Reply Cancelled() {
 }
 
 v1::Reply Overloaded() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kGuardOverloaded;
   return RejectionReply(MakeError(Reason::kOverloaded,
                                   "too many calls wait for their handler; nothing was run: call "
                                   "again later with the same idempotency key",
-                                  std::move(details)),
+                                  RetryAfter(retry_delays::kGuardOverloaded)),
                         /*record_id=*/"");
 }
 

@@ -37,12 +37,10 @@ RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* r
 }
 
 absl::Status TooManyWait() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kGuardOverloaded;
   return MakeError(Reason::kOverloaded,
                    "an earlier attempt's outcome is unknown and too many operations wait for "
                    "recovery; nothing was run: call again later with the same idempotency key",
-                   std::move(details));
+                   RetryAfter(retry_delays::kGuardOverloaded));
 }
 
 }  // namespace

@@ -28,12 +28,10 @@ namespace {
 constexpr absl::Duration kLongestPushback = absl::Seconds(1);
 
 absl::Status InFlightRejection(const v1::InFlight& in_flight) {
-  ErrorDetails details;
-  details.retry_delay = FromWire(in_flight.retry_after());
   return MakeError(Reason::kInFlight,
                    "another attempt of this operation is running, or has just failed and must "
                    "pause: retry with the same idempotency key",
-                   std::move(details));
+                   RetryAfter(FromWire(in_flight.retry_after())));
 }
 
 std::string CauseName(v1::OutcomeUnknown::Cause cause) {
@@ -143,11 +141,9 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
       break;
   }
   // A verdict of a newer service: unknown here, so nothing runs.
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "the idempotency store returned an unknown verdict; nothing was run",
-                   std::move(details));
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id) {

@@ -40,21 +40,17 @@ SentReply WithRecordMetadata(ReplayedReply::Stored stored) {
 }
 
 absl::Status LoadFailed() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "the operation completed, but its reply cannot be read now; nothing was run "
                    "again: call again with the same idempotency key",
-                   std::move(details));
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 absl::Status TooManyLoad() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kGuardOverloaded;
   return MakeError(Reason::kOverloaded,
                    "the operation completed, but too many replies are being read now; nothing was "
                    "run again: call again later with the same idempotency key",
-                   std::move(details));
+                   RetryAfter(retry_delays::kGuardOverloaded));
 }
 
 absl::StatusOr<SentReply> Load(const GuardedOperation& operation, ReplayedReply::Stored stored) {

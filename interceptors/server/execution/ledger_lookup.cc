@@ -18,18 +18,15 @@ namespace idempotency::internal {
 namespace {
 
 absl::Status Unreachable() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
-                   "the completion ledger cannot be queried; nothing was run", std::move(details));
+                   "the completion ledger cannot be queried; nothing was run",
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 absl::Status TooManyLookups() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable,
                    "too many queries of the completion ledger are waiting; nothing was run",
-                   std::move(details));
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 // Compares the ledger's row for the record's id with the record itself.

@@ -49,12 +49,10 @@ std::string_view DispositionName(Disposition disposition) {
 // The reply is recorded, but a gRPC batch for a failure cannot carry a message: the caller gets
 // the reply with its next try.
 absl::Status AnsweredByLedger() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kReplyRecorded;
   return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
                            "this operation is committed with a reply other than this attempt's: "
                            "call again with the same idempotency key for it",
-                           std::move(details));
+                           RetryAfter(retry_delays::kReplyRecorded));
 }
 
 }  // namespace

@@ -14,10 +14,8 @@ namespace idempotency::internal {
 namespace {
 
 absl::Status Closed() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kUnavailable;
   return MakeError(Reason::kStoreUnavailable, "the server is shutting down; nothing was run",
-                   std::move(details));
+                   RetryAfter(retry_delays::kUnavailable));
 }
 
 std::shared_ptr<const v1::ReserveResponse> InFlightHere() {

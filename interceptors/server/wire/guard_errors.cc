@@ -1,7 +1,5 @@
 #include "interceptors/server/wire/guard_errors.h"
 
-#include <utility>
-
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
 
@@ -14,12 +12,10 @@ absl::Status KeyReused() {
 }
 
 absl::Status ReservationLost() {
-  ErrorDetails details;
-  details.retry_delay = retry_delays::kAnotherAttempt;
   return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
                            "another attempt took this operation over: call again with the same "
                            "idempotency key for its reply",
-                           std::move(details));
+                           RetryAfter(retry_delays::kAnotherAttempt));
 }
 
 }  // namespace idempotency::internal
