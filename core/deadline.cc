@@ -1,18 +1,23 @@
 #include "grpc_idempotency/deadline.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 
 namespace idempotency {
 
 SteadyTime After(SteadyTime start, absl::Duration wait) {
-  // Durations of abseil saturate; those of the standard library overflow.
-  const absl::Duration since_epoch = absl::FromChrono(start.time_since_epoch()) + wait;
-  if (since_epoch >= absl::FromChrono(SteadyTime::max().time_since_epoch())) return kNever;
-  if (since_epoch <= absl::FromChrono(SteadyTime::min().time_since_epoch())) {
-    return SteadyTime::min();
+  // Durations of the standard library overflow.
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  const std::int64_t nanos = absl::ToInt64Nanoseconds(wait);
+  std::int64_t since_epoch = 0;
+  if (nanos == kMost || nanos == kLeast ||
+      __builtin_add_overflow(start.time_since_epoch().count(), nanos, &since_epoch)) {
+    return nanos > 0 ? kNever : SteadyTime::min();
   }
-  return SteadyTime(absl::ToChronoNanoseconds(since_epoch));
+  return SteadyTime(std::chrono::nanoseconds(since_epoch));
 }
 
 absl::Duration TimeUntil(SteadyTime deadline, SteadyTime now) {

@@ -163,6 +163,17 @@ TEST_F(GuardHooksTest, WhatIsNoTraceparentIsNotKept) {
   EXPECT_EQ(Charge(kSecond), "");
 }
 
+// gRPC aborts the process on metadata that is not ASCII, and the label is another client's.
+TEST_F(GuardHooksTest, AReplayWithALabelThatIsNoTraceparentIsSentWithoutIt) {
+  Start();
+  v1::ReserveResponse verdict;
+  verdict.mutable_replay()->mutable_reply()->set_body("");
+  (*verdict.mutable_replay()->mutable_labels())["traceparent"] = "00-\xc3\xa9";
+  store_->SetVerdict(verdict);
+  EXPECT_EQ(Charge(kSecond), "");
+  EXPECT_TRUE(status_.ok()) << status_.error_message();
+}
+
 TEST_F(GuardHooksTest, RefusalsAndFailuresAreReported) {
   Start();
   cashier_.answer = grpc::Status(grpc::StatusCode::INTERNAL, "no");

@@ -10,6 +10,7 @@
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/wire/record_metadata.h"
+#include "interceptors/server/wire/traceparent.h"
 
 namespace idempotency::internal {
 namespace {
@@ -31,7 +32,8 @@ std::string_view ContentName(v1::ReplyContent content) {
 // The stored reply as a replay, for any body.
 SentReply WithRecordMetadata(ReplayedReply::Stored stored) {
   MetadataEntries trailers = RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true);
-  if (!stored.traceparent.empty()) {
+  // A label of another client: any text.
+  if (IsTraceparent(stored.traceparent)) {
     trailers.emplace_back(kTraceMetadata, std::move(stored.traceparent));
   }
   const std::string_view content = ContentName(stored.reply->content());

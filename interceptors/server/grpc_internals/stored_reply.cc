@@ -20,11 +20,6 @@ bool IsLegal(const std::string& name, const std::string& text) {
          (grpc_is_binary_header(key) != 0 || grpc_header_nonbin_value_is_legal(value) != 0);
 }
 
-void AddTrailer(const std::string& key, const std::string& value,
-                grpc::ServerContextBase& context) {
-  if (IsLegal(key, value)) context.AddTrailingMetadata(key, value);
-}
-
 }  // namespace
 
 // Calls ServerContextBase's own setters, as the handler would have done.
@@ -36,9 +31,11 @@ void SetMetadata(const SentReply& sent, grpc::ServerContextBase& context) {
     }
   }
   for (const v1::MetadataEntry& entry : reply.trailing_metadata()) {
-    AddTrailer(entry.key(), entry.value(), context);
+    if (IsLegal(entry.key(), entry.value())) {
+      context.AddTrailingMetadata(entry.key(), entry.value());
+    }
   }
-  for (const auto& [key, value] : sent.trailers()) AddTrailer(key, value, context);
+  for (const auto& [key, value] : sent.trailers()) context.AddTrailingMetadata(key, value);
   if (reply.has_compression_level() && reply.compression_level() >= 0 &&
       reply.compression_level() < GRPC_COMPRESS_LEVEL_COUNT) {
     context.set_compression_level(static_cast<grpc_compression_level>(reply.compression_level()));

@@ -13,7 +13,7 @@ namespace idempotency::internal {
 // cache and with other calls, so it is not changed: what is added to it for this call is apart.
 class SentReply {
  public:
-  // `trailers` follow the trailing metadata of `stored`.
+  // `trailers`, which are legal in gRPC, follow the trailing metadata of `stored`.
   SentReply(std::shared_ptr<const v1::Reply> stored, MetadataEntries trailers);
   // A reply to which nothing is added.
   explicit SentReply(v1::Reply reply);

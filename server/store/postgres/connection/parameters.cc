@@ -88,8 +88,11 @@ void PostgresArray::AppendNull() {
 
 void PostgresArray::AppendBytes(std::string_view value) {
   ++size_;
-  bytes_.append(View(BigEndian(static_cast<std::int32_t>(value.size()))));
-  bytes_.append(value);
+  const auto length = BigEndian(static_cast<std::int32_t>(value.size()));
+  const std::size_t at = bytes_.size();
+  bytes_.resize(at + length.size() + value.size());
+  std::copy(value.begin(), value.end(),
+            std::copy(length.begin(), length.end(), bytes_.begin() + at));
 }
 
 void PostgresArray::AppendUuid(const Uuid& value) { AppendBytes(AsBytes(value)); }
