@@ -13,7 +13,7 @@ grpc::Status StatusOf(const v1::SessionError& error) {
 
 }  // namespace
 
-void DeferredActions::Run(TransportErrorReporter& transport_errors) {
+void DeferredActions::Run(TransportErrorReporter& transport_errors, const ApplicationLog& log) {
   for (SessionStream* stream : starts_) stream->Start();
   for (auto& [stream, frame] : writes_) stream->Write(std::move(frame));
   for (SessionStream* stream : reads_) stream->Read();
@@ -31,7 +31,14 @@ void DeferredActions::Run(TransportErrorReporter& transport_errors) {
   // In the order of their requests, not in that of a hash table.
   std::sort(failures_.begin(), failures_.end(),
             [](const auto& a, const auto& b) { return a.first->id < b.first->id; });
-  for (auto& [operation, status] : failures_) operation->Fail(status);
+  for (auto& [operation, failure] : failures_) {
+    const auto* const status = std::get_if<grpc::Status>(&failure);
+    operation->Fail(status == nullptr ? *std::get_if<absl::Status>(&failure)
+                                      : transport_errors.Failed(*status));
+  }
+  if (answered_) transport_errors.Answered();
+  if (failed_.has_value()) transport_errors.Failed(*failed_).IgnoreError();
+  for (const auto& [severity, line] : lines_) log.Write(severity, line);
 }
 
 }  // namespace idempotency::internal

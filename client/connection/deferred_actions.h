@@ -1,9 +1,13 @@
 #ifndef IDEMPOTENCY_CLIENT_CONNECTION_DEFERRED_ACTIONS_H_
 #define IDEMPOTENCY_CLIENT_CONNECTION_DEFERRED_ACTIONS_H_
 
+#include <grpcpp/support/status.h>
+
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -12,7 +16,9 @@
 #include "client/connection/outstanding_operation.h"
 #include "client/connection/session_stream.h"
 #include "client/connection/transport_error_reporter.h"
+#include "core/application_log.h"
 #include "grpc_idempotency/client/connection.h"
+#include "grpc_idempotency/log_sink.h"
 
 namespace idempotency::internal {
 
@@ -41,14 +47,28 @@ class DeferredActions {
   void Fail(Operation operation, absl::Status status) {
     failures_.emplace_back(std::move(operation), std::move(status));
   }
+  // The call ended with `status`.
+  void Fail(Operation operation, grpc::Status status) {
+    failures_.emplace_back(std::move(operation), std::move(status));
+  }
+  // A stream failed with `status`.
+  void ReportFailure(grpc::Status status) { failed_ = std::move(status); }
+  // The daemon answered.
+  void ReportAnswer() { answered_ = true; }
+  void Log(LogSeverity severity, std::string line) {
+    lines_.emplace_back(severity, std::move(line));
+  }
   void SendBy(Connection& other, Operation operation) {
     detours_.emplace_back(std::move(operation), &other);
   }
 
-  // Executes all actions, once. The callers' are last.
-  void Run(TransportErrorReporter& transport_errors);
+  // Executes all actions, once. The callers' follow those of the streams. Lines of the log are
+  // last, since the application's log may block.
+  void Run(TransportErrorReporter& transport_errors, const ApplicationLog& log);
 
  private:
+  using Failure = std::variant<absl::Status, grpc::Status>;
+
   std::vector<SessionStream*> starts_;
   absl::InlinedVector<std::pair<SessionStream*, std::string>, 1> writes_;
   absl::InlinedVector<SessionStream*, 1> reads_;
@@ -56,8 +76,11 @@ class DeferredActions {
   std::vector<SessionStream*> releases_;
   std::vector<std::shared_ptr<SessionStream>> cancels_;
   std::vector<std::pair<Operation, v1::SessionAnswer*>> answers_;
-  std::vector<std::pair<Operation, absl::Status>> failures_;
+  std::vector<std::pair<Operation, Failure>> failures_;
   std::vector<std::pair<Operation, Connection*>> detours_;
+  std::optional<grpc::Status> failed_;
+  bool answered_ = false;
+  std::vector<std::pair<LogSeverity, std::string>> lines_;
 };
 
 }  // namespace idempotency::internal

@@ -97,7 +97,7 @@ SessionConnection::~SessionConnection() {
       // From here on no operation is added or looked up.
       closing_ = true;
       for (auto& [id, operation] : operations_) {
-        actions.Fail(std::move(operation), transport_errors_.Failed(Closing()));
+        actions.Fail(std::move(operation), Closing());
       }
       operations_.clear();
       for (const auto& state : streams_) {
@@ -105,7 +105,7 @@ SessionConnection::~SessionConnection() {
         actions.Cancel(state->stream());
       }
     }
-    actions.Run(transport_errors_);
+    actions.Run(transport_errors_, log_);
   }
   MutexLock lock(mutex_);
   while (!streams_.empty() || ending_ > 0) stream_ended_.Wait(lock);
@@ -127,9 +127,9 @@ void SessionConnection::Begin(Operation operation) {
   {
     MutexLock lock(mutex_);
     if (closing_) {
-      actions.Fail(std::move(operation), transport_errors_.Failed(Closing()));
+      actions.Fail(std::move(operation), Closing());
     } else if (operation->deadline <= now) {
-      actions.Fail(std::move(operation), transport_errors_.Failed(Passed()));
+      actions.Fail(std::move(operation), Passed());
     } else if (SessionFrame::Weight(operation->body.size()) > limits::kMaxMessageBytes) {
       actions.Fail(std::move(operation), TooLarge());
     } else if (unary_only_) {
@@ -144,7 +144,7 @@ void SessionConnection::Begin(Operation operation) {
       if (answering != this) Pump(now, actions);
     }
   }
-  actions.Run(transport_errors_);
+  actions.Run(transport_errors_, log_);
 }
 
 void SessionConnection::Pump(Time now, DeferredActions& actions) {
@@ -238,25 +238,25 @@ void SessionConnection::BeginRead(StreamState& state, DeferredActions& actions) 
 
 void SessionConnection::RunTogether(DeferredActions& actions) {
   const SessionConnection* const outer = std::exchange(answering, this);
-  actions.Run(transport_errors_);
+  actions.Run(transport_errors_, log_);
   answering = outer;
   DeferredActions requested;
   {
     MutexLock lock(mutex_);
     Pump(Clock::now(), requested);
   }
-  requested.Run(transport_errors_);
+  requested.Run(transport_errors_, log_);
 }
 
 std::string_view SessionConnection::TakeFrame(StreamState& state, v1::SessionResponse& frame,
                                               DeferredActions& actions) {
   state.OnServerActivity();
-  transport_errors_.Answered();
+  actions.ReportAnswer();
   if (!state.established()) {
     if (frame.limits().max_in_flight() == 0 || frame.limits().max_frame_bytes() == 0) {
       return "its first frame contains no limits";
     }
-    Establish(state, frame);
+    Establish(state, frame, actions);
   }
   if (frame.draining()) state.Drain();
   for (v1::SessionAnswer& answer : *frame.mutable_answers()) {
@@ -283,14 +283,15 @@ std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAn
   return {};
 }
 
-void SessionConnection::Establish(StreamState& state, const v1::SessionResponse& frame) {
+void SessionConnection::Establish(StreamState& state, const v1::SessionResponse& frame,
+                                  DeferredActions& actions) {
   state.Establish(frame.limits());
   if (!frame.draining()) failed_openings_ = 0;
   if (unary_only_) {
     unary_only_ = false;
     try_session_at_ = Time::max();
-    log_.Write(LogSeverity::kInfo,
-               "idempotencyd supports sessions now: unary calls are no longer used");
+    actions.Log(LogSeverity::kInfo,
+                "idempotencyd supports sessions now: unary calls are no longer used");
   }
 }
 
@@ -301,9 +302,9 @@ void SessionConnection::CloseStream(StreamState& state, std::string_view rule, T
   actions.Cancel(state.stream());
   if (now < next_warning_at_) return;
   next_warning_at_ = now + kPauseBetweenWarnings;
-  log_.Write(LogSeverity::kError,
-             absl::StrCat("idempotencyd violated the session protocol: ", AbslView(rule),
-                          "; outstanding operations are sent again"));
+  actions.Log(LogSeverity::kError,
+              absl::StrCat("idempotencyd violated the session protocol: ", AbslView(rule),
+                           "; outstanding operations are sent again"));
 }
 
 void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
@@ -319,7 +320,7 @@ void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
     Pump(Clock::now(), actions);
     if (state.BeginRelease()) actions.Release(stream);
   }
-  actions.Run(transport_errors_);
+  actions.Run(transport_errors_, log_);
 }
 
 void SessionConnection::OnReadEnd(SessionStream& stream) {
@@ -331,7 +332,7 @@ void SessionConnection::OnReadEnd(SessionStream& stream) {
     state.EndReading();
     if (state.BeginRelease()) actions.Release(stream);
   }
-  actions.Run(transport_errors_);
+  actions.Run(transport_errors_, log_);
 }
 
 void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status) {
@@ -347,7 +348,7 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
       // The operations that cannot be sent were removed: the others can be
       // sent.
       if (!ended->established() && !IsOverSendLimit(status)) {
-        NoteFailedOpening(status, now);
+        NoteFailedOpening(status, now, actions);
         if (unary_only_) DivertWaiting(actions);
         if (IsHopeless(status)) {
           FailWaiting(EndForOthers(status), stream.had_connection(), actions);
@@ -356,7 +357,7 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
       Pump(now, actions);
     }
   }
-  actions.Run(transport_errors_);
+  actions.Run(transport_errors_, log_);
   // Before it counts as ended: the rest of the call holds the channel, and a
   // thread of gRPC must not be its last holder.
   ended.reset();
@@ -365,14 +366,15 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
   stream_ended_.NotifyAll();
 }
 
-void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now) {
+void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now,
+                                          DeferredActions& actions) {
   const bool no_session = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
   next_stream_at_ =
       no_session ? After(now, options_.retry_session_after) : now + kPauseBetweenStreams;
   if (!no_session) ++failed_openings_;
   if (no_session && !streams_.AnyEstablished() && !unary_only_) {
     unary_only_ = true;
-    log_.Write(LogSeverity::kInfo, "idempotencyd does not support sessions: using unary calls");
+    actions.Log(LogSeverity::kInfo, "idempotencyd does not support sessions: using unary calls");
   }
   if (unary_only_) {
     try_session_at_ = After(now, options_.retry_session_after);
@@ -391,7 +393,7 @@ void SessionConnection::TakeBack(const StreamState& state, const grpc::Status& s
     if (operation->refused) {
       actions.Fail(Remove(operation->id), error);
     } else if (operation->times_sent >= kMaxTimesSent) {
-      actions.Fail(Remove(operation->id), transport_errors_.Failed(EndForOthers(status)));
+      actions.Fail(Remove(operation->id), EndForOthers(status));
     } else {
       again.push_back(operation);
     }
@@ -431,7 +433,7 @@ SessionConnection::Time SessionConnection::OnDeadline() {
     next = std::min(next, TrySessionAgain(now, actions));
     Pump(now, actions);
   }
-  actions.Run(transport_errors_);
+  actions.Run(transport_errors_, log_);
   return std::max(next, now + kAlarmGrain);
 }
 
@@ -448,7 +450,7 @@ SessionConnection::Time SessionConnection::FailExpired(Time now, DeferredActions
     if (operation.state != nullptr) {
       operation.state->Abandon(operation, After(now, options_.silence_allowed));
     }
-    actions.Fail(std::move(current->second), transport_errors_.Failed(Passed()));
+    actions.Fail(std::move(current->second), Passed());
     operations_.erase(current);
   }
   return next;
@@ -495,12 +497,14 @@ SessionConnection::Operation SessionConnection::Remove(std::uint64_t id) {
 
 void SessionConnection::FailWaiting(const grpc::Status& status, bool connected,
                                     DeferredActions& actions) {
-  const absl::Status failed = transport_errors_.Failed(status);
-  const absl::Status not_connected = connected ? failed : NotConnected();
+  actions.ReportFailure(status);
   while (const OutstandingOperation* next = waiting_.First(/*limited_too=*/true)) {
     waiting_.RemoveFirst(*next);
-    const bool maybe_sent = next->maybe_sent;
-    actions.Fail(Remove(next->id), maybe_sent ? failed : not_connected);
+    if (connected || next->maybe_sent) {
+      actions.Fail(Remove(next->id), status);
+    } else {
+      actions.Fail(Remove(next->id), NotConnected());
+    }
   }
 }
 

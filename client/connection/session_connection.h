@@ -94,13 +94,13 @@ class SessionConnection final : public Connection, private SessionStream::Events
                              DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string_view TakeAnswer(StreamState& state, v1::SessionAnswer& answer,
                               DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Establish(StreamState& state, const v1::SessionResponse& frame)
+  void Establish(StreamState& state, const v1::SessionResponse& frame, DeferredActions& actions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseStream(StreamState& state, std::string_view rule, Time now, DeferredActions& actions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The end of a stream.
-  void NoteFailedOpening(const grpc::Status& status, Time now)
+  void NoteFailedOpening(const grpc::Status& status, Time now, DeferredActions& actions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeBack(const StreamState& state, const grpc::Status& status, DeferredActions& actions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
 #include "client/connection/not_connected.h"
@@ -246,6 +247,29 @@ TEST_F(SessionConnectionTest, AnUnreachableDaemonIsReportedAtOnceAndTriedAgainBy
   EXPECT_TRUE(answers_.Await(3)[2].ok());
   EXPECT_EQ(log_.Count("calls to idempotencyd fail"), 1u);
   EXPECT_EQ(log_.Count("answers again"), 1u);
+}
+
+// The application's log may block: only the thread that writes waits for it.
+TEST_F(SessionConnectionTest, ABlockedLogDelaysNoOtherOperation) {
+  absl::Notification logging;
+  absl::Notification release;
+  session_ = std::make_unique<SessionConnection>(
+      streams_.Factory(), testing::FakeUnary(unary_calls_), SessionConnectionOptions(),
+      ApplicationLog([&](LogSeverity /*severity*/, std::string_view /*line*/) {
+        if (!logging.HasBeenNotified()) logging.Notify();
+        release.WaitForNotification();
+      }));
+  Reserve("1");
+  for (std::size_t i = 0; i < 3; ++i) {
+    stream(i).End(kBroken);
+    if (i < 2) Settle();
+  }
+  logging.WaitForNotification();
+  Reserve("2", In(std::chrono::milliseconds(50)));
+  EXPECT_GE(answers_.Await(1).size(), 1u);
+  release.Notify();
+  EXPECT_EQ(answers_.Await(2).size(), 2u);
+  session_.reset();
 }
 
 // Only consecutive streams count.
