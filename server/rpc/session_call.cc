@@ -1,7 +1,5 @@
 #include "server/rpc/session_call.h"
 
-#include <grpcpp/support/slice.h>
-
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -18,16 +16,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-// A frame as gRPC sends it, without copying its bytes.
-grpc::ByteBuffer BufferOf(std::string frame) {
-  auto owned = std::make_unique<std::string>(std::move(frame));
-  std::string* const bytes = owned.release();
-  const grpc::Slice slice(
-      bytes->data(), bytes->size(),
-      [](void* string) { std::unique_ptr<std::string>(static_cast<std::string*>(string)); }, bytes);
-  return grpc::ByteBuffer(&slice, 1);
-}
 
 v1::SessionResponse DrainingNotice() {
   v1::SessionResponse notice;
@@ -47,8 +35,7 @@ SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
       caller_(std::move(caller)),
       host_(registry.answers().Of(host)),
       began_(operations.clock().Monotonic()),
-      frames_(options.max_answer_frame_bytes),
-      held_(host_),
+      outgoing_(options.max_answer_frame_bytes, host_),
       unanswered_(options.max_in_flight) {}
 
 SessionCall::~SessionCall() = default;
@@ -62,7 +49,7 @@ void SessionCall::Start() {
   Next next;
   {
     MutexLock lock(mutex_);
-    frames_.Append(first);
+    outgoing_.Add(first);
     next = Step();
   }
   Do(next);
@@ -74,7 +61,7 @@ void SessionCall::AnnounceDraining() {
   Next next;
   {
     MutexLock lock(mutex_);
-    frames_.Append(DrainingNotice());
+    outgoing_.Add(DrainingNotice());
     next = Step();
   }
   Do(next);
@@ -85,9 +72,9 @@ void SessionCall::AnnounceRenewal() {
   Next next;
   {
     MutexLock lock(mutex_);
-    if (reached_max_age_ || finished_ || !failure_.ok() || !caller_->MustRenew()) return;
+    if (reached_max_age_ || phase_ != Phase::kOpen || !caller_->MustRenew()) return;
     reached_max_age_ = true;
-    frames_.Append(DrainingNotice());
+    outgoing_.Add(DrainingNotice());
     next = Step();
   }
   Do(next);
@@ -102,15 +89,17 @@ bool SessionCall::AbandonIfStalled() {
 
 bool SessionCall::AbandonIfWritingSince(SteadyTime since) {
   MutexLock lock(mutex_);
-  if (!writing_ || cancelled_ || finished_ || writing_since_ != since) return false;
+  const auto& write = outgoing_.write();
+  if (!MaySend() || !write.has_value() || write->since != since) return false;
   Abandon();
   return true;
 }
 
 std::optional<UnreadAnswers> SessionCall::Unread() {
   MutexLock lock(mutex_);
-  if (!writing_ || cancelled_ || finished_ || held_.others() == 0) return std::nullopt;
-  return UnreadAnswers{0, writing_since_, held_.others(), host_, UnreadAnswers::Of::kSession};
+  const auto& write = outgoing_.write();
+  if (!write.has_value() || outgoing_.others() == 0) return std::nullopt;
+  return UnreadAnswers{0, write->since, outgoing_.others(), host_, UnreadAnswers::Of::kSession};
 }
 
 std::optional<UnreadAnswers> SessionCall::Overdue() {
@@ -135,11 +124,11 @@ void SessionCall::OnReadDone(bool ok) {
   std::vector<InFlightWaiters::WaiterPtr> waiting;
   {
     MutexLock lock(mutex_);
-    reading_ = false;
-    if (!ok) half_closed_ = true;
-    const bool submitted = std::exchange(submitting_, false);
-    if ((submitted && cancelled_) || !failure_.ok()) waiting = unanswered_.Waiters();
-    if (failure_.ok() && ReachedMaxAge()) frames_.Append(DrainingNotice());
+    const Reading was = std::exchange(reading_, ok ? Reading::kNone : Reading::kEnded);
+    // OnCancel left the operations of this frame to this.
+    const bool was_cancelled = phase_ == Phase::kBroken && was == Reading::kBeginsOperations;
+    if (was_cancelled || phase_ == Phase::kFailed) waiting = unanswered_.Waiters();
+    if (phase_ == Phase::kOpen && ReachedMaxAge()) outgoing_.Add(DrainingNotice());
     next = Step();
   }
   // Before the caller can see the end of the stream: from then on nothing of it goes to the store.
@@ -151,12 +140,10 @@ void SessionCall::OnWriteDone(bool ok) {
   Next next;
   {
     MutexLock lock(mutex_);
-    writing_ = false;
-    write_.Clear();
-    writing_bytes_ = 0;
+    outgoing_.WriteEnds();
     if (ok) operations_.observer().FrameSent();
     // OnCancel follows, and handles the waiting operations.
-    if (!ok) cancelled_ = true;
+    if (!ok) Break();
     next = Step();
   }
   Do(next);
@@ -167,8 +154,8 @@ void SessionCall::OnCancel() {
   std::vector<InFlightWaiters::WaiterPtr> waiting;
   {
     MutexLock lock(mutex_);
-    cancelled_ = true;
-    if (!submitting_) waiting = unanswered_.Waiters();
+    Break();
+    if (reading_ != Reading::kBeginsOperations) waiting = unanswered_.Waiters();
     next = Step();
   }
   Cancel(waiting);
@@ -179,7 +166,7 @@ void SessionCall::OnDone() {
   registry_.Remove(this);
   {
     MutexLock lock(mutex_);
-    done_ = true;
+    phase_ = Phase::kDone;
     // The last answer deletes it then.
     if (!unanswered_.empty()) return;
   }
@@ -214,12 +201,14 @@ absl::Status SessionCall::BeginFrame() {
 void SessionCall::Fail(absl::Status wrong) {
   failed_.store(true, std::memory_order_relaxed);
   MutexLock lock(mutex_);
+  if (phase_ != Phase::kOpen) return;
+  phase_ = Phase::kFailed;
   failure_ = std::move(wrong);
 }
 
 absl::Status SessionCall::Register(RequestFrame& frame) {
   MutexLock lock(mutex_);
-  submitting_ = true;
+  reading_ = Reading::kBeginsOperations;
   return unanswered_.Add(frame);
 }
 
@@ -236,13 +225,11 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
     for (const std::uint64_t id : gathered.ids()) answered.push_back(unanswered_.Remove(id));
     // Without those that come now, which its caller has had no time to read.
     const bool too_many = HasTooManyUnread();
-    // Nothing is sent any more once the stream has ended.
-    if (!too_many && !finished_) {
-      held_.Add(gathered.frames().bytes(), gathered.TakeHolds());
-      frames_.Append(std::move(gathered.frames()));
+    if (!too_many && MaySend()) {
+      outgoing_.Add(std::move(gathered.frames()), gathered.TakeHolds());
     }
     next = too_many ? Abandon() : Step();
-    last = done_ && unanswered_.empty();
+    last = phase_ == Phase::kDone && unanswered_.empty();
   }
   if (last) {
     delete this;
@@ -283,34 +270,29 @@ bool SessionCall::ReachedMaxAge() {
 
 SessionCall::Next SessionCall::Step() {
   Next next;
-  if (cancelled_) {
-    frames_.Clear();
-    held_.Keep(writing_bytes_);
+  if (MaySend()) {
+    next.write = outgoing_.BeginWrite(operations_.clock().Monotonic());
   } else {
-    held_.ReleaseWritten(frames_.bytes() + writing_bytes_);
+    outgoing_.DropUnsent();
   }
-  if (!writing_ && !finished_ && !frames_.empty()) {
-    std::string frame = frames_.Pop();
-    writing_bytes_ = frame.size();
-    write_ = BufferOf(std::move(frame));
-    writing_ = true;
-    writing_since_ = operations_.clock().Monotonic();
-    next.write = true;
-  }
-  unwritten_bytes_.store(frames_.bytes() + writing_bytes_, std::memory_order_relaxed);
+  unwritten_bytes_.store(outgoing_.bytes(), std::memory_order_relaxed);
   if (MayRead()) {
-    reading_ = true;
+    reading_ = Reading::kUnderWay;
     next.read = true;
   }
   if (IsOver()) {
-    finished_ = true;
+    phase_ = Phase::kFinished;
     next.finish = true;
   }
   return next;
 }
 
+void SessionCall::Break() {
+  if (MaySend()) phase_ = Phase::kBroken;
+}
+
 SessionCall::Next SessionCall::Abandon() {
-  cancelled_ = true;
+  Break();
   abandoning_ = true;
   Next next = Step();
   next.abandon = true;
@@ -324,26 +306,30 @@ bool SessionCall::IsCrowded() const {
 }
 
 bool SessionCall::HasHadTimeToRead() const {
-  return writing_ && operations_.clock().Monotonic() - writing_since_ >=
-                         absl::ToChronoNanoseconds(limits::kSessionReadTime);
+  const auto& write = outgoing_.write();
+  return write.has_value() && operations_.clock().Monotonic() - write->since >=
+                                  absl::ToChronoNanoseconds(limits::kSessionReadTime);
 }
 
 bool SessionCall::HasTooManyUnread() const {
   const MemoryBudget& budget = this->budget();
-  return !cancelled_ && !finished_ && budget.UnreadAnswersAreMany() &&
-         held_.others() > budget.UnreadAnswersAllowance() && HasHadTimeToRead();
+  return MaySend() && budget.UnreadAnswersAreMany() &&
+         outgoing_.others() > budget.UnreadAnswersAllowance() && HasHadTimeToRead();
 }
 
 bool SessionCall::IsStalled() const {
-  if (!writing_ || cancelled_ || finished_) return false;
-  const std::size_t frames = 1 + writing_bytes_ / options_.max_answer_frame_bytes;
-  return operations_.clock().Monotonic() - writing_since_ >=
+  const auto& write = outgoing_.write();
+  if (!MaySend() || !write.has_value()) return false;
+  const std::size_t frames = 1 + write->bytes / options_.max_answer_frame_bytes;
+  return operations_.clock().Monotonic() - write->since >=
          absl::ToChronoNanoseconds(options_.write_timeout * static_cast<double>(frames));
 }
 
+bool SessionCall::MaySend() const { return phase_ == Phase::kOpen || phase_ == Phase::kFailed; }
+
 bool SessionCall::MayRead() const {
-  const std::size_t unwritten = frames_.bytes() + writing_bytes_;
-  return !reading_ && !half_closed_ && !cancelled_ && !finished_ && failure_.ok() &&
+  const std::size_t unwritten = outgoing_.bytes();
+  return phase_ == Phase::kOpen && reading_ == Reading::kNone &&
          unanswered_.size() < options_.max_unanswered &&
          unanswered_.bytes() < options_.max_unanswered_bytes &&
          unwritten < options_.max_unwritten_bytes &&
@@ -351,9 +337,18 @@ bool SessionCall::MayRead() const {
 }
 
 bool SessionCall::IsOver() const {
-  if (finished_ || reading_ || writing_ || abandoning_) return false;
-  if (!failure_.ok()) return frames_.empty();
-  return unanswered_.empty() && (cancelled_ || (half_closed_ && frames_.empty()));
+  const bool is_reading = reading_ == Reading::kUnderWay || reading_ == Reading::kBeginsOperations;
+  if (is_reading || outgoing_.write().has_value() || abandoning_) return false;
+  switch (phase_) {
+    case Phase::kOpen:
+      return reading_ == Reading::kEnded && !outgoing_.has_unsent() && unanswered_.empty();
+    case Phase::kFailed:
+      return !outgoing_.has_unsent();
+    case Phase::kBroken:
+      return unanswered_.empty();
+    default:
+      return false;
+  }
 }
 
 void SessionCall::Do(const Next& next) {
@@ -382,7 +377,7 @@ void SessionCall::Do(const Next& next) {
   // A read cannot end the stream while a write is under way, so the write comes
   // last.
   if (next.read) StartRead(&read_);
-  if (next.write) StartWrite(&write_);
+  if (next.write != nullptr) StartWrite(next.write);
 }
 
 }  // namespace idempotency::internal

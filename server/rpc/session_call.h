@@ -22,11 +22,10 @@
 #include "server/operation/operations.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
-#include "server/rpc/answer_frames.h"
 #include "server/rpc/answers_by_host.h"
 #include "server/rpc/gathered_answers.h"
-#include "server/rpc/held_answers.h"
 #include "server/rpc/oldest_unread.h"
+#include "server/rpc/outgoing_answers.h"
 #include "server/rpc/request_frame.h"
 #include "server/rpc/session_options.h"
 #include "server/rpc/session_registry.h"
@@ -74,7 +73,8 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool AbandonIfWritingSince(SteadyTime since) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndAbandoned() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Without its place; nullopt if it has no such answers, or is about to end.
+  // Without its place; nullopt if it has no such answers. Also while the stream is being ended:
+  // these answers are about to be released.
   std::optional<UnreadAnswers> Unread() ABSL_LOCKS_EXCLUDED(mutex_);
   // The same where its caller has had kSessionReadTime for the frame that is being written.
   std::optional<UnreadAnswers> Overdue() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -85,15 +85,35 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void OnDone() override;
 
  private:
+  enum class Phase {
+    kOpen,
+    // The caller broke a rule: the answers so far are sent, and then the reason.
+    kFailed,
+    // The connection is lost, or given up: nothing more is sent.
+    kBroken,
+    // gRPC has the final status.
+    kFinished,
+    // gRPC is done with the stream.
+    kDone,
+  };
+  enum class Reading {
+    kNone,
+    kUnderWay,
+    // The frame's operations are registered, and are being begun.
+    kBeginsOperations,
+    // The caller sends no more.
+    kEnded,
+  };
+
   // Actions for after the lock is released.
   struct Next {
     bool read = false;
-    bool write = false;
+    const grpc::ByteBuffer* write = nullptr;
     bool finish = false;
     // Alone.
     bool abandon = false;
 
-    bool any() const { return read || write || finish || abandon; }
+    bool any() const { return read || write != nullptr || finish || abandon; }
   };
 
   void TakeFrame();
@@ -118,8 +138,11 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // True once: when max_age is over, or the caller's credentials are about to end.
   bool ReachedMaxAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Answers can still be sent.
+  bool MaySend() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Break() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // From then on nothing is written or read, and the stream stays until Next::abandon is done.
   Next Abandon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether all sessions, or those of its host, have more unread answers than they should.
@@ -139,37 +162,25 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   const std::shared_ptr<HostAnswers> host_;
   const SteadyTime began_;
 
-  // Owned by gRPC while reading_ and writing_ are set.
+  // Owned by gRPC during a read.
   grpc::ByteBuffer read_;
-  grpc::ByteBuffer write_;
   // The size of unsent answers, for code that needs only that.
   std::atomic<std::size_t> unwritten_bytes_{0};
-  // Whether failure_ is set, for code that only checks this.
+  // Whether the caller broke a rule, for code that only checks this.
   std::atomic<bool> failed_{false};
   // Received frames, for the reading thread.
   std::uint64_t frames_read_ = 0;
 
   Mutex mutex_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kOpen;
   // From StartRead() until the frame is in the batcher.
-  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::size_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  SteadyTime writing_since_ ABSL_GUARDED_BY(mutex_);
-  // A frame's operations are registered, and are being made in-flight waiters.
-  bool submitting_ ABSL_GUARDED_BY(mutex_) = false;
-  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  Reading reading_ ABSL_GUARDED_BY(mutex_) = Reading::kNone;
   bool reached_max_age_ ABSL_GUARDED_BY(mutex_) = false;
-  // The caller has disconnected.
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   // Between Abandon() and the end of gRPC's TryCancel(), which needs the call.
   bool abandoning_ ABSL_GUARDED_BY(mutex_) = false;
-  // gRPC is done with the stream.
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
   // The caller's fault.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);
-  HeldAnswers held_ ABSL_GUARDED_BY(mutex_);
+  OutgoingAnswers outgoing_ ABSL_GUARDED_BY(mutex_);
   UnansweredOperations unanswered_ ABSL_GUARDED_BY(mutex_);
 };
 
