@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 
@@ -34,23 +35,22 @@ bool SessionRegistry::Add(SessionCall* stream) {
 
 void SessionRegistry::Remove(SessionCall* stream) {
   MutexLock lock(mutex_);
-  const auto place = places_.find(stream);
-  streams_.erase(place->second);
-  places_.erase(place);
+  const std::uint64_t place = places_.find(stream)->second;
+  while (absl::c_linear_search(visited_, place)) visit_ended_.Wait(lock);
+  streams_.erase(place);
+  places_.erase(stream);
   observer_.SessionsChanged(streams_.size());
 }
 
 void SessionRegistry::Drain() {
-  std::uint64_t end = 0;
   {
     MutexLock lock(mutex_);
     if (draining_) return;
     draining_ = true;
-    end = opened_;
   }
-  // Later ones do so themselves.
-  EndEach([end](std::uint64_t place, SessionCall& stream) {
-    if (place < end) stream.AnnounceDraining();
+  // Later ones do so themselves; one that begins now may do so twice.
+  ForEach([](std::uint64_t /*place*/, SessionCall& stream) {
+    stream.AnnounceDraining();
     return false;
   });
 }
@@ -75,14 +75,14 @@ void SessionRegistry::Send(UnarySent sent, MemoryBudget& budget, UnaryAnswer& an
 }
 
 void SessionRegistry::AnnounceRenewals() {
-  EndEach([](std::uint64_t /*place*/, SessionCall& stream) {
+  ForEach([](std::uint64_t /*place*/, SessionCall& stream) {
     stream.AnnounceRenewal();
     return false;
   });
 }
 
 void SessionRegistry::EndStalled(const MemoryBudget& budget, SteadyTime now) {
-  EndEach([](std::uint64_t /*place*/, SessionCall& stream) { return stream.AbandonIfStalled(); });
+  ForEach([](std::uint64_t /*place*/, SessionCall& stream) { return stream.AbandonIfStalled(); });
   unary_.EndStalled(now);
   if (!budget.UnreadAnswersAreMany()) return;
   const std::size_t pool = budget.unread_answers_pool();
@@ -104,7 +104,7 @@ void SessionRegistry::MakeRoom(const MemoryBudget& budget, std::size_t added) {
 void SessionRegistry::EndOldest(DescribeUnread describe, SteadyTime until, std::size_t excess,
                                 std::size_t pool) {
   std::vector<UnreadAnswers> all;
-  EndEach([&](std::uint64_t place, SessionCall& stream) {
+  ForEach([&](std::uint64_t place, SessionCall& stream) {
     std::optional<UnreadAnswers> unread = (stream.*describe)();
     if (!unread) return false;
     unread->place = place;
@@ -125,29 +125,39 @@ void SessionRegistry::EndOldest(DescribeUnread describe, SteadyTime until, std::
     unary_.End([&](std::uint64_t place) { return oldest_unary.contains(place); });
   }
   if (oldest.empty()) return;
-  EndEach([&](std::uint64_t place, SessionCall& stream) {
+  ForEach([&](std::uint64_t place, SessionCall& stream) {
     const auto unread = oldest.find(place);
     return unread != oldest.end() && stream.AbandonIfWritingSince(unread->second);
   });
 }
 
-void SessionRegistry::EndEach(absl::FunctionRef<bool(std::uint64_t place, SessionCall&)> abandon) {
-  std::uint64_t next = 0;
-  bool more = true;
-  while (more) {
-    // They stay until they are ended.
-    std::vector<SessionCall*> abandoned;
-    {
-      MutexLock lock(mutex_);
-      auto at = streams_.lower_bound(next);
-      for (int i = 0; i < kPerHold && at != streams_.end(); ++i, ++at) {
-        if (abandon(at->first, *at->second)) abandoned.push_back(at->second);
-        next = at->first + 1;
-      }
-      more = at != streams_.end();
-    }
-    for (SessionCall* const stream : abandoned) stream->EndAbandoned();
+void SessionRegistry::ForEach(Visit abandon) {
+  std::uint64_t end = 0;
+  {
+    MutexLock lock(mutex_);
+    end = opened_;
   }
+  for (std::uint64_t place = 0; SessionCall* const stream = BeginVisit(place, end); ++place) {
+    const bool abandoned = abandon(place, *stream);
+    VisitEnds(place);
+    // An abandoned one stays until it is ended.
+    if (abandoned) stream->EndAbandoned();
+  }
+}
+
+SessionCall* SessionRegistry::BeginVisit(std::uint64_t& place, std::uint64_t end) {
+  MutexLock lock(mutex_);
+  const auto found = streams_.lower_bound(place);
+  if (found == streams_.end() || found->first >= end) return nullptr;
+  place = found->first;
+  visited_.push_back(place);
+  return found->second;
+}
+
+void SessionRegistry::VisitEnds(std::uint64_t place) {
+  MutexLock lock(mutex_);
+  visited_.erase(absl::c_find(visited_, place));
+  visit_ended_.NotifyAll();
 }
 
 }  // namespace idempotency::internal

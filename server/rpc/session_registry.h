@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
@@ -40,8 +41,8 @@ class SessionRegistry {
   // True if the server is about to end; the session then notifies its caller
   // itself.
   bool Add(SessionCall* stream);
-  // Waits while the stream is being notified.
-  void Remove(SessionCall* stream);
+  // Waits while this stream is visited, and for no other.
+  void Remove(SessionCall* stream) ABSL_LOCKS_EXCLUDED(mutex_);
   // Lets every session announce that the server is about to end.
   void Drain();
   // A unary call is about to be answered with `bytes` bytes. `reply` is their hold if the answer
@@ -66,19 +67,23 @@ class SessionRegistry {
   // answers are coming.
   void MakeRoom(const MemoryBudget& budget, std::size_t added);
 
-  AnswersByHost& answers() { return answers_; }
+  // Visits every session in the order in which they were opened, and not those that are opened
+  // meanwhile. Others begin and end during a visit: it may verify a signature, or write. Sessions
+  // for which `abandon` returns true have been abandoned, and are ended.
+  using Visit = absl::FunctionRef<bool(std::uint64_t place, SessionCall&)>;
+  void ForEach(Visit abandon) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The number of sessions that are examined while others wait to begin or to end.
-  static constexpr int kPerHold = 256;
+  AnswersByHost& answers() { return answers_; }
 
  private:
   // All calls are examined, which takes milliseconds, once for each 1 / kRoomShare of the pool.
   static constexpr std::size_t kRoomShare = 32;
 
   void CallBegins();
-  // Ends those for which `abandon` is true: without the lock, since that takes long.
-  void EndEach(absl::FunctionRef<bool(std::uint64_t place, SessionCall&)> abandon)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // The first session from `place` on that was opened before `end`, which stays until
+  // VisitEnds(); null if there is none. Sets `place` to its place.
+  SessionCall* BeginVisit(std::uint64_t& place, std::uint64_t end) ABSL_LOCKS_EXCLUDED(mutex_);
+  void VisitEnds(std::uint64_t place) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the oldest of the sessions for which `describe` returns a value, and of the unary answers
   // that were sent by `until`.
   using DescribeUnread = std::optional<UnreadAnswers> (SessionCall::*)();
@@ -94,11 +99,14 @@ class SessionRegistry {
   std::atomic<std::size_t> added_{0};
   std::atomic<bool> making_room_{false};
   Mutex mutex_;
+  CondVar visit_ended_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t opened_ ABSL_GUARDED_BY(mutex_) = 0;
   // In the order in which they were opened, and the place of each.
   absl::btree_map<std::uint64_t, SessionCall*> streams_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<SessionCall*, std::uint64_t> places_ ABSL_GUARDED_BY(mutex_);
+  // The places of those that are visited, one for each thread that does.
+  std::vector<std::uint64_t> visited_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

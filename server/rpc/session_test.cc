@@ -801,8 +801,26 @@ TEST_F(UnboundSessionTest, OthersBeginAndEndWhileStalledOnesAreEnded) {
   EXPECT_THAT(drains, SizeIs(1));
 }
 
+// A visit may verify a signature, or write.
+TEST_F(UnboundSessionTest, OthersBeginAndEndDuringAVisit) {
+  SessionCall& visited = Begin(nullptr);
+  SessionCall& other = Begin(nullptr);
+  int visits = 0;
+  registry_.ForEach([&](std::uint64_t /*place*/, SessionCall& session) {
+    ++visits;
+    if (&session != &visited) return false;
+    auto others = std::async(std::launch::async, [&] {
+      registry_.Remove(&other);
+      registry_.Add(&other);
+    });
+    EXPECT_EQ(others.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    return false;
+  });
+  EXPECT_EQ(visits, 1) << "those that begin meanwhile are not visited";
+}
+
 TEST_F(UnboundSessionTest, AllStalledSessionsAreEnded) {
-  constexpr int kSessions = 2 * SessionRegistry::kPerHold + 1;
+  constexpr int kSessions = 100;
   int ended = 0;
   for (int i = 0; i < kSessions; ++i) Begin([&] { ++ended; });
   clock_.Advance(limits::kPeerTimeout);
