@@ -128,10 +128,10 @@ void InFlightWaiters::OnRecordChanged(const RecordId& id) {
     const auto found = records_.find(id);
     if (found == records_.end()) return;
     RecordWaiters& entry = found->second;
-    if (entry.reading || entry.trying) {
-      entry.changed = true;
+    if (entry.phase == Phase::kFollows) {
+      ReadNow(id, entry, Phase::kConfirms, todo);
     } else {
-      ReadNow(id, entry, /*confirming=*/true, todo);
+      entry.changed = true;
     }
     UpdateSchedule(id, entry);
   }
@@ -171,7 +171,12 @@ void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> 
   {
     MutexLock lock(mutex_);
     const bool waits = in_flight != nullptr && Add(waiter, *in_flight);
-    if (std::exchange(waiter->trying, false)) ApplyVerdict(*waiter, answer, todo);
+    if (std::exchange(waiter->trying, false)) {
+      const InFlight held = StillInFlight(records_.at(waiter->id));
+      ApplyVerdict(*waiter, answer, todo);
+      // The queue had no room for the try.
+      if (ReasonOf(answer.status()) == Reason::kOverloaded) answer = held;
+    }
     if (!waits) {
       const bool gone = waiter->HasLeft();
       if (gone && reserved != nullptr && !waiter->op.request_token) unwanted = *reserved;
@@ -189,16 +194,15 @@ void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record
     MutexLock lock(mutex_);
     --reads_;
     RecordWaiters& entry = records_.at(id);
-    entry.reading = false;
-    if (!std::exchange(entry.confirming, false)) {
+    if (std::exchange(entry.phase, Phase::kFollows) == Phase::kReads) {
       ApplyUnconfirmedRead(id, entry, record, todo);
     } else if (record.ok()) {
       ApplyRecord(entry, std::make_shared<const Record>(*std::move(record)), todo);
     } else {
       ApplyError(entry, record.status(), todo);
     }
-    if (std::exchange(entry.changed, false) && !entry.trying && !entry.reading) {
-      ReadNow(id, entry, /*confirming=*/true, todo);
+    if (std::exchange(entry.changed, false) && entry.phase == Phase::kFollows) {
+      ReadNow(id, entry, Phase::kConfirms, todo);
     }
     UpdateSchedule(id, entry);
     // A read that the timer held back may go now.
@@ -246,12 +250,12 @@ void InFlightWaiters::ApplyVerdict(const Waiter& tried, const absl::StatusOr<Ver
                                    Todo& todo) {
   const RecordId& id = tried.id;
   RecordWaiters& entry = records_.at(id);
-  entry.trying = false;
+  entry.phase = Phase::kFollows;
   const bool changed = std::exchange(entry.changed, false);
   // One branch per outcome, alike or not. NOLINTNEXTLINE(bugprone-branch-clone)
   if (absl::IsCancelled(answer.status())) {
     // It never got to the store.
-    ReadNow(id, entry, /*confirming=*/true, todo);
+    ReadNow(id, entry, Phase::kConfirms, todo);
   } else if (!answer.ok()) {
     ReadLater(entry);
     // One try per pause while the store cannot answer, also after the lease.
@@ -262,11 +266,11 @@ void InFlightWaiters::ApplyVerdict(const Waiter& tried, const absl::StatusOr<Ver
       entry.changed = changed;
       Try(entry, repetition, todo);
     } else if (changed) {
-      ReadNow(id, entry, /*confirming=*/true, todo);
+      ReadNow(id, entry, Phase::kConfirms, todo);
     }
   } else if (!std::holds_alternative<InFlight>(*answer) || changed) {
     // It is settled, so the record answers the others.
-    ReadNow(id, entry, /*confirming=*/true, todo);
+    ReadNow(id, entry, Phase::kConfirms, todo);
   }
   UpdateSchedule(id, entry);
 }
@@ -280,7 +284,7 @@ void InFlightWaiters::ApplyUnconfirmedRead(const RecordId& id, RecordWaiters& en
     return ReadLater(entry);
   }
   if (!found.ok() || ProvesAny(entry, *found)) {
-    ReadNow(id, entry, /*confirming=*/true, todo);
+    ReadNow(id, entry, Phase::kConfirms, todo);
   } else {
     // A reservation is confirmed by itself.
     entry.compared = found->token;
@@ -380,7 +384,7 @@ void InFlightWaiters::Remove(RecordWaiters& entry, const WaiterPtr& waiter) {
   if (waiter->op.request_token) entry.by_token.erase({*waiter->op.request_token, waiter_id});
 }
 
-Verdict InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
+InFlight InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
   return entry.schedule.StillInFlight(options_.clock->Monotonic());
 }
 
@@ -394,7 +398,7 @@ void InFlightWaiters::TryFirst(RecordWaiters& entry, Todo& todo) {
 void InFlightWaiters::Try(RecordWaiters& entry, WaiterPtr waiter, Todo& todo) {
   Remove(entry, waiter);
   waiter->trying = true;
-  entry.trying = true;
+  entry.phase = Phase::kTries;
   todo.tries.push_back(std::move(waiter));
 }
 
@@ -406,14 +410,13 @@ InFlightWaiters::WaiterPtr InFlightWaiters::RepetitionOf(const RecordWaiters& en
   return entry.waiters.at(found->second);
 }
 
-void InFlightWaiters::ReadNow(const RecordId& id, RecordWaiters& entry, bool confirming,
-                              Todo& todo) {
+void InFlightWaiters::ReadNow(const RecordId& id, RecordWaiters& entry, Phase read, Todo& todo) {
   if (entry.waiters.empty()) return;
-  entry.reading = true;
-  entry.confirming = confirming;
+  entry.phase = read;
   entry.read_before = next_waiter_id_;
   ++reads_;
-  todo.reads.push_back({id, entry.waiters.begin()->second->op.key, confirming});
+  const bool confirmed = read == Phase::kConfirms;
+  todo.reads.push_back({id, entry.waiters.begin()->second->op.key, confirmed});
 }
 
 void InFlightWaiters::ReadLater(RecordWaiters& entry) {
@@ -423,7 +426,7 @@ void InFlightWaiters::ReadLater(RecordWaiters& entry) {
 }
 
 void InFlightWaiters::UpdateSchedule(const RecordId& id, RecordWaiters& entry) {
-  const bool busy = entry.reading || entry.trying;
+  const bool busy = entry.phase != Phase::kFollows;
   if (entry.due != Batcher::kNoDeadline) due_.erase({entry.due, id});
   if (entry.waiters.empty() && !busy) {
     records_.erase(id);
@@ -563,7 +566,7 @@ InFlightWaiters::Todo InFlightWaiters::TakeDue() {
     if (entry.schedule.LeaseIsOver(now)) {
       TryFirst(entry, todo);
     } else {
-      ReadNow(id, entry, /*confirming=*/false, todo);
+      ReadNow(id, entry, Phase::kReads, todo);
     }
     UpdateSchedule(id, entry);
   }

@@ -41,8 +41,7 @@ struct InFlightWaitersOptions {
   // replicas: the pause grows from the first to the longest, with jitter.
   absl::Duration first_pause = absl::Milliseconds(20);
   absl::Duration longest_pause = absl::Milliseconds(200);
-  // Such reads under way at the same time, over all records: one batch, so that
-  // waiters never fill the queue.
+  // Such reads under way at the same time, over all records: one batch.
   std::size_t max_reads = limits::kMaxBatch;
   const Clock* clock = &Clock::System();
 };
@@ -89,8 +88,8 @@ class InFlightWaiters {
   // Sends the call to the store, with `group` when that is submitted. Its `done` runs exactly once,
   // on a thread of the batcher, on the timer's, or on that of the caller of any method here; it
   // must not block. The answer is the store's, with these additions:
-  //   in_flight   also when the wait is over, at the limit of waiters, and after
-  //               Close()
+  //   in_flight   also when the wait is over, at the limit of waiters, where a waiter's try finds
+  //               the queue full, and after Close()
   //   CANCELLED   the call was cancelled before it had an answer, or stopped
   //               waiting
   void Start(const WaiterPtr& waiter, Batcher::Group* group = nullptr);
@@ -121,19 +120,26 @@ class InFlightWaiters {
  private:
   using WaiterId = std::uint64_t;
 
+  enum class Phase {
+    // Waits for a change by this process, for the next periodic read, or for the end of the lease.
+    kFollows,
+    // An unconfirmed read is under way.
+    kReads,
+    // A confirmed read is under way.
+    kConfirms,
+    // One of the waiters was sent to the store again.
+    kTries,
+  };
+
   // The entry of one record, which has waiters or is being read for them.
   struct RecordWaiters {
     // In their order of arrival.
     absl::btree_map<WaiterId, WaiterPtr> waiters;
     // The waiters with a request token, by that token.
     absl::btree_set<std::pair<Uuid, WaiterId>> by_token;
-    // A read is under way. It answers the waiters that arrived before it was sent,
-    // if it is confirmed.
-    bool reading = false;
-    bool confirming = false;
+    Phase phase = Phase::kFollows;
+    // The read that is under way answers the waiters that arrived before it was sent.
     WaiterId read_before = 0;
-    // One of the waiters was sent to the store again.
-    bool trying = false;
     // The record changed since the read or the try was sent: read it again.
     bool changed = false;
     RecordSchedule schedule;
@@ -217,8 +223,8 @@ class InFlightWaiters {
   // A waiter with the token of a reservation that was granted: the store repeats the grant to it.
   // nullptr if there is none.
   static WaiterPtr RepetitionOf(const RecordWaiters& entry, const ReserveOp& op);
-  // `confirming`: waiters may be answered from its result.
-  void ReadNow(const RecordId& id, RecordWaiters& entry, bool confirming, Todo& todo)
+  // `read`: kReads or kConfirms.
+  void ReadNow(const RecordId& id, RecordWaiters& entry, Phase read, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadLater(RecordWaiters& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Brings due_ up to date after any change of the entry; removes an entry that
@@ -226,7 +232,7 @@ class InFlightWaiters {
   void UpdateSchedule(const RecordId& id, RecordWaiters& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // in_flight, from this entry's data.
-  Verdict StillInFlight(const RecordWaiters& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  InFlight StillInFlight(const RecordWaiters& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void RunTimer();
   Deadline NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
