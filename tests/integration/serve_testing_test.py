@@ -5,6 +5,7 @@ docs/other_languages.md as they stand, worlds over the wire, and when the proces
 usage: serve_testing_test.py BIN_FOLDER PROJECT_ROOT
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -18,8 +19,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import types
 import unittest
+import uuid
+from concurrent import futures
 from unittest import mock
 
 import grpc
@@ -35,6 +39,12 @@ def blocks_of(page):
     return re.findall(r"^```(?:sh|python)\n(.*?)^```", text, re.M | re.S)
 
 
+# As google.rpc.Status, which Debian does not have.
+STATUS_PROTO = """syntax = "proto3";
+package testing;
+import "google/protobuf/any.proto";
+message Status { int32 code = 1; string message = 2; repeated google.protobuf.Any details = 3; }
+"""
 PROTOC, EXAMPLE, RUN = blocks_of("testing_your_service.md")
 
 
@@ -95,8 +105,35 @@ class Status(Exception):
 class Context:
     """Of a call of a service that uses the page's example."""
 
+    def set_trailing_metadata(self, trailers):
+        pass
+
     def abort(self, code, _details):
         raise Status(code.name)
+
+
+class Answered:
+    """What a caller gets."""
+
+    def __init__(self, call, key, request):
+        # pylint: disable=import-error, import-outside-toplevel
+        import status_pb2
+        from google.rpc import error_details_pb2
+        self.body, self.info, self.retry_delay = None, error_details_pb2.ErrorInfo(), None
+        try:
+            self.body, done = call.with_call(request.encode(), timeout=SOME_SECONDS,
+                                             metadata=[("idempotency-key", key)])
+        except grpc.RpcError as refused:
+            done = refused
+        self.code, self.message = done.code(), done.details()
+        self.trailers = dict(done.trailing_metadata())
+        packed = status_pb2.Status.FromString(self.trailers.pop("grpc-status-details-bin", b""))
+        for each in packed.details:
+            retry = error_details_pb2.RetryInfo()
+            each.Unpack(self.info)
+            if each.Unpack(retry):
+                self.retry_delay = retry.retry_delay.ToMilliseconds()
+        self.reason = self.info.reason or None
 
 
 def refusing(code):
@@ -114,6 +151,9 @@ class ServeTestingTest(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="idempotency-serve-testing.")
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         shell(PROTOC, cls.folder)
+        pathlib.Path(cls.folder, "status.proto").write_text(STATUS_PROTO, encoding="utf-8")
+        shell(f"protoc -I. -I{ROOT}/core/reflection --python_out=. status.proto"
+              " google/rpc/error_details.proto", cls.folder)
         sys.path.insert(0, cls.folder)
         # pylint: disable=import-error, import-outside-toplevel
         from google.protobuf import duration_pb2
@@ -166,7 +206,7 @@ class ServeTestingTest(unittest.TestCase):
             self.assertIn("Ran 2 tests", shell(RUN, folder))
 
     def test_the_example_of_other_languages_charges_once(self):
-        protoc, once, charge, run = blocks_of("other_languages.md")
+        protoc, once, charge, run, _ = blocks_of("other_languages.md")
         with tempfile.TemporaryDirectory() as folder:
             shell(protoc, folder)
             pathlib.Path(folder, "once.py").write_text(once, encoding="utf-8")
@@ -185,7 +225,7 @@ class ServeTestingTest(unittest.TestCase):
             key = self.request(f"{self.id()} {code} {len(body)}".replace(" ", "/")).record_key
 
             def repeat(key=key, reply=reply):
-                return once.once(self.service, key, once.fingerprint("/p/C", b""), lambda: reply)
+                return once.once(self.service, key, once.fingerprint("/p/C", b""), lambda: reply).reply
 
             self.assertEqual(repeat(), reply)
             if returned:
@@ -221,7 +261,7 @@ class ServeTestingTest(unittest.TestCase):
 
     def test_the_example_refuses_nothing_for_good_after_the_work(self):
         """A client would read a definite code as "not charged"."""
-        once = self.once_of_the_page()
+        once, calls = self.once_of_the_page(), self.calls_of_the_page()
 
         def failing_work():
             raise ValueError("after the charge")
@@ -249,10 +289,10 @@ class ServeTestingTest(unittest.TestCase):
                         (once.Lost, once.NotRecorded, once.NoEffect, grpc.RpcError)) as raised:
                     once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), work)
                 with self.assertRaisesRegex(Status, refused):
-                    once.refuse(Context(), raised.exception)
+                    calls.refuse(Context(), raised.exception)
         # Of Reserve: nothing ran.
         with self.assertRaisesRegex(Status, "DATA_LOSS"):
-            once.refuse(Context(), Refusal(codes.DATA_LOSS))
+            calls.refuse(Context(), Refusal(codes.DATA_LOSS))
 
     def test_the_service_config_names_methods(self):
         """A service alone is all of its methods, the unguarded ones too."""
@@ -261,13 +301,156 @@ class ServeTestingTest(unittest.TestCase):
         names = config["methodConfig"][0]["name"]
         self.assertTrue(all(name.get("method") for name in names), names)
 
+    def test_the_methods_of_the_page_answer_as_a_guard(self):
+        """With reasons, and with the entries by which a client takes a status as final."""
+        once = self.once_of_the_page()
+        old_key = str(uuid.UUID(int=(int(time.time() - 3 * 86400) * 1000 << 80) | (7 << 76) | (2 << 62)))
+        work = {"result": self.records.Reply(code=0, body=b"charged")}
+
+        def worked():
+            if isinstance(work["result"], Exception):
+                raise work["result"]
+            return work["result"]
+
+        with self.serving(worked) as charge:
+            recorded = {"idempotency-record", "idempotency-expires"}
+            first = charge("a", "one")
+            self.assertEqual((first.code, first.body, set(first.trailers)),
+                             (grpc.StatusCode.OK, b"charged", recorded))
+            again = charge("a", "one")
+            self.assertEqual((again.body, again.trailers.pop("idempotency-replayed")),
+                             (b"charged", "true"))
+            self.assertEqual(again.trailers, first.trailers)
+            self.assertRegex(first.trailers["idempotency-expires"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+
+            work["result"] = self.records.Reply(code=9, message="declined")
+            for entries in (recorded, recorded | {"idempotency-replayed"}):
+                declined = charge("b", "one")
+                self.assertEqual((declined.code, declined.message, declined.reason, set(declined.trailers)),
+                                 (grpc.StatusCode.FAILED_PRECONDITION, "declined", None, entries))
+
+            self.assert_refused(charge("a", "two"), "FAILED_PRECONDITION", "KEY_REUSED")
+            self.assert_refused(charge(old_key, "one"), "FAILED_PRECONDITION", "KEY_EXPIRED")
+
+            work["result"] = ValueError("after the charge")
+            self.assert_refused(charge("c", "one"), "UNAVAILABLE", "OUTCOME_NOT_RECORDED")
+            unknown = charge("c", "one")
+            self.assert_refused(unknown, "FAILED_PRECONDITION", "OUTCOME_UNKNOWN")
+            self.assertEqual(unknown.trailers["grpc-retry-pushback-ms"], "-1")
+            self.assertEqual((unknown.info.metadata["cause"], unknown.info.metadata["attempt"],
+                              unknown.info.metadata["reason"]), ("RELEASED", "1", "ValueError"))
+
+            work["result"] = self.records.Reply(code=0, body=bytes(9 << 20))
+            charge("d", "one")
+            kept = charge("d", "one")
+            self.assert_refused(kept, "FAILED_PRECONDITION", "REPLY_NOT_KEPT")
+            self.assertEqual(kept.info.metadata["original_code"], "0")
+
+            work["result"] = once.NoEffect("the bank is closed")
+            idle = charge("e", "one")
+            self.assertEqual((idle.code, idle.reason, set(idle.trailers)),
+                             (grpc.StatusCode.UNAVAILABLE, None, {"idempotency-record"}))
+            work["result"] = once.Lost("taken over")
+            self.assert_refused(charge("f", "one"), "UNAVAILABLE", "OUTCOME_NOT_RECORDED")
+
+            def busy():
+                refused = charge("g", "one")
+                self.assert_refused(refused, "ABORTED", "IN_FLIGHT")
+                self.assertEqual(refused.trailers["grpc-retry-pushback-ms"], "1000")
+                self.assertGreater(refused.retry_delay, 0)
+                return self.records.Reply(code=0, body=b"charged")
+            self.during = busy
+            with mock.patch.object(once, "WAIT_S", 0):
+                self.assertEqual(charge("g", "one").body, b"charged")
+
+            with self.subTest("refused by the service"):
+                ahead = str(uuid.UUID(int=(int(time.time() + 3 * 86400) * 1000 << 80) | (7 << 76) | (2 << 62)))
+                early = charge(ahead, "one")
+                self.assertEqual((early.code, early.reason),
+                                 (grpc.StatusCode.INVALID_ARGUMENT, "KEY_INVALID"))
+
+    def test_keys_of_the_page_are_those_of_a_guard(self):
+        calls = self.calls_of_the_page()
+        upper = "01890A5D-AC96-774B-BCCE-B302099A8057"
+
+        class Call(Context):
+            """A call with these keys."""
+
+            def __init__(self, keys):
+                self.keys = keys
+
+            def invocation_metadata(self):
+                return (("user-agent", "test"), *(("idempotency-key", key) for key in self.keys))
+
+            def set_trailing_metadata(self, trailers):
+                self.details = dict(trailers)["grpc-status-details-bin"]
+
+        for keys, key in ((["order-1"], "order-1"), (['"order-1"'], "order-1"),
+                          (["order-1", '"order-1"'], "order-1"), ([r'"a\"b\\c,d"'], r'a"b\c,d'),
+                          ([upper], upper.lower()), ([upper, upper.lower()], upper.lower()),
+                          (["x" * 255], "x" * 255)):
+            with self.subTest(keys=keys):
+                self.assertEqual(calls.key_of(Call(keys)), key)
+        for keys, reason in (([], b"KEY_MISSING"), *(
+                (keys, b"KEY_INVALID") for keys in (
+                    ["a", "b"], [""], ['""'], ["a b"], ["a,b"], ['a"b'], ['"a'], ['"a" '], [r'"\a"'],
+                    ["a", '"'], ["x" * 256], ["\x7f"]))):
+            call = Call(keys)
+            with self.subTest(keys=keys), self.assertRaisesRegex(Status, "INVALID_ARGUMENT"):
+                calls.key_of(call)
+            self.assertIn(reason, call.details)
+
+    def assert_refused(self, answer, code, reason):
+        """Not as a recorded status."""
+        self.assertEqual((answer.code.name, answer.reason, answer.info.domain),
+                         (code, reason, "grpc-idempotency.dev"))
+        self.assertIn("idempotency-record", answer.trailers)
+        self.assertNotIn("idempotency-expires", answer.trailers)
+
+    during = None
+
+    @contextlib.contextmanager
+    def serving(self, work):
+        """A service whose method is that of the page: a function of key and request."""
+        once, calls = self.once_of_the_page(), self.calls_of_the_page()
+
+        def method(request, context):
+            key = self.records.RecordKey(namespace="payments", scope=self.id(), operation="/p/C",
+                                         key=calls.key_of(context))
+            during, self.during = self.during, None
+            try:
+                answered = once.once(self.service, key, once.fingerprint("/p/C", request),
+                                     during or work)
+            except (once.NotRun, once.Lost, once.NotRecorded, once.NoEffect, grpc.RpcError) as error:
+                calls.refuse(context, error)
+            return calls.answer(context, answered)
+
+        server = grpc.server(futures.ThreadPoolExecutor(4), options=self.channel_options())
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
+            "p", {"C": grpc.unary_unary_rpc_method_handler(method)}),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            with grpc.insecure_channel(f"127.0.0.1:{port}", self.channel_options()) as channel:
+                call = channel.unary_unary("/p/C")
+                yield lambda key, request: Answered(call, key, request)
+        finally:
+            server.stop(None)
+
     def granted(self):
         return self.pb.ReserveResponse(reserved=self.pb.Reserved(reservation_token="token"))
 
+    def module_of_the_page(self, name, block):
+        text = blocks_of("other_languages.md")[block]
+        pathlib.Path(self.folder, name + ".py").write_text(text, encoding="utf-8")
+        return importlib.import_module(name)
+
     def once_of_the_page(self):
-        text = blocks_of("other_languages.md")[1]
-        pathlib.Path(self.folder, "once.py").write_text(text, encoding="utf-8")
-        return importlib.import_module("once")
+        return self.module_of_the_page("once", 1)
+
+    def calls_of_the_page(self):
+        self.once_of_the_page()
+        return self.module_of_the_page("calls", 4)
 
     def test_worlds_have_their_own_records(self):
         other = [("idempotency-test-world", self.id() + "/other")]
