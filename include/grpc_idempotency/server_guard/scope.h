@@ -11,11 +11,13 @@
 namespace idempotency {
 
 // Returns the owner of the call's key: a stable identity of the caller, determined after
-// authentication. An error becomes the call's status. Called on gRPC's threads: it must be
-// thread-safe and must not block.
+// authentication. Everything that decides for whom a call acts belongs into the scope or into the
+// request: behind a peer that serves several users, a scope without the user gives one user's
+// reply to another one with the same key and request. An error becomes the call's status. Called on
+// gRPC's threads: it must be thread-safe and must not block.
 using ScopeFunction = std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase&)>;
 
-// The peer's identity from mutual TLS: all alternative names of the certificate together, or its
+// The peer's identity from mutual TLS, for a peer that acts for itself alone: all alternative names of the certificate together, or its
 // common name if there are none. A caller whose certificate has another set of names is in another
 // scope, where a retry is a second execution: use PeerUriScope if each replica's certificate has
 // its host's name beside the service's, or if names are added at a renewal. UNAUTHENTICATED for a
