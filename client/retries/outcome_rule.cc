@@ -27,4 +27,9 @@ bool IsOutcome(const grpc::Status& status, const Trailers& trailers) {
   return IsRecorded(trailers) && !IsOverReceiveLimit(status);
 }
 
+bool IsReplayed(const grpc::Status& status, const Trailers& trailers) {
+  return status.error_code() != grpc::StatusCode::INTERNAL && !ProvesNothing(status.error_code()) &&
+         IsOutcome(status, trailers);
+}
+
 }  // namespace idempotency::internal

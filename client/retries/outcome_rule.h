@@ -27,6 +27,12 @@ using Trailers = std::multimap<grpc::string_ref, grpc::string_ref>;
 // `status` is that of the last try, with `trailers`, and is not retryable.
 bool IsOutcome(const grpc::Status& status, const Trailers& trailers);
 
+// True for a status that the guard has recorded, of a code that gRPC itself never returns. Each
+// further try would get the same replay. Of the other codes the trailers prove nothing: gRPC makes
+// INTERNAL or UNIMPLEMENTED of an OK whose reply it cannot decode, and leaves the trailers of that
+// OK.
+bool IsReplayed(const grpc::Status& status, const Trailers& trailers);
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_RETRIES_OUTCOME_RULE_H_

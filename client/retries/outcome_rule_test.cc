@@ -20,6 +20,15 @@ grpc::Status Bare(StatusCode code) { return {code, "failed"}; }
 
 TEST(OutcomeRuleTest, OkIsTheOutcome) { EXPECT_TRUE(IsOutcome(grpc::Status::OK, kNoTrailers)); }
 
+// gRPC makes these of an OK whose reply it cannot decode, with the trailers of that OK.
+TEST(OutcomeRuleTest, ACodeOfGrpcItselfIsNoReplay) {
+  EXPECT_TRUE(IsReplayed(Bare(StatusCode::FAILED_PRECONDITION), kRecorded));
+  EXPECT_FALSE(IsReplayed(Bare(StatusCode::FAILED_PRECONDITION), kNotRecorded));
+  for (const StatusCode code : {StatusCode::INTERNAL, StatusCode::UNIMPLEMENTED}) {
+    EXPECT_FALSE(IsReplayed(Bare(code), kRecorded)) << code;
+  }
+}
+
 TEST(OutcomeRuleTest, AFailureWithoutAReasonIsTheOutcomeOnceItIsRecorded) {
   for (const StatusCode code :
        {StatusCode::INVALID_ARGUMENT, StatusCode::NOT_FOUND, StatusCode::PERMISSION_DENIED,

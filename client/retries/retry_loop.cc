@@ -37,15 +37,6 @@ void Pause(const RetryTime& time, CancellableTries& tries, absl::Duration pause)
   }
 }
 
-// True for a status that the guard has recorded, of a code that gRPC itself never returns. Each
-// further try would get the same replay. Of the other codes the trailers prove nothing: gRPC makes
-// INTERNAL or UNIMPLEMENTED of an OK whose reply it cannot decode, and leaves the trailers of that
-// OK.
-bool IsReplayed(const grpc::Status& status, const Trailers& trailers) {
-  return status.error_code() != grpc::StatusCode::INTERNAL && !ProvesNothing(status.error_code()) &&
-         IsOutcome(status, trailers);
-}
-
 grpc::Status CancelledBefore() {
   return {grpc::StatusCode::CANCELLED, "cancelled before the first attempt"};
 }

@@ -43,8 +43,9 @@ ABSL_FLAG(absl::Duration, lease, idempotency::limits::kDefaultLease,
           "How long a crashed attempt keeps its key.");
 ABSL_FLAG(std::string, die_at, "",
           "Where the process kills itself, as by kill -9. order: before-payment, before-inventory, "
-          "before-order,"
-          " before-reply; the others: before-effect, before-reply.");
+          "before-refund, before-refusal, before-order, before-reply; the others: before-effect, "
+          "before-reply.");
+ABSL_FLAG(std::string, not_sold, "", "An item that the inventory refuses for good.");
 
 namespace checkout {
 namespace {
@@ -53,7 +54,7 @@ constexpr absl::Duration kDrain = absl::Seconds(10);
 
 // The role of this process, and the functions that need it.
 struct Role {
-  std::string method;
+  std::vector<std::string> methods;
   std::unique_ptr<grpc::Service> service;
   absl::Status (*protect)(idempotency::ServerGuard&, grpc::ServerBuilder&, grpc::Service*);
 };
@@ -78,26 +79,28 @@ std::shared_ptr<grpc::Channel> DialStep(const std::string& address) {
 absl::StatusOr<Role> MakeRole(const std::string& name, Book& book) {
   FailPoint fail_point(absl::GetFlag(FLAGS_die_at));
   if (name == "order") {
-    return Role{"/checkout.v1.Orders/Place",
+    return Role{{"/checkout.v1.Orders/Place"},
                 std::make_unique<OrderService>(book, DialStep(absl::GetFlag(FLAGS_payment)),
                                                DialStep(absl::GetFlag(FLAGS_inventory)),
                                                std::move(fail_point)),
                 Protect<v1::Orders>};
   }
   if (name == "payment") {
-    return Role{"/checkout.v1.Payments/Charge",
+    return Role{{"/checkout.v1.Payments/Charge", "/checkout.v1.Payments/Refund"},
                 std::make_unique<PaymentService>(book, std::move(fail_point)),
                 Protect<v1::Payments>};
   }
   if (name == "inventory") {
-    return Role{"/checkout.v1.Inventory/Take",
-                std::make_unique<InventoryService>(book, std::move(fail_point)),
+    return Role{{"/checkout.v1.Inventory/Take"},
+                std::make_unique<InventoryService>(book, std::move(fail_point),
+                                                   absl::GetFlag(FLAGS_not_sold)),
                 Protect<v1::Inventory>};
   }
   return absl::InvalidArgumentError("--role is order, payment or inventory");
 }
 
-idempotency::GuardOptions OptionsOf(const std::string& role, const std::string& method) {
+idempotency::GuardOptions OptionsOf(const std::string& role,
+                                    const std::vector<std::string>& methods) {
   idempotency::GuardOptions options;
   options.name_space = absl::StrCat("checkout-", role);
   // Each server has a single caller.
@@ -105,9 +108,11 @@ idempotency::GuardOptions OptionsOf(const std::string& role, const std::string& 
   // A second execution is acceptable: each step's effect has the record id as its
   // key, and finished steps replay.
   options.on_unknown_outcome = idempotency::MethodPolicy::OnUnknownOutcome::kTakeOver;
-  options.methods[method].adjust = [](idempotency::MethodPolicy& policy) {
-    policy.lease = absl::GetFlag(FLAGS_lease);
-  };
+  for (const std::string& method : methods) {
+    options.methods[method].adjust = [](idempotency::MethodPolicy& policy) {
+      policy.lease = absl::GetFlag(FLAGS_lease);
+    };
+  }
   return options;
 }
 
@@ -133,7 +138,7 @@ absl::Status Serve(const sigset_t& stop_signals) {
       grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                 grpc::InsecureChannelCredentials(),
                                 idempotency::IdempotencydChannelArguments()),
-      OptionsOf(name, role->method));
+      OptionsOf(name, role->methods));
   if (!guard.ok()) return guard.status();
 
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();

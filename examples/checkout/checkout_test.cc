@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr char kKey[] = "order-of-monday-1";
+const std::string kKey = "order-of-monday-1";
 
 // The server that crashes, and the point.
 struct Death {
@@ -53,16 +53,18 @@ std::string NameOf(const Death& death) {
 }
 void PrintTo(const Death& death, std::ostream* out) { *out << NameOf(death); }
 
-class CheckoutTest : public ::testing::TestWithParam<Death> {
+class CheckoutTest : public ::testing::Test {
  protected:
   // On the same port each time.
-  void Start(const std::string& role, const std::string& die_at = "") {
+  void Start(const std::string& role, const std::string& die_at = "",
+             const std::string& not_sold = "") {
     std::vector<std::string> arguments = {"checkout_server",
                                           "--role=" + role,
                                           "--book=" + BookOf(role),
                                           "--idempotencyd=" + daemon_.address(),
                                           "--lease=700ms",
                                           "--die_at=" + die_at,
+                                          "--not_sold=" + not_sold,
                                           "--listen=" + At(role),
                                           "--payment=" + At("payment"),
                                           "--inventory=" + At("inventory")};
@@ -91,9 +93,9 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
     request.set_price_cents(1250);
     return stub->Place(&context, request, &reply);
   }
-  grpc::Status PlaceUntilSettled(v1::PlaceReply& reply) {
+  grpc::Status PlaceUntilSettled(v1::PlaceReply& reply, const std::string& key = kKey) {
     return idempotency::CallWithRetries(
-        kKey, idempotency::DeadlineIn(absl::Seconds(30)), [&](grpc::ClientContext& context) {
+        key, idempotency::DeadlineIn(absl::Seconds(30)), [&](grpc::ClientContext& context) {
           context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
           return Place(context, reply);
         });
@@ -123,7 +125,9 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
   std::map<std::string, std::unique_ptr<idempotency::internal::testing::Process>> processes_;
 };
 
-TEST_P(CheckoutTest, TheSameKeyResumesACrashedOrder) {
+class CrashTest : public CheckoutTest, public ::testing::WithParamInterface<Death> {};
+
+TEST_P(CrashTest, TheSameKeyResumesACrashedOrder) {
   const Death& death = GetParam();
   for (const std::string role : {"payment", "inventory", "order"}) {
     ASSERT_NO_FATAL_FAILURE(Start(role, role == death.role ? death.point : ""));
@@ -170,7 +174,37 @@ TEST_P(CheckoutTest, TheSameKeyResumesACrashedOrder) {
   EXPECT_THAT(Runs("order"), SizeIs(order_runs));
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryStep, CheckoutTest,
+// A step's recorded refusal is the order's end, and its money goes back once.
+TEST_F(CheckoutTest, ARefusedStepEndsTheOrderAndItsPaymentIsRefundedOnce) {
+  for (const std::string point : {"before-refund", "before-refusal"}) {
+    ASSERT_NO_FATAL_FAILURE(Start("payment"));
+    ASSERT_NO_FATAL_FAILURE(Start("inventory", "", "kettle"));
+    ASSERT_NO_FATAL_FAILURE(Start("order", point));
+    v1::PlaceReply reply;
+    grpc::ClientContext first;
+    ASSERT_TRUE(idempotency::WithKey(first, kKey + point).ok());
+    EXPECT_EQ(Place(first, reply).error_code(), grpc::StatusCode::UNAVAILABLE);
+    ASSERT_TRUE(Died("order"));
+    ASSERT_NO_FATAL_FAILURE(Start("order"));
+
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const grpc::Status ended = PlaceUntilSettled(reply, kKey + point);
+      EXPECT_EQ(ended.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+      EXPECT_THAT(ended.error_message(), HasSubstr("kettle is not sold any more"));
+    }
+    for (const std::string role : {"payment", "inventory", "order"}) processes_.erase(role);
+  }
+  const auto payments = Book::Open(BookOf("payment")).value()->Effects().value();
+  ASSERT_THAT(payments, SizeIs(4));
+  for (const std::size_t charge : {0, 2}) {
+    EXPECT_THAT(payments[charge].text, HasSubstr("2500 cents"));
+    EXPECT_EQ(payments[charge + 1].text, "refund of " + payments[charge].record_id);
+  }
+  EXPECT_THAT(Book::Open(BookOf("inventory")).value()->Effects().value(), SizeIs(0));
+  EXPECT_THAT(Book::Open(BookOf("order")).value()->Effects().value(), SizeIs(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStep, CrashTest,
                          ::testing::Values(Death{"order", "before-payment", 1, 1},
                                            Death{"order", "before-inventory", 1, 1},
                                            Death{"order", "before-order", 1, 1},

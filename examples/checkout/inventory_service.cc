@@ -22,6 +22,10 @@ grpc::Status InventoryService::Take(grpc::ServerContext* context, const v1::Take
   if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
   const std::string& record_id = execution->record_id();
   if (auto begun = book_.Begin(record_id, execution->attempt()); !begun.ok()) return Open(begun);
+  if (request->item() == not_sold_) {
+    return {grpc::StatusCode::FAILED_PRECONDITION,
+            absl::StrCat(not_sold_, " is not sold any more")};
+  }
   fail_point_.Reach("before-effect");
   const absl::Status entered = book_.Enter(
       record_id,

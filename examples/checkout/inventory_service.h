@@ -4,6 +4,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <string>
 #include <utility>
 
 #include "examples/checkout/book.h"
@@ -15,9 +16,9 @@ namespace checkout {
 // The second step: goods taken are an entry in the book. Thread-safe.
 class InventoryService final : public v1::Inventory::Service {
  public:
-  // Does not own `book`.
-  InventoryService(Book& book, FailPoint fail_point)
-      : book_(book), fail_point_(std::move(fail_point)) {}
+  // Does not own `book`. Refuses the item `not_sold` for good.
+  InventoryService(Book& book, FailPoint fail_point, std::string not_sold)
+      : book_(book), fail_point_(std::move(fail_point)), not_sold_(std::move(not_sold)) {}
 
   // Crashes, if requested, at "before-effect" and "before-reply".
   grpc::Status Take(grpc::ServerContext* context, const v1::TakeRequest* request,
@@ -26,6 +27,7 @@ class InventoryService final : public v1::Inventory::Service {
  private:
   Book& book_;
   const FailPoint fail_point_;
+  const std::string not_sold_;
 };
 
 }  // namespace checkout

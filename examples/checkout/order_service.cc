@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "grpc_idempotency/client/recorded_outcome.h"
 #include "grpc_idempotency/server_guard/execution.h"
 
 namespace checkout {
@@ -15,20 +16,31 @@ namespace {
 bool IsInRange(std::int64_t number) { return number >= 1 && number <= 1'000'000; }
 
 // [workflows:step]
-// A step without an answer leaves the order open. For every status of the step the caller gets
-// UNAVAILABLE: it is not recorded, so that the same key may be sent again.
+// A step without an answer leaves the order open: UNAVAILABLE is not recorded, so that the same key
+// may be sent again.
 grpc::Status Open(const std::string& step, absl::string_view why) {
   return {grpc::StatusCode::UNAVAILABLE, absl::StrCat(step, ": ", why)};
 }
 
+bool IsOpen(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE;
+}
+
+// The step's recorded outcome, which is final: every attempt gets it. Otherwise UNAVAILABLE.
 grpc::Status Step(const std::string& name, grpc::ServerContext& context,
                   idempotency::Execution& execution,
                   const std::function<grpc::Status(grpc::ClientContext&)>& call) {
   const auto step = grpc::ClientContext::FromServerContext(context);
-  const absl::Status attached = execution.Attach(*step);
+  const absl::Status attached = execution.Attach(*step, name);
   if (!attached.ok()) return Open(name, attached.message());
   const grpc::Status status = call(*step);
-  return status.ok() ? status : Open(name, status.error_message());
+  return idempotency::IsRecordedOutcome(status, *step) ? status
+                                                       : Open(name, status.error_message());
+}
+
+// The order's own answer to a step's refusal, with a code that is recorded.
+grpc::Status Refused(const std::string& step, const grpc::Status& refusal) {
+  return {grpc::StatusCode::FAILED_PRECONDITION, absl::StrCat(step, ": ", refusal.error_message())};
 }
 // [workflows:end]
 
@@ -56,7 +68,8 @@ grpc::Status OrderService::Place(grpc::ServerContext* context, const v1::PlaceRe
   const grpc::Status payment =
       Step("payment", *context, *execution,
            [&](grpc::ClientContext& step) { return payments_->Charge(&step, charge, &charged); });
-  if (!payment.ok()) return payment;
+  if (IsOpen(payment)) return payment;
+  if (!payment.ok()) return Refused("payment", payment);
 
   fail_point_.Reach("before-inventory");
   v1::TakeRequest take;
@@ -67,7 +80,8 @@ grpc::Status OrderService::Place(grpc::ServerContext* context, const v1::PlaceRe
   const grpc::Status inventory =
       Step("inventory", *context, *execution,
            [&](grpc::ClientContext& step) { return inventory_->Take(&step, take, &taken); });
-  if (!inventory.ok()) return inventory;
+  if (IsOpen(inventory)) return inventory;
+  if (!inventory.ok()) return Refund(*context, *execution, charged.payment_id(), inventory);
 
   fail_point_.Reach("before-order");
   if (auto entered = book_.Enter(order_id, absl::StrCat(request->quantity(), " ", request->item()));
@@ -79,6 +93,22 @@ grpc::Status OrderService::Place(grpc::ServerContext* context, const v1::PlaceRe
   reply->set_payment_id(charged.payment_id());
   reply->set_picking_id(taken.picking_id());
   return grpc::Status::OK;
+}
+
+// Compensates for the payment after a refusal of a later step.
+grpc::Status OrderService::Refund(grpc::ServerContext& context, idempotency::Execution& execution,
+                                  const std::string& payment_id, const grpc::Status& refusal) {
+  fail_point_.Reach("before-refund");
+  v1::RefundRequest request;
+  request.set_payment_id(payment_id);
+  v1::RefundReply refunded;
+  const grpc::Status refund = Step("refund", context, execution, [&](grpc::ClientContext& step) {
+    return payments_->Refund(&step, request, &refunded);
+  });
+  // A refused refund is for a person: the order stays open.
+  if (!refund.ok()) return Open("refund", refund.error_message());
+  fail_point_.Reach("before-refusal");
+  return Refused("inventory", refusal);
 }
 // [workflows:end]
 

@@ -6,11 +6,13 @@
 #include <grpcpp/support/status.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "examples/checkout/book.h"
 #include "examples/checkout/checkout.grpc.pb.h"
 #include "examples/checkout/fail_point.h"
+#include "grpc_idempotency/server_guard/execution.h"
 
 namespace checkout {
 
@@ -26,12 +28,15 @@ class OrderService final : public v1::Orders::Service {
         inventory_(v1::Inventory::NewStub(inventory)),
         fail_point_(std::move(fail_point)) {}
 
-  // Crashes, if requested, at "before-payment", "before-inventory", "before-order" and
-  // "before-reply".
+  // Crashes, if requested, at "before-payment", "before-inventory", "before-refund",
+  // "before-refusal", "before-order" and "before-reply".
   grpc::Status Place(grpc::ServerContext* context, const v1::PlaceRequest* request,
                      v1::PlaceReply* reply) override;
 
  private:
+  grpc::Status Refund(grpc::ServerContext& context, idempotency::Execution& execution,
+                      const std::string& payment_id, const grpc::Status& refusal);
+
   Book& book_;
   const std::unique_ptr<v1::Payments::Stub> payments_;
   const std::unique_ptr<v1::Inventory::Stub> inventory_;

@@ -32,4 +32,16 @@ grpc::Status PaymentService::Charge(grpc::ServerContext* context, const v1::Char
   return grpc::Status::OK;
 }
 
+grpc::Status PaymentService::Refund(grpc::ServerContext* context, const v1::RefundRequest* request,
+                                    v1::RefundReply* reply) {
+  auto* execution = idempotency::Execution::FromContext(context);
+  if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
+  const std::string& record_id = execution->record_id();
+  const absl::Status entered =
+      book_.Enter(record_id, absl::StrCat("refund of ", request->payment_id()));
+  if (!entered.ok()) return Open(entered);
+  reply->set_refund_id(record_id);
+  return grpc::Status::OK;
+}
+
 }  // namespace checkout

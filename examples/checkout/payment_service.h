@@ -12,7 +12,7 @@
 
 namespace checkout {
 
-// The first step: a charge is an entry in the book. Thread-safe.
+// The first step: a charge is an entry in the book, and so is a refund. Thread-safe.
 class PaymentService final : public v1::Payments::Service {
  public:
   // Does not own `book`.
@@ -22,6 +22,8 @@ class PaymentService final : public v1::Payments::Service {
   // Crashes, if requested, at "before-effect" and "before-reply".
   grpc::Status Charge(grpc::ServerContext* context, const v1::ChargeRequest* request,
                       v1::ChargeReply* reply) override;
+  grpc::Status Refund(grpc::ServerContext* context, const v1::RefundRequest* request,
+                      v1::RefundReply* reply) override;
 
  private:
   Book& book_;
