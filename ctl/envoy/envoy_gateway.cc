@@ -18,9 +18,14 @@ constexpr std::size_t kMatchesOfRule = 8;
 constexpr std::size_t kRulesOfRoute = 16;
 
 std::string Head(absl::string_view api, absl::string_view kind, absl::string_view name,
-                 const Deployment& deployment) {
+                 absl::string_view kubernetes_namespace) {
   return absl::StrCat("---\napiVersion: ", api, "\nkind: ", kind, "\nmetadata:\n  name: ", name,
-                      "\n  namespace: ", YamlString(deployment.kubernetes_namespace), "\nspec:\n");
+                      "\n  namespace: ", YamlString(kubernetes_namespace), "\nspec:\n");
+}
+
+std::string Head(absl::string_view api, absl::string_view kind, absl::string_view name,
+                 const Deployment& deployment) {
+  return Head(api, kind, name, deployment.kubernetes_namespace);
 }
 
 constexpr absl::string_view kGatewayApi = "gateway.networking.k8s.io/v1";
@@ -33,17 +38,45 @@ std::string GatewayDuration(absl::Duration duration) {
   return milliseconds % 1000 == 0 ? seconds : absl::StrCat(seconds, milliseconds % 1000, "ms");
 }
 
+struct ServiceName {
+  std::string name;
+  // "": that of the objects.
+  std::string kubernetes_namespace;
+};
+
 // `host` is a service's name, with its namespace or without.
+ServiceName NameOf(const std::string& host) {
+  const std::size_t dot = host.find('.');
+  if (dot == std::string::npos) return {host, ""};
+  const std::string rest = host.substr(dot + 1);
+  return {host.substr(0, dot), rest.substr(0, rest.find('.'))};
+}
+
 std::string BackendRef(const HostPort& service) {
-  const std::size_t dot = service.host.find('.');
-  std::string reference =
-      absl::StrCat("backendRefs:\n- name: ", YamlString(service.host.substr(0, dot)),
-                   "\n  port: ", service.port, "\n");
-  if (dot != std::string::npos) {
-    const std::string rest = service.host.substr(dot + 1);
-    absl::StrAppend(&reference, "  namespace: ", YamlString(rest.substr(0, rest.find('.'))), "\n");
+  const ServiceName name = NameOf(service.host);
+  std::string reference = absl::StrCat("backendRefs:\n- name: ", YamlString(name.name),
+                                       "\n  port: ", service.port, "\n");
+  if (!name.kubernetes_namespace.empty()) {
+    absl::StrAppend(&reference, "  namespace: ", YamlString(name.kubernetes_namespace), "\n");
   }
   return reference;
+}
+
+// Lets the objects of a kind refer to a service of another namespace; "" if it is in theirs.
+std::string ReferenceGrant(const Deployment& deployment, const HostPort& service,
+                           absl::string_view name, absl::string_view group,
+                           absl::string_view kind) {
+  const ServiceName of = NameOf(service.host);
+  if (of.kubernetes_namespace.empty() ||
+      of.kubernetes_namespace == deployment.kubernetes_namespace) {
+    return "";
+  }
+  return absl::StrCat(
+      Head("gateway.networking.k8s.io/v1beta1", "ReferenceGrant", name, of.kubernetes_namespace),
+      "  # The namespace of the service lets these objects refer to it.\n"
+      "  from:\n  - {group: ",
+      group, ", kind: ", kind, ", namespace: ", YamlString(deployment.kubernetes_namespace),
+      "}\n  to:\n  - {group: \"\", kind: Service, name: ", YamlString(of.name), "}\n");
 }
 
 std::string Matches(const EnvoyRoute& route) {
@@ -176,7 +209,12 @@ std::string EnvoyGatewayObjects(const Deployment& deployment) {
   matches.emplace_back("- path: {type: PathPrefix, value: \"/\"}\n");
   std::vector<std::string> unguarded;
   absl::StrAppend(&objects, HttpRoutes(deployment, "idempotency-rest", matches, unguarded),
-                  ExtensionPolicy(deployment, guarded), TrafficPolicies(deployment, guarded));
+                  ExtensionPolicy(deployment, guarded),
+                  ReferenceGrant(deployment, deployment.processor, "idempotency-processor",
+                                 "gateway.envoyproxy.io", "EnvoyExtensionPolicy"),
+                  ReferenceGrant(deployment, deployment.upstream, "idempotency-upstream",
+                                 "gateway.networking.k8s.io", "HTTPRoute"),
+                  TrafficPolicies(deployment, guarded));
   return objects;
 }
 

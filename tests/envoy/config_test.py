@@ -239,6 +239,23 @@ class ConfigTest(unittest.TestCase):
         self.assertIn("x-envoy-retry-on", stripped)
         self.assertIn("x-tenant", stripped)
 
+    def test_a_service_of_another_namespace_is_granted(self):
+        def grants(upstream, processor):
+            objects = yaml.safe_load_all(envoy.ctl_text(
+                "--format=envoy-gateway", "--methods=a.B/C", "--kubernetes_namespace=shop",
+                f"--upstream={upstream}", f"--processor={processor}"))
+            return [(one["metadata"]["namespace"], one["spec"]) for one in objects
+                    if one["kind"] == "ReferenceGrant"]
+        for here in ("b:2", "b.shop:2", "b.shop.svc.cluster.local:2"):
+            self.assertEqual(grants("a:1", here), [])
+        self.assertEqual(grants("a.tills:1", "b.idempotency.svc.cluster.local:2"), [
+            (namespace, {
+                "from": [{"group": group, "kind": kind, "namespace": "shop"}],
+                "to": [{"group": "", "kind": "Service", "name": name}]})
+            for namespace, group, kind, name in (
+                ("idempotency", "gateway.envoyproxy.io", "EnvoyExtensionPolicy", "b"),
+                ("tills", "gateway.networking.k8s.io", "HTTPRoute", "a"))])
+
     def test_many_routes_are_several_objects(self):
         methods = ",".join(f"a.B/M{i}" for i in range(130))
         status, out, _ = envoy.ctl("--format=envoy-gateway", f"--methods={methods}",
