@@ -15,7 +15,7 @@ constexpr absl::string_view kFileHelp =
 
 absl::Status MissingFile() {
   return absl::InvalidArgumentError(
-      "--file is missing; write for example --file=/etc/idempotencyd/keyring");
+      "--file is missing; write for example --file=/etc/idempotency/private/keyring");
 }
 
 class KeyRingGenerateCommand final : public Command {

@@ -615,6 +615,9 @@ play() {
 # Runs until Ctrl-C, or until one of the two processes exits.
 serve_until_stopped() {
   step "running until Ctrl-C"
+  # The service in Python has no reflection.
+  local protoset=""
+  if [ "$envoy" = 1 ]; then protoset=" -protoset $folder/payments.binpb"; fi
   cat <<TRY
 idempotencyd on $idempotencyd_at, payments on $payments_at, logs in $folder. Commands to try:
 
@@ -623,7 +626,7 @@ idempotencyd on $idempotencyd_at, payments on $payments_at, logs in $folder. Com
   $bin/payments_client --server=$payments_at charge --amount=500 --concurrency=50 --retries
   $bin/payments_client --server=$payments_at entries --account=alice
   $bin/payments_client record --idempotencyd=$idempotencyd_at --record=RECORD_ID
-  grpcurl -plaintext -H 'idempotency-key: order-1002' \\
+  grpcurl -plaintext$protoset -H 'idempotency-key: order-1002' \\
     -d '{"account": "alice", "amount_cents": 500}' -v $payments_at payments.v1.Payments/Charge
   grpcurl -plaintext -d '{"record_id": "RECORD_ID"}' $idempotencyd_at \\
     idempotency.v1.IdempotencyService/Get

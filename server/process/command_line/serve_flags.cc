@@ -217,9 +217,9 @@ void ServeFlags::AddAccessFlags(ServeOptions* options) {
 
 void ServeFlags::AddStoredDataFlags(ServeOptions* options) {
   set.AddName("keyring", "FILE", &options->sealing.key_ring,
-              "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
-              "store; `idempotencyctl keyring generate` makes it. Without it nothing is\n"
-              "sealed. A change of the file applies within two seconds.");
+              "File of the keys with which the store's replies and checkpoints are encrypted, and\n"
+              "its fingerprints made; `idempotencyctl keyring generate` makes it. Without it\n"
+              "nothing is sealed. A change of the file applies within two seconds.");
   set.AddSwitch(
       "accept_unsealed", &options->sealing.accept_unsealed,
       "Also read values that were stored before --keyring was set, and store unsealed ones\n"
