@@ -323,7 +323,9 @@ class ServeTestingTest(unittest.TestCase):
             self.assertEqual(again.trailers, first.trailers)
             self.assertRegex(first.trailers["idempotency-expires"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
-            work["result"] = self.records.Reply(code=9, message="declined")
+            note = self.records.MetadataEntry(key="x-note", value=b"n")
+            work["result"] = self.records.Reply(code=9, message="declined", trailing_metadata=[note])
+            recorded.add("x-note")
             for entries in (recorded, recorded | {"idempotency-replayed"}):
                 declined = charge("b", "one")
                 self.assertEqual((declined.code, declined.message, declined.reason, set(declined.trailers)),
