@@ -153,6 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("keyring reseal --reason=r", "--namespace is missing"),
         std::pair("keyring reseal --namespace=n", "--reason is missing"),
         std::pair("keyring generate --file=f --seals_in=soon", "--seals_in must be"),
+        std::pair("keyring generate", "for example --file=/etc/idempotency/private/keyring"),
         std::pair("keyring check --file=f --address=127.0.0.1:1", "there is no flag --address"),
         std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --address=10.0.0.1:7411",
                   "is another machine"),

@@ -155,6 +155,8 @@ def service_faults(name, service, compose, root, bin_folder):
         if source.startswith("."):
             if not os.path.exists(os.path.join(root, source)):
                 yield f"{name}: mounts {source}: not there"
+            elif source.endswith(".textproto"):
+                yield f"{name}: mounts the file {source}: a replaced file is not seen, mount its folder"
         elif source not in compose["volumes"]:
             yield f"{name}: volume {source} is not declared"
     for port in service.get("ports", []):
