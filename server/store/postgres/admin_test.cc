@@ -84,8 +84,8 @@ class PostgresPurgeTest : public PostgresStoreTest {
     purge_.note = {"alice", "ticket 42"};
     purge_.force = true;
   }
-  // The purge, while the key is started afresh and released after it read the record.
-  absl::StatusOr<PurgeStep> PurgeAsItIsStartedAfresh() {
+  // The purge, while the record changes after it read it.
+  absl::StatusOr<PurgeStep> PurgeUnder(const std::string& change) {
     const auto must = [this](const std::string& sql) { EXPECT_TRUE(schema_->Execute(sql).ok()); };
     must("SELECT pg_advisory_lock(4711)");
     absl::StatusOr<PurgeStep> step = absl::UnknownError("did not run");
@@ -97,9 +97,7 @@ class PostgresPurgeTest : public PostgresStoreTest {
         Await("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
               " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))",
               "t"));
-    must(
-        "UPDATE records SET state = 3, attempt = 2, token = gen_random_uuid(),"
-        " created_at = created_at + interval '1 hour'");
+    must(absl::StrCat("UPDATE records SET ", change));
     must("SELECT pg_advisory_unlock(4711)");
     purger.join();
     return step;
@@ -111,7 +109,9 @@ class PostgresPurgeTest : public PostgresStoreTest {
 
 TEST_F(PostgresPurgeTest, OfAnAgeLeavesARecordThatIsStartedAfresh) {
   purge_.created_before = absl::Now() + absl::Minutes(1);
-  const auto step = PurgeAsItIsStartedAfresh();
+  const auto step = PurgeUnder(
+      "state = 3, attempt = 2, token = gen_random_uuid(),"
+      " created_at = created_at + interval '1 hour'");
   ASSERT_TRUE(step.ok()) << step.status();
   EXPECT_TRUE(step->purged.empty());
   EXPECT_EQ(step->busy, 0) << "it is not of the target";
@@ -122,8 +122,19 @@ TEST_F(PostgresPurgeTest, OfAnAgeLeavesARecordThatIsStartedAfresh) {
 TEST_F(PostgresPurgeTest, OfAnAttemptLeavesTheNextOne) {
   purge_.key = op_.key;
   purge_.expected_attempt = 1;
-  EXPECT_EQ(ReasonOf(PurgeAsItIsStartedAfresh().status()), Reason::kRecordChanged);
+  // Nothing else: other conditions hold still.
+  EXPECT_EQ(ReasonOf(PurgeUnder("attempt = 2").status()), Reason::kRecordChanged);
   EXPECT_EQ(schema_->Value("SELECT attempt FROM records"), "2");
+}
+
+// The token of an attempt stays when it completes.
+TEST_F(PostgresPurgeTest, OfAReservationLeavesItsCompletion) {
+  purge_.key = op_.key;
+  purge_.expected_state = RecordState::kReserved;
+  const auto step = PurgeUnder(
+      "state = 2, completed_at = clock_timestamp(), reply = 'r', reply_digest = sha256('r')");
+  EXPECT_EQ(ReasonOf(step.status()), Reason::kRecordChanged) << step.status();
+  EXPECT_EQ(schema_->Value("SELECT state FROM records"), "2");
 }
 
 TEST_F(PostgresPurgeTest, ADamagedRowIsBusy) {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -232,6 +233,24 @@ TEST_P(PostgresChangedRowTest, AnotherAttemptDuringTheWaitIsSeen) {
   EXPECT_EQ(schema_->Value("SELECT attempt FROM records"), "3");
 }
 
+// The attempt that has sent it goes on.
+TEST_P(PostgresChangedRowTest, AHeartbeatDuringTheWaitOfAResolutionKeepsTheAttempt) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(Reserve(op).ok());
+  Run(kEndLeases);
+  ResolveOp resolve;
+  resolve.key = op.key;
+  resolve.id = op.id;
+  resolve.expected_attempt = 1;
+  resolve.note = {"alice", "ticket 42"};
+  absl::StatusOr<Resolution> resolved = absl::UnknownError("did not run");
+  RunBehind(
+      kLockRows, [&] { resolved = store_->Resolve(resolve); },
+      "UPDATE records SET lease_until = clock_timestamp() + interval '1 hour'");
+  EXPECT_EQ(ReasonOf(resolved.status()), Reason::kForceRequired) << resolved.status();
+  EXPECT_EQ(schema_->Value("SELECT state FROM records"), "1");
+}
+
 // A step of the sweep reads rows and then changes them by that snapshot; here the rows change in
 // between.
 
@@ -293,6 +312,57 @@ TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToIt
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->entombed, 0);
   EXPECT_EQ(schema_->Value("SELECT octet_length(fingerprints) > 0 FROM records"), "t");
+}
+
+// The same of a step that ends the UNKNOWN records of a namespace.
+class PostgresEndUnknownTest : public PostgresChangedRowTest {
+ protected:
+  // How many a step ends, while the one record, UNKNOWN for long enough, becomes another.
+  std::int64_t EndsUnder(const std::string& meanwhile) {
+    const ReserveOp op = OpFor("charge");
+    const auto granted = Reserve(op);
+    EXPECT_TRUE(granted.ok()) << granted.status();
+    if (!granted.ok()) return -1;
+    ReleaseOp release;
+    release.key = op.key;
+    release.id = op.id;
+    release.token = std::get<Reserved>(*granted).token;
+    release.outcome_unknown = true;
+    EXPECT_TRUE(store_->Release({&release, 1}).at(0).ok());
+    Run("UPDATE records SET created_at = created_at - interval '2 hours',"
+        " lease_until = lease_until - interval '2 hours'");
+    EndUnknownOp end;
+    end.name_space = op.key.name_space;
+    end.life = absl::Hours(1);
+    absl::StatusOr<EndUnknownStep> step = absl::UnknownError("did not run");
+    RunBehind(
+        HoldSweep(), [&] { step = store_->EndUnknown(end); }, meanwhile);
+    EXPECT_TRUE(step.ok()) << step.status();
+    return step.ok() ? step->ended : -1;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Statements, PostgresEndUnknownTest,
+                         ::testing::Values(PostgresStatementMode::kBatched,
+                                           PostgresStatementMode::kSingleRow),
+                         [](const ::testing::TestParamInfo<PostgresStatementMode>& mode) {
+                           return mode.param == PostgresStatementMode::kBatched ? "Batched"
+                                                                                : "SingleRow";
+                         });
+
+TEST_P(PostgresEndUnknownTest, EndsARecordThatStays) { EXPECT_EQ(EndsUnder("SELECT"), 1); }
+
+TEST_P(PostgresEndUnknownTest, ACompletionUnderTheEndOfAnUnknownOutcomeStays) {
+  EXPECT_EQ(EndsUnder("UPDATE records SET state = 2, watched = false,"
+                      " completed_at = clock_timestamp(), reply = 'r', reply_digest = sha256('r')"),
+            0);
+  EXPECT_EQ(schema_->Value("SELECT state = 2 AND reply IS NOT NULL FROM records"), "t");
+}
+
+// Another attempt has been granted, and has ended so too.
+TEST_P(PostgresEndUnknownTest, ARecordThatIsUnknownAnewStays) {
+  EXPECT_EQ(EndsUnder("UPDATE records SET lease_until = clock_timestamp()"), 0);
+  EXPECT_EQ(schema_->Value("SELECT state FROM records"), "4");
 }
 
 }  // namespace

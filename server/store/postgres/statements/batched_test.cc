@@ -44,6 +44,12 @@ constexpr char kLiveLease[] = "lease_until = '2099-01-01'";
 constexpr char kOver[] = "expires_at = '2026-01-03'";
 constexpr char kReleased[] = "state = 3";
 constexpr char kUnknown[] = "state = 4, watched = true";
+constexpr char kReservedAgain[] = "state = 1, watched = false";
+constexpr char kReleasedAgain[] = "state = 3, watched = false";
+constexpr char kOtherId[] = "id = gen_random_uuid()";
+constexpr char kDamaged[] = "labels = '[1]'";
+// What a purge requires of a row: one fingerprint, of no bytes.
+constexpr char kReadable[] = "fingerprints = '\\x0000000100'";
 
 class PostgresStatementsTest : public ::testing::Test {
  protected:
@@ -125,6 +131,26 @@ class PostgresStatementsTest : public ::testing::Test {
     parameters.Add(attempts);
     return parameters;
   }
+  // $1 to $5 of the statements of administrators.
+  static PostgresParameters AdminNote(bool forced) {
+    PostgresParameters parameters;
+    parameters.AddBytes("alice");
+    parameters.AddBytes("ticket 42");
+    parameters.AddBytes("inner");
+    parameters.AddBytes("outer");
+    parameters.AddBool(forced);
+    return parameters;
+  }
+  static std::string Readable(const std::string& row) { return absl::StrCat(kReadable, ", ", row); }
+  // Of one record: id, token, attempt and this state.
+  static PostgresParameters OneAsRead(int state) {
+    PostgresParameters parameters;
+    parameters.Add(*Uuid::Parse("11111111-1111-1111-1111-111111111111"));
+    parameters.Add(*Uuid::Parse("22222222-2222-2222-2222-222222222222"));
+    parameters.Add(2);
+    parameters.Add(state);
+    return parameters;
+  }
   // Of start_afresh; of a key that has a time.
   static PostgresParameters Afresh(std::optional<absl::Time> made_at) {
     PostgresArray times(PostgresType::kTimestamptz);
@@ -173,6 +199,11 @@ class PostgresStatementsTest : public ::testing::Test {
       parameters.Add(Bytes(PostgresType::kText, part));
     }
     return parameters;
+  }
+  static std::vector<std::string> With(std::vector<std::string> changes,
+                                       const std::vector<std::string>& others) {
+    changes.insert(changes.end(), others.begin(), others.end());
+    return changes;
   }
   // For another record, which differs in one part each time.
   static std::vector<std::string> NotHeldAnd(std::vector<std::string> others) {
@@ -330,6 +361,120 @@ TEST_F(PostgresStatementsTest, ExtendHitsWhatItsTokenHolds) {
   parameters.Add(Bytes(PostgresType::kBytea, "step"));
   Expect(statements_->extend_with_checkpoint, parameters, "",
          {kOtherAttempt, "require_recovery = true", kLiveLease}, misses);
+}
+
+TEST_F(PostgresStatementsTest, ResolveHitsWhatWasReadAndMayBeSettledStill) {
+  for (const int settled : {2, 3}) {
+    const auto parameters = [settled](bool forced, int state) {
+      PostgresParameters all = AdminNote(forced);
+      all.Append(OneAsRead(state));
+      all.Add(settled);
+      all.Add(*Uuid::Parse("33333333-3333-3333-3333-333333333333"));
+      all.AddInterval(absl::Hours(1));
+      all.AddBytes("reply");
+      all.AddBytes(std::string(32, 'd'));
+      return all;
+    };
+    const std::vector<std::string> others = {kOtherId,   kOtherToken, kOtherAttempt, kReleased,
+                                             kCompleted, kUnknown,    kOver};
+    Expect(statements_->resolve, parameters(/*forced=*/true, 1), "",
+           {kLiveLease, "require_recovery = true"}, others);
+    Expect(statements_->resolve, parameters(/*forced=*/false, 1), "",
+           {"require_recovery = true", "require_recovery = true, expires_at = '2026-01-03'"},
+           With(others, {kLiveLease}));
+    Expect(statements_->resolve, parameters(/*forced=*/false, 4), kUnknown, {kLiveLease, kOver},
+           {kOtherToken, kOtherAttempt, kReservedAgain, kReleasedAgain});
+    // Settled already, as it was read.
+    EXPECT_FALSE(Changes(statements_->resolve, parameters(/*forced=*/true, 2), kCompleted, ""));
+    EXPECT_FALSE(Changes(statements_->resolve, parameters(/*forced=*/true, 3), kReleased, ""));
+  }
+}
+
+TEST_F(PostgresStatementsTest, PurgeOneHitsWhatWasRead) {
+  for (const int tombstone_hours : {0, 1}) {
+    const auto parameters = [tombstone_hours](bool forced, int state) {
+      PostgresParameters all = AdminNote(forced);
+      all.AddInterval(absl::Hours(tombstone_hours));
+      all.Append(OneAsRead(state));
+      return all;
+    };
+    const std::vector<std::string> others = {kOtherId,   kOtherToken, kOtherAttempt, kReleased,
+                                             kCompleted, kUnknown,    kDamaged};
+    Expect(statements_->purge_one, parameters(/*forced=*/true, 1), kReadable,
+           {kLiveLease, kOver, "require_recovery = true"}, others);
+    Expect(statements_->purge_one, parameters(/*forced=*/false, 1), kReadable, {kOver},
+           With(others, {kLiveLease, "require_recovery = true"}));
+    Expect(statements_->purge_one, parameters(/*forced=*/false, 2), Readable(kCompleted), {kOver},
+           {kOtherToken, kOtherAttempt});
+    Expect(statements_->purge_one, parameters(/*forced=*/true, 4), Readable(kUnknown), {kOver},
+           {kOtherToken, kOtherAttempt, kReservedAgain, kReleasedAgain});
+    EXPECT_FALSE(
+        Changes(statements_->purge_one, parameters(/*forced=*/false, 4), Readable(kUnknown), ""));
+  }
+}
+
+TEST_F(PostgresStatementsTest, PurgeScopeHitsTheScopeAlone) {
+  for (const int tombstone_hours : {0, 1}) {
+    const auto parameters = [tombstone_hours](bool forced, const RecordId& after) {
+      PostgresParameters all = AdminNote(forced);
+      all.AddInterval(absl::Hours(tombstone_hours));
+      all.AddBytes("n");
+      all.AddBytes("s");
+      all.Add(after);
+      all.Add(10);
+      return all;
+    };
+    const std::vector<std::string> others = {"namespace = 'm'", "namespace = 'o'", "scope = 'r'",
+                                             "scope = 't'", kDamaged};
+    Expect(statements_->purge_scope, parameters(/*forced=*/true, RecordId()), kReadable,
+           {kLiveLease, kUnknown, "require_recovery = true"}, others);
+    Expect(statements_->purge_scope, parameters(/*forced=*/false, RecordId()), kReadable,
+           {kReleased, kCompleted, kOver, kOtherToken},
+           With(others, {kLiveLease, kUnknown, "require_recovery = true"}));
+    EXPECT_FALSE(
+        Changes(statements_->purge_scope,
+                parameters(/*forced=*/true, *Uuid::Parse("11111111-1111-1111-1111-111111111111")),
+                kReadable, ""));
+  }
+}
+
+TEST_F(PostgresStatementsTest, PurgeNamespaceHitsWhatIsOlder) {
+  for (const int tombstone_hours : {0, 1}) {
+    const auto parameters = [tombstone_hours](bool forced, absl::Time created_before) {
+      PostgresParameters all = AdminNote(forced);
+      all.AddInterval(absl::Hours(tombstone_hours));
+      all.AddBytes("n");
+      all.AddBytes("");
+      all.Add(RecordId());
+      all.Add(10);
+      all.Add(created_before);
+      return all;
+    };
+    const absl::Time created_at = absl::FromCivil(absl::CivilDay(2026, 1, 1), absl::UTCTimeZone());
+    const absl::Time later = created_at + absl::Hours(1);
+    const std::vector<std::string> others = {"namespace = 'm'", "namespace = 'o'",
+                                             "created_at = '2026-01-01 01:00:00+00'", kDamaged};
+    Expect(statements_->purge_namespace, parameters(/*forced=*/true, later), kReadable,
+           {kLiveLease, kUnknown, "require_recovery = true", "scope = 'x'"}, others);
+    Expect(statements_->purge_namespace, parameters(/*forced=*/false, later), kReadable,
+           {kReleased, kCompleted, kOver, kOtherToken},
+           With(others, {kLiveLease, kUnknown, "require_recovery = true"}));
+  }
+}
+
+TEST_F(PostgresStatementsTest, EndUnknownHitsWhatIsUnknownForLong) {
+  PostgresParameters parameters;
+  parameters.AddBytes("n");
+  parameters.Add(RecordId());
+  parameters.Add(10);
+  parameters.AddInterval(absl::Hours(1));
+  Expect(statements_->end_unknown, parameters, kUnknown,
+         {kOver, kOtherToken, kOtherAttempt, "require_recovery = true", "scope = 'x'",
+          "lease_until = clock_timestamp() - interval '61 minutes'"},
+         {kReservedAgain, kReleasedAgain, kLiveLease, "namespace = 'm'", "namespace = 'o'",
+          "lease_until = clock_timestamp() - interval '59 minutes'",
+          // As the index has it still.
+          "state = 1, watched = true"});
 }
 
 TEST_F(PostgresStatementsTest, DropRepliesHitsWhatWasReadAndIsCompletedStill) {
