@@ -350,6 +350,52 @@ TEST_F(GuardedExchangeTest, AProxyThatStatesNoCertificatesIsMisconfigured) {
   EXPECT_EQ(events_.misconfigured_, 1);
 }
 
+// Envoy's router would send the request again, behind the record.
+TEST_F(GuardedExchangeTest, AHeaderThatMakesTheProxyRepeatIsRefused) {
+  for (const char* name : {"x-envoy-retry-on", "x-envoy-retry-grpc-on", "x-envoy-max-retries",
+                           "x-envoy-hedge-on-per-try-timeout", "x-envoy-retriable-status-codes",
+                           "x-envoy-upstream-rq-per-try-timeout-ms"}) {
+    Exchange::Request headers = Headers("/orders", "application/json");
+    Add(name, "1", headers);
+    EXPECT_FALSE(IsAdmitted(headers, "")) << name;
+    EXPECT_EQ(refusal_.immediate_response().status().code(), 400) << name;
+    EXPECT_THAT(refusal_.immediate_response().body(), HasSubstr(name));
+  }
+}
+
+// An observed call has left already, and a body of another mode arrives after the request's headers
+// have left.
+TEST_F(GuardedExchangeTest, AProxyThatDoesNotWaitIsRefused) {
+  using Modes = envoy::service::ext_proc::v3::ProtocolConfiguration;
+  Exchange::Request waiting = Headers("/orders", "application/json");
+  Modes& modes = *waiting.mutable_protocol_config();
+  modes.set_request_body_mode(Modes::FULL_DUPLEX_STREAMED);
+  modes.set_response_body_mode(Modes::FULL_DUPLEX_STREAMED);
+  EXPECT_TRUE(IsAdmitted(waiting, ""));
+  Exchange::Request observed = waiting;
+  observed.set_observability_mode(true);
+  Exchange::Request observed_only = Headers("/orders", "application/json");
+  observed_only.set_observability_mode(true);
+  Exchange::Request request_buffered = waiting;
+  request_buffered.mutable_protocol_config()->set_request_body_mode(Modes::BUFFERED);
+  Exchange::Request response_buffered = waiting;
+  response_buffered.mutable_protocol_config()->set_response_body_mode(Modes::BUFFERED);
+  int refused = 0;
+  for (const Exchange::Request& headers :
+       {observed, observed_only, request_buffered, response_buffered}) {
+    SCOPED_TRACE(headers.ShortDebugString());
+    GuardedExchange exchange(Settings(), bounds_, events_);
+    exchange.OnMessage(headers);
+    const Response answer = exchange.TakeResponse().value_or(Response());
+    EXPECT_EQ(answer.immediate_response().status().code(), 500) << answer.ShortDebugString();
+    EXPECT_THAT(answer.immediate_response().body(), HasSubstr("FULL_DUPLEX_STREAMED"));
+    exchange.OnMessage(Body("{}"));
+    EXPECT_FALSE(exchange.TakeTask().has_value());
+    EXPECT_EQ(events_.refused_, ++refused);
+    EXPECT_EQ(events_.misconfigured_, refused);
+  }
+}
+
 // Exchanges with a reservation, on a clock that the test advances.
 class GrantedExchangeTest : public GuardedExchangeTest {
  protected:
