@@ -60,6 +60,22 @@ TEST_P(ListTest, FiltersByEveryPart) {
   EXPECT_THAT(KeysOf(ListAll(op)), UnorderedElementsAre("1", "3"));
 }
 
+TEST_P(ListTest, NamesWithOneBeginningOfTheirHashesAreTwo) {
+  const auto [one, other] = NamesOfOneHash();
+  Add(one, "/Pay", "1");
+  Add(other, "/Pay", "2");
+  ReserveOp elsewhere = OpFor("3");
+  elsewhere.key.name_space = other;
+  elsewhere.id = RecordIdFor(elsewhere.key);
+  MustReserve(elsewhere);
+  ListOp op = All();
+  op.scope = one;
+  EXPECT_THAT(KeysOf(ListAll(op)), ElementsAre("1"));
+  op.scope.reset();
+  op.name_space = one;
+  EXPECT_THAT(ListAll(op), IsEmpty());
+}
+
 TEST_P(ListTest, FiltersByStateAndAnswersWithoutReplies) {
   const Case live = Make(Situation::kLive);
   const Case unknown = Make(Situation::kUnknown);

@@ -160,6 +160,34 @@ TEST_P(PurgeTest, AScopeAndNothingElse) {
   EXPECT_THAT(PurgeAll(op).purged, IsEmpty());
 }
 
+// The index of the Redis store has the first bytes of a hash of each part.
+TEST_P(PurgeTest, NamesWithOneBeginningOfTheirHashesAreTwo) {
+  const auto [one, other] = NamesOfOneHash();
+  const ReserveOp gone = Add("payments", one, "k");
+  const ReserveOp kept = Add("payments", other, "k");
+  PurgeOp op;
+  op.name_space = "payments";
+  op.scope = one;
+  op.note = Note();
+  EXPECT_THAT(PurgeAll(op).purged, ElementsAre(gone.id));
+  EXPECT_THAT(Get(gone), FailsWith(Reason::kRecordNotFound));
+  EXPECT_THAT(Get(kept), Succeeds());
+
+  const ReserveOp gone_too = Add(one, "tenant-1", "k");
+  const ReserveOp kept_too = Add(other, "tenant-1", "k");
+  op.name_space = one;
+  op.scope = "tenant-1";
+  EXPECT_THAT(PurgeAll(op).purged, ElementsAre(gone_too.id));
+  EXPECT_THAT(Get(kept_too), Succeeds());
+  MustReserve(gone_too);
+  op.scope.reset();
+  op.created_before = Now() + absl::Minutes(1);
+  op.force = true;
+  EXPECT_THAT(PurgeAll(op).purged, ElementsAre(gone_too.id));
+  EXPECT_THAT(Get(gone_too), FailsWith(Reason::kRecordNotFound));
+  EXPECT_THAT(Get(kept_too), Succeeds());
+}
+
 TEST_P(PurgeTest, OfANamespaceWhatIsOlder) {
   const ReserveOp old = Add("payments", "z", "old");
   const ReserveOp other = Add("orders", "z", "old");

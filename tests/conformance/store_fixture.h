@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/status/status.h"
@@ -61,6 +62,10 @@ class StoreTest : public ::testing::TestWithParam<StoreUnderTest> {
   // A key that was made at `time`.
   static std::string KeyMadeAt(absl::Time time) { return Uuid::TimeOrdered(time).ToString(); }
   static Fingerprint Print(std::uint32_t version, char digest);
+  // Two names whose SHA-256 begin with the same four bytes.
+  static std::pair<std::string, std::string> NamesOfOneHash() {
+    return {"tenant-39588", "tenant-67738"};
+  }
   static EncodedReply ReplyWith(const std::string& body);
 
   absl::StatusOr<Verdict> Reserve(const ReserveOp& op);

@@ -10,10 +10,11 @@ constexpr absl::Duration kLife = absl::Hours(1);
 
 class UnknownLifeTest : public StoreTest {
  protected:
-  // A whole pass over the namespace of OpFor(), `limit` records at a time.
-  std::int64_t EndUnknown(int limit = 100) {
+  // A whole pass over a namespace, that of OpFor() by default, `limit` records at a time.
+  std::int64_t EndUnknown(int limit = 100,
+                          const std::string& name_space = OpFor("x").key.name_space) {
     EndUnknownOp op;
-    op.name_space = OpFor("x").key.name_space;
+    op.name_space = name_space;
     op.life = kLife;
     op.limit = limit;
     std::int64_t ended = 0;
@@ -111,6 +112,18 @@ TEST_P(UnknownLifeTest, EndsNothingElse) {
   EXPECT_EQ(EndUnknown(), 0);
   Expect<Replay>(Reserve(completed));
   Expect<OutcomeUnknown>(Reserve(elsewhere));
+}
+
+TEST_P(UnknownLifeTest, EndsNothingOfANamespaceWithTheSameBeginningOfItsHash) {
+  const auto [one, other] = NamesOfOneHash();
+  ReserveOp kept = OpFor("charge");
+  kept.key.name_space = other;
+  kept.id = RecordIdFor(kept.key);
+  MakeUnknown(kept);
+  Advance(kLife);
+  EXPECT_EQ(EndUnknown(/*limit=*/100, one), 0);
+  Expect<OutcomeUnknown>(Reserve(kept));
+  EXPECT_EQ(EndUnknown(/*limit=*/100, other), 1);
 }
 
 TEST_P(UnknownLifeTest, StepByStep) {

@@ -102,6 +102,18 @@ TEST_P(UsageTest, BesideCompletionsToo) {
   }
 }
 
+TEST_P(UsageTest, OfNamespacesWithTheSameBeginningOfTheirHashes) {
+  const auto [one, other] = NamesOfOneHash();
+  for (const std::string& name_space : {one, other, other}) {
+    ReserveOp op = OpFor(KeyMadeAt(Now()));
+    op.key.name_space = name_space;
+    op.id = RecordIdFor(op.key);
+    MustReserve(op);
+  }
+  EXPECT_EQ(Measure(one).records, 1);
+  EXPECT_EQ(Measure(other).records, 2);
+}
+
 // At least what sealing adds to a small reply (docs/sealing.md).
 constexpr std::int64_t kSealedReplyBytes = 128;
 
