@@ -527,6 +527,32 @@ TEST_F(RedisStoreTest, AServerThatIsEmptiedWhileItIsUsedIsNoticed) {
   EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
 }
 
+// A server that does not answer may be the emptied one.
+TEST_F(RedisStoreTest, AServerThatIsEmptiedStaysLostWhileItDoesNotAnswer) {
+  const auto server = StartServer();
+  RedisOptions options = server->options();
+  options.command_timeout = absl::Seconds(1);
+  options.connect_timeout = absl::Seconds(1);
+  const auto store = OpenStore(options);
+  // Two at a time open a connection each: one is left when the server has not answered the other.
+  ASSERT_TRUE(Eventually([&] {
+    server->Must({"CLIENT", "PAUSE", "100"});
+    std::thread beside([&] {
+      pthread_setname_np(pthread_self(), "beside");
+      static_cast<void>(Reserve(*store, OpFor("beside")));
+    });
+    static_cast<void>(Reserve(*store, OpFor("emptied")));
+    beside.join();
+    return store->connections().idle == 2;
+  }));
+  server->Must({"FLUSHALL"});
+  EXPECT_EQ(ReasonFor(store->Inspect().status()), Reason::kStoreUnavailable);
+  server->process().Freeze();
+  EXPECT_FALSE(store->Inspect().ok());
+  server->process().Signal(SIGCONT);
+  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("emptied")).status()), Reason::kStoreUnavailable);
+}
+
 TEST_F(RedisStoreTest, AFullServerKeepsEveryRecordAsItWas) {
   const auto server = StartServer();
   const auto store = OpenStore(server->options());
