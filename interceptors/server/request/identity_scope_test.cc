@@ -15,6 +15,15 @@ TEST(IdentityScopeTest, IsTheSetOfNames) {
   EXPECT_EQ(IdentityScope({"spiffe://a"}), "spiffe://a");
   EXPECT_EQ(IdentityScope({"b", "a"}), IdentityScope({"a", "b"}));
   EXPECT_NE(IdentityScope({"a,b"}), IdentityScope({"a", "b"}));
+  EXPECT_NE(IdentityScope({"a\\", "b"}), IdentityScope({"a,b"}));
+}
+
+// Records are found by this text: it stays the same.
+TEST(IdentityScopeTest, EscapesCommasAndBackslashes) {
+  EXPECT_EQ(IdentityScope({"b", "a"}), "a,b");
+  EXPECT_EQ(IdentityScope({"a,b"}), "a\\,b");
+  EXPECT_EQ(IdentityScope({"a\\b"}), "a\\\\b");
+  EXPECT_EQ(IdentityScope({"a\\", "b"}), "a\\\\,b");
 }
 
 TEST(IdentityScopeTest, OfALongIdentityIsItsDigest) {
