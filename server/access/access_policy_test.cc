@@ -251,6 +251,31 @@ TEST(AccessPolicyTest, OfSeveralIssuersTheFaultIsThatOfTheTokensOwn) {
   EXPECT_EQ(fault("a.b.c"), "the token's claims are not a JSON object");
 }
 
+// Whose issuer and subject make one text.
+TEST(AccessPolicyTest, TheSubjectOfOneIssuerIsNotThatOfAnother) {
+  const testing::TokenSigner a(testing::TokenSigner::Kind::kEd25519);
+  const testing::TokenSigner a1(testing::TokenSigner::Kind::kEd25519);
+  AccessRules rules = SomeRules();
+  rules.identities[0].token_subjects = {{"https://a", "1x"}};
+  rules.identities[2].token_subjects = {{"https://a1", "x"}};
+  rules.issuers = {
+      TokenIssuer("https://a", "idempotencyd", ParseJsonWebKeySet(a.KeySet()).value()),
+      TokenIssuer("https://a1", "idempotencyd", ParseJsonWebKeySet(a1.KeySet()).value())};
+  const AccessPolicy policy(rules);
+  const auto claims = [](const std::string& issuer, const std::string& subject) {
+    return absl::StrCat(R"({"iss":")", issuer, R"(","aud":"idempotencyd","sub":")", subject,
+                        R"(","exp":)", absl::ToUnixSeconds(kNow + absl::Minutes(1)), "}");
+  };
+  const auto name = [&](const testing::TokenSigner& signer, const std::string& issuer,
+                        const std::string& subject) {
+    return NameOf(policy, WithToken(signer.Sign(claims(issuer, subject))));
+  };
+  EXPECT_EQ(name(a, "https://a", "1x"), "payments");
+  EXPECT_EQ(name(a1, "https://a1", "x"), "operators");
+  EXPECT_EQ(name(a, "https://a", "x"), "");
+  EXPECT_EQ(name(a1, "https://a1", "1x"), "");
+}
+
 class CallerTest : public ::testing::Test {
  protected:
   CallerTest() {
