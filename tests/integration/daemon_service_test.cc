@@ -219,6 +219,31 @@ TEST_F(DaemonService, LabelsParentAndCheckpointStayWithTheRecord) {
   ExpectItsContextAlongARecordsLife(client_);
 }
 
+// The drain waits for running calls: one that waits for an attempt is answered first.
+TEST(DaemonStop, ACallThatWaitsForAnAttemptIsAnsweredAtOnce) {
+  const TempFolder folder;
+  DaemonProcess daemon("sqlite:" + folder.File("records.db"), {"--drain_timeout=60s"});
+  std::optional<ServiceClient> client(daemon.address());
+  v1::ReserveRequest request = ReserveFor("slow", 0);
+  request.mutable_lease()->set_seconds(55);
+  TokenOf(client->Call(request));
+  request.mutable_max_wait()->set_seconds(50);
+  absl::StatusOr<v1::ReserveResponse> answer = absl::UnknownError("not answered");
+  std::thread waiting([&] { answer = client->Call(request); });
+  EXPECT_TRUE(AwaitMetrics(
+      daemon, [](const MetricsPage& page) { return page.Value("idempotency_waiters") == 1; }));
+  const auto signalled = Clock::now();
+  daemon.process().Signal(SIGTERM);
+  waiting.join();
+  EXPECT_TRUE(answer.ok() && answer->has_in_flight()) << answer.status();
+  // An idle one reads from its connection, and closes it, only every five seconds.
+  client.reset();
+  const auto exit = daemon.process().Wait();
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  EXPECT_EQ(exit->code, 0) << daemon.process().Stderr();
+  EXPECT_LT(Clock::now() - signalled, kLong / 2);
+}
+
 TEST(DaemonSweep, ForgottenRecordsAreSweptAndLiveOnesStay) {
   const TempFolder folder;
   WriteForgottenRecords(folder.File("records.db"), 2);
