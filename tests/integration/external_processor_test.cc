@@ -4,6 +4,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -98,12 +99,14 @@ void AddWithImports(const google::protobuf::FileDescriptor& file,
   file.CopyTo(set.add_file());
 }
 
+constexpr std::chrono::seconds kStreamDeadline{30};
+
 ProcessorConfig ProbeConfig(bool described) {
   ProcessorConfig config;
   config.name_space = "probe";
   config.scope = SharedScopeName{"everyone"};
-  // A recording that fails has failed soon.
-  config.recording_timeout = absl::Milliseconds(200);
+  // As long as a stream: a commit takes as long as it takes on a busy machine.
+  config.recording_timeout = absl::FromChrono(kStreamDeadline);
   config.closing_timeout = absl::Milliseconds(200);
   config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
   if (described) {
@@ -232,7 +235,7 @@ class FakeEnvoy {
 
  private:
   static grpc::ClientContext* WithDeadline(grpc::ClientContext& context) {
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
     return &context;
   }
 
@@ -554,9 +557,24 @@ TEST_F(ExternalProcessorTest, AReplyIsReleasedOnlyWhenItIsRecorded) {
   envoy.SendHeaders("key-1");
   envoy.SendBody(Framed(Asking()));
   envoy.AwaitForwarded();
-  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_RESERVED);
+  std::atomic<bool> released{false};
+  std::optional<Response> first;
+  std::thread reader([&] {
+    pthread_setname_np(pthread_self(), "reader");
+    first = envoy.Next();
+    released = true;
+  });
+  gate_->HoldCompletes();
   envoy.SendReply(Framed(Answering(7)), kUpstream);
-  ASSERT_TRUE(envoy.Next()->has_response_headers());
+  EXPECT_TRUE(gate_->AwaitHeld(1));
+  EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_RESERVED);
+  // On the same connection: what was sent before it has arrived.
+  EXPECT_EQ(HeaderOf(AnswerTo(/*key=*/""), "grpc-status"), "3");
+  EXPECT_FALSE(released);
+  gate_->OpenAll();
+  reader.join();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_TRUE(first->has_response_headers()) << first->ShortDebugString();
   EXPECT_EQ(StateOf("key-1"), v1::RECORD_STATE_COMPLETED);
   envoy.HalfClose();
 }
@@ -621,7 +639,20 @@ TEST_F(ExternalProcessorTest, EnvoysOwnReplyIsNoOutcome) {
   envoy.HalfClose();
 }
 
-TEST_F(ExternalProcessorTest, AReplyThatCannotBeRecordedIsNotReleased) {
+// Of tests whose store is gone: a recording that fails has failed soon.
+ProcessorConfig FailingSoon(ProcessorConfig config) {
+  config.recording_timeout = absl::Milliseconds(200);
+  return config;
+}
+
+class LostStoreTest : public ExternalProcessorTest {
+ protected:
+  LostStoreTest()
+      : ExternalProcessorTest(FailingSoon(ProbeConfig(/*described=*/false)),
+                              ExchangeBounds::Limits()) {}
+};
+
+TEST_F(LostStoreTest, AReplyThatCannotBeRecordedIsNotReleased) {
   FakeEnvoy envoy(channel_);
   envoy.SendHeaders("key-1");
   envoy.SendBody(Framed(Asking()));
@@ -698,7 +729,11 @@ TEST_F(ExternalProcessorTest, HostileRequestsNeverLeave) {
   const std::vector<std::vector<std::pair<std::string, std::string>>> hostile = {
       {{"idempotency-key", "another"}},
       {{"x-envoy-retry-on", "5xx"}},
+      {{"x-envoy-retry-grpc-on", "unavailable"}},
       {{"x-envoy-max-retries", "9"}},
+      {{"x-envoy-hedge-on-per-try-timeout", "true"}},
+      {{"x-envoy-retriable-status-codes", "409"}},
+      {{"x-envoy-upstream-rq-per-try-timeout-ms", "1"}},
       {{":path", "/idempotency.testing.Probe/Look"}},
       {{"content-type", "application/json"}},
       {{":authority", "a.example"}, {":authority", "b.example"}},
@@ -747,8 +782,9 @@ constexpr std::size_t kRoomForRequests = 64 * 1024;
 class ScopedProcessorTest : public ExternalProcessorTest {
  protected:
   explicit ScopedProcessorTest(std::size_t room = kRoomForRequests,
-                               std::size_t exchanges = limits::kMaxExchanges)
-      : ExternalProcessorTest(Config(), LimitsOf(room, exchanges)) {}
+                               std::size_t exchanges = limits::kMaxExchanges,
+                               ProcessorConfig config = Config())
+      : ExternalProcessorTest(std::move(config), LimitsOf(room, exchanges)) {}
 
   static ProcessorConfig Config() {
     ProcessorConfig config = ProbeConfig(/*described=*/false);
@@ -839,7 +875,8 @@ constexpr std::size_t kLargeReplyBytes = 3 * 1024 * 1024;
 // Replies for which there is no room: their beginning has left before their end arrives.
 class BegunReplyTest : public ScopedProcessorTest {
  protected:
-  BegunReplyTest() : ScopedProcessorTest(/*room=*/1024 * 1024) {}
+  explicit BegunReplyTest(ProcessorConfig config = Config())
+      : ScopedProcessorTest(/*room=*/1024 * 1024, limits::kMaxExchanges, std::move(config)) {}
 
   void BeginReply(FakeEnvoy& envoy) {
     envoy.SendHeaders("key-1", {{"x-tenant", "a"}});
@@ -871,8 +908,13 @@ TEST_F(BegunReplyTest, IsRecordedWithoutItsContent) {
   EXPECT_THAT(HeaderOf(again, "grpc-message"), HasSubstr("was not kept"));
 }
 
+class LostStoreBegunReplyTest : public BegunReplyTest {
+ protected:
+  LostStoreBegunReplyTest() : BegunReplyTest(FailingSoon(Config())) {}
+};
+
 // No other answer can take its place, and its end must not leave.
-TEST_F(BegunReplyTest, ThatCannotBeRecordedEndsTheStreamWithAnError) {
+TEST_F(LostStoreBegunReplyTest, ThatCannotBeRecordedEndsTheStreamWithAnError) {
   FakeEnvoy envoy(channel_);
   BeginReply(envoy);
   // The store is gone.
