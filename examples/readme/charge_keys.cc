@@ -5,6 +5,14 @@
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/key_validator.h"
 #include "grpc_idempotency/server_guard/normaliser.h"
+#include "grpc_idempotency/server_guard/scope.h"
+
+// [keys:scope]
+void SeparateUsers(idempotency::GuardOptions& options) {
+  options.scope = idempotency::CombinedScope(
+      {idempotency::PeerUriScope(), idempotency::MetadataScope("x-user")});
+}
+// [keys:end]
 
 // [keys:validator]
 void RequireUuidv7(idempotency::GuardOptions& options) {

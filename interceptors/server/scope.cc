@@ -13,14 +13,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "core/record_key_parts.h"
 #include "core/sha256.h"
 #include "interceptors/server/request/identity_scope.h"
 
 namespace idempotency {
 
 using internal::IdentityScope;
+using internal::JoinedScope;
 using internal::Sha256;
 using internal::Sha256Digest;
+using internal::ValidateScope;
 
 namespace {
 
@@ -110,6 +113,22 @@ ScopeFunction AuthorizationScope() {
     absl::StatusOr<std::string> value = OneValue(context, "authorization");
     if (!value.ok()) return value;
     return absl::StrCat("authorization:", Sha256Hex(*value));
+  };
+}
+
+ScopeFunction CombinedScope(std::vector<ScopeFunction> parts) {
+  return [parts = std::move(parts)](
+             const grpc::ServerContextBase& context) -> absl::StatusOr<std::string> {
+    std::vector<std::string> scopes;
+    for (const ScopeFunction& part : parts) {
+      absl::StatusOr<std::string> scope = part(context);
+      if (!scope.ok()) return scope;
+      // The guard would refuse it alone: an empty one, for example.
+      absl::Status valid = ValidateScope(*scope);
+      if (!valid.ok()) return valid;
+      scopes.push_back(*std::move(scope));
+    }
+    return JoinedScope({scopes.begin(), scopes.end()});
   };
 }
 

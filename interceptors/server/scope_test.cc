@@ -14,6 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "client/testing/fake_connection.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
+#include "interceptors/server/request/identity_scope.h"
 #include "testdata/till.grpc.pb.h"
 #include "tests/support/certificate_authority.h"
 
@@ -117,6 +122,59 @@ TEST(PeerUriScopeTest, APeerWithoutAUriHasNone) {
                       grpc::experimental::LocalCredentials(LOCAL_TCP), scope, PeerUriScope())
                 .error_message(),
             "this method needs a client certificate");
+}
+
+// A frontend calls for its users, who may choose equal keys.
+TEST(CombinedScopeTest, UsersBehindOneCertificateHaveTheirOwnRecords) {
+  testing::CertificateAuthority authority;
+  GuardOptions options;
+  options.name_space = "tills";
+  options.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kTakeOver;
+  options.scope = CombinedScope({PeerUriScope(), MetadataScope("x-user")});
+  const auto guard =
+      ServerGuard::Create(std::make_unique<FakeConnection>(), std::move(options)).value();
+  int runs = 0;
+  ScopeTill till([&](const grpc::ServerContextBase&) -> absl::StatusOr<std::string> {
+    return absl::StrCat("run ", ++runs);
+  });
+  const auto own = authority.Issue("till", "IP:127.0.0.1");
+  grpc::SslServerCredentialsOptions credentials(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  credentials.pem_root_certs = authority.root();
+  credentials.pem_key_cert_pairs.push_back({own.key, own.certificate});
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(credentials), &port);
+  ASSERT_TRUE(guard->Protect<Till>(builder, &till).ok());
+  ASSERT_TRUE(guard->Install(builder).ok());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto frontend = authority.Issue("frontend", "URI:spiffe://example.org/frontend");
+  const auto stub = Till::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", port),
+      grpc::SslCredentials({authority.root(), frontend.key, frontend.certificate})));
+  const auto charge = [&](const std::string& user) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    context.AddMetadata(std::string(kKeyMetadata), "order-1");
+    if (!user.empty()) context.AddMetadata("x-user", user);
+    ChargeReply reply;
+    const grpc::Status status = stub->Charge(&context, ChargeRequest(), &reply);
+    return status.ok() ? reply.charge_id() : status.error_message();
+  };
+  EXPECT_EQ(charge("alice"), "run 1");
+  EXPECT_EQ(charge("bob"), "run 2");
+  EXPECT_EQ(charge("alice"), "run 1");
+  EXPECT_EQ(charge(""), "this method needs exactly one metadata entry 'x-user'");
+  server->Shutdown();
+}
+
+TEST(CombinedScopeTest, APartThatWouldBeRefusedAloneRefusesTheCall) {
+  grpc::ServerContext context;
+  EXPECT_FALSE(CombinedScope({SharedScope("a"), SharedScope("")})(context).ok());
+  EXPECT_FALSE(CombinedScope({SharedScope(std::string(limits::kMaxScopeBytes + 1, 'a')),
+                              SharedScope("b")})(context)
+                   .ok());
+  EXPECT_EQ(CombinedScope({SharedScope("a"), SharedScope("b,c")})(context).value(), "a,b\\,c");
 }
 
 TEST(PeerIdentityScopeTest, APeerWithoutTlsHasNone) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -37,6 +38,15 @@ ScopeFunction SharedScope(std::string scope);
 // SHA-256 of the `authorization` entry. Only for static credentials: a refreshed token would be
 // a new scope, and a retry would be a second execution.
 ScopeFunction AuthorizationScope();
+// All of these scopes together, in this order; one at least. For a caller that acts for others,
+// such as a backend for a frontend: its certificate and the user for whom it calls.
+//
+//   CombinedScope({PeerUriScope(), MetadataScope("x-user")})
+//
+// Callers have the same scope only if they have the same one in every part. A part that refuses
+// the call refuses it here with the same status. A scope that would be too long is replaced by its
+// digest.
+ScopeFunction CombinedScope(std::vector<ScopeFunction> parts);
 
 }  // namespace idempotency
 

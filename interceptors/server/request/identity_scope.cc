@@ -18,12 +18,11 @@ constexpr absl::string_view kDigestPrefix = "sha256:";
 
 }  // namespace
 
-std::string IdentityScope(std::vector<absl::string_view> names) {
-  std::sort(names.begin(), names.end());
-  std::string scope = absl::StrJoin(names, ",", [](std::string* out, absl::string_view name) {
-    absl::StrAppend(out, absl::StrReplaceAll(name, {{"\\", "\\\\"}, {",", "\\,"}}));
+std::string JoinedScope(const std::vector<absl::string_view>& parts) {
+  std::string scope = absl::StrJoin(parts, ",", [](std::string* out, absl::string_view part) {
+    absl::StrAppend(out, absl::StrReplaceAll(part, {{"\\", "\\\\"}, {",", "\\,"}}));
   });
-  // A name like the digest of another identity is digested too: they must not share a scope.
+  // A text like the digest of another identity is digested too: they must not share a scope.
   if (scope.size() <= limits::kMaxScopeBytes && !absl::StartsWith(scope, kDigestPrefix)) {
     return scope;
   }
@@ -31,6 +30,11 @@ std::string IdentityScope(std::vector<absl::string_view> names) {
   return absl::StrCat(
       kDigestPrefix,
       absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}));
+}
+
+std::string IdentityScope(std::vector<absl::string_view> names) {
+  std::sort(names.begin(), names.end());
+  return JoinedScope(names);
 }
 
 }  // namespace idempotency::internal

@@ -8,10 +8,13 @@
 
 namespace idempotency::internal {
 
+// Several texts as one scope: two lists of at least one text have the same scope only if they are
+// equal. A comma inside a text is escaped. A scope that would be too long, or looks like a digest,
+// is replaced by its digest.
+std::string JoinedScope(const std::vector<absl::string_view>& parts);
+
 // The scope of a caller with these names. A certificate may have several names of its owner; the
-// set of names is the identity, in any order in the certificate. A comma inside a name is escaped,
-// so that no single name equals two. A scope that would be too long, or looks like a digest, is
-// replaced by its digest.
+// set of names is the identity, in any order in the certificate.
 std::string IdentityScope(std::vector<absl::string_view> names);
 
 }  // namespace idempotency::internal

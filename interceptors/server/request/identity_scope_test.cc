@@ -26,6 +26,17 @@ TEST(IdentityScopeTest, EscapesCommasAndBackslashes) {
   EXPECT_EQ(IdentityScope({"a\\", "b"}), "a\\\\,b");
 }
 
+TEST(JoinedScopeTest, NoTwoListsHaveOne) {
+  EXPECT_EQ(JoinedScope({"spiffe://a", "alice"}), "spiffe://a,alice");
+  EXPECT_NE(JoinedScope({"a", "b"}), JoinedScope({"b", "a"}));
+  EXPECT_NE(JoinedScope({"a,b", "c"}), JoinedScope({"a", "b,c"}));
+  EXPECT_NE(JoinedScope({"a\\", "b"}), JoinedScope({"a\\,b"}));
+  EXPECT_NE(JoinedScope({"a", ""}), JoinedScope({"a"}));
+  const std::string longest(limits::kMaxScopeBytes, 'a');
+  EXPECT_NE(JoinedScope({longest, "b"}), JoinedScope({longest, "c"}));
+  EXPECT_EQ(JoinedScope({longest, "b"}).size(), 7u + 64u);
+}
+
 TEST(IdentityScopeTest, OfALongIdentityIsItsDigest) {
   const std::string longest(limits::kMaxScopeBytes, 'a');
   EXPECT_EQ(IdentityScope({longest}), longest);
