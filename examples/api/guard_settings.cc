@@ -16,6 +16,7 @@
 #include "examples/payments/payments.pb.h"
 #include "grpc_idempotency/guard_tracing/otlp_guard_tracer.h"
 #include "grpc_idempotency/log_sink.h"
+#include "grpc_idempotency/server_guard/authoriser.h"
 #include "grpc_idempotency/server_guard/disposition.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
@@ -37,12 +38,24 @@ namespace examples {
 using payments::v1::ChargeReply;
 using payments::v1::ChargeRequest;
 
-// normaliser.h, key_validator.h, recovery_handler.h, reply_loader.h
+// The application's own check: its proxy names the account's owner.
+bool IsOwner(const grpc::ServerContextBase& context, const std::string& account) {
+  const auto user = context.client_metadata().find("x-user");
+  return user != context.client_metadata().end() &&
+         std::string_view(user->second.data(), user->second.size()) == account;
+}
+
+// authoriser.h, normaliser.h, key_validator.h, recovery_handler.h, reply_loader.h
 idempotency::MethodConfig ChargeConfig() {
   idempotency::MethodConfig config;
   config.adjust = [](idempotency::MethodPolicy& policy) { policy.lease = absl::Seconds(10); };
   // A key that is used again after its record has expired is then refused.
   config.key_validator = idempotency::Uuidv7Keys();
+  config.authoriser = idempotency::AuthoriserFor<ChargeRequest>(
+      [](const grpc::ServerContextBase& context, const ChargeRequest& charge) {
+        if (IsOwner(context, charge.account())) return absl::OkStatus();
+        return absl::PermissionDeniedError("not your account");
+      });
   config.normaliser = idempotency::NormaliserFor<ChargeRequest>([](ChargeRequest& charge) {
     charge.set_account(std::string(absl::StripAsciiWhitespace(charge.account())));
     return absl::OkStatus();
@@ -94,7 +107,9 @@ std::shared_ptr<idempotency::GuardTracer> TracerTo(const std::string& collector)
 idempotency::GuardOptions Options(std::atomic<int>& completed, std::atomic<int>& lost) {
   idempotency::GuardOptions options;
   options.name_space = "payments";
-  options.scope = idempotency::PeerIdentityScope();
+  // The certificate of a backend for a frontend, and the user for whom it calls.
+  options.scope = idempotency::CombinedScope(
+      {idempotency::PeerUriScope(), idempotency::MetadataScope("x-user")});
   options.methods["/payments.v1.Payments/Charge"] = ChargeConfig();
   options.hooks = CountOutcomes(completed, lost);
   options.tracer = std::make_shared<SlowAdmissions>();

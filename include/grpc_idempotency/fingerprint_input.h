@@ -22,7 +22,7 @@ struct FingerprintInput {
   // entry are decoded.
   using Metadata = std::map<std::string_view, std::vector<std::string_view>>;
 
-  // The full method name: "/payments.v1.Payments/Charge".
+  // The full method name, "/payments.v1.Payments/Charge", or MethodConfig::operation in its place.
   std::string_view method;
   const google::protobuf::Message& request;
   // The request's field that carries the key; it is excluded from the fingerprint.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -14,6 +15,7 @@ namespace idempotency {
 using internal::FaultsOf;
 using internal::PolicyFaults;
 using internal::ValidateNamespace;
+using internal::ValidateOperation;
 
 namespace {
 
@@ -85,6 +87,13 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   }
   if (absl::Status valid = ValidateThreads(options.threads); !valid.ok()) return valid;
   for (const auto& [method, config] : options.methods) {
+    // Methods have such names; those of HTTP routes, which may share the namespace, have others.
+    if (!config.operation.empty() &&
+        (!absl::StartsWith(config.operation, "/") || !ValidateOperation(config.operation).ok())) {
+      return Wrong(absl::StrCat("methods[", method, "].operation"),
+                   absl::StrCat("must begin with '/' and have at most ", limits::kMaxOperationBytes,
+                                " bytes of UTF-8 without control characters"));
+    }
     if (!config.policy.has_value()) continue;
     const PolicyFaults faults = FaultsOf(*config.policy);
     if (faults.empty()) continue;

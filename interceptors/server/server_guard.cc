@@ -42,7 +42,7 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
-// An operation is a path, prefixed by the host if the service has its own.
+// The name of a served method is its path, prefixed by the host if the service has its own.
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
 
 // FAILED_PRECONDITION if a per-method option names a method that does not exist.
@@ -122,10 +122,12 @@ class Guard final : public ServerGuard {
   // Empty if there is none.
   ReplyLoader LoaderOf(const MethodDescriptor& method) const;
   GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
-                                 const ResolvedPolicy& policy);
+                                 const ResolvedPolicy& policy, std::shared_ptr<GuardLog> log);
   // FAILED_PRECONDITION, which lists every guarded method of every service without a choice for
   // unknown outcomes.
   absl::Status CheckChoices() const;
+  // Where the method's records have another operation, a text that names it; else "".
+  std::string RecordsOf(const std::string& operation) const;
   // INVALID_ARGUMENT if `operation` is not valid in a record key.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
@@ -139,7 +141,7 @@ class Guard final : public ServerGuard {
   // nullptr unless the option is on.
   std::shared_ptr<BackgroundRecovery> background_recovery_;
   bool installed_ = false;
-  // The policy of every method of a protected service, by operation.
+  // The policy of every method of a protected service, by host and path.
   std::map<std::string, ResolvedPolicy> policies_;
   // The methods that are guarded.
   std::map<std::string, std::unique_ptr<GuardedMethod>> methods_;
@@ -172,7 +174,7 @@ ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
 }
 
 GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
-                                      const ResolvedPolicy& policy) {
+                                      const ResolvedPolicy& policy, std::shared_ptr<GuardLog> log) {
   GuardedOperation operation{std::move(name), policy.policy(), options_, reservations_, pools_};
   // Install refuses methods without a choice; nothing runs again before that.
   operation.on_unknown = policy.unknown_outcome().value_or(UnknownOutcome::kRecover);
@@ -184,7 +186,7 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
   operation.request_type = std::string(method.input_type()->full_name());
   operation.reply_type = ReplyType(*method.output_type());
   operation.unknown_outcomes = background_recovery_;
-  operation.log = log_->ForMethod();
+  operation.log = std::move(log);
   return operation;
 }
 
@@ -245,12 +247,13 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     policies.emplace(operation, (*resolved)[i]);
     const MethodPolicy& policy = (*resolved)[i].policy();
     if (policy.key == MethodPolicy::Key::kNone) continue;
-    const absl::Status valid = ValidateOperation(host, operation);
-    if (!valid.ok()) return valid;
-    GuardedOperation guarded_operation = MakeOperation(operation, method, (*resolved)[i]);
-    absl::StatusOr<RequestIdentity> identity =
-        RequestIdentity::Make(method, policy, options_, guarded_operation.log);
+    const std::shared_ptr<GuardLog> log = log_->ForMethod();
+    absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_, log);
     if (!identity.ok()) return identity.status();
+    const std::string recorded_as = absl::StrCat(host, identity->operation());
+    const absl::Status valid = ValidateOperation(host, recorded_as);
+    if (!valid.ok()) return valid;
+    GuardedOperation guarded_operation = MakeOperation(recorded_as, method, (*resolved)[i], log);
     auto admitter =
         std::make_unique<GuardedMethod>(*std::move(identity), std::move(guarded_operation));
     admitters.back() = admitter.get();
@@ -281,6 +284,12 @@ absl::Status Guard::CheckChoices() const {
                    absl::StrJoin(unchosen, ", "), ". For each of them ", UnknownOutcomeChoices()));
 }
 
+std::string Guard::RecordsOf(const std::string& operation) const {
+  const auto method = methods_.find(operation);
+  if (method == methods_.end() || method->second->operation() == operation) return "";
+  return absl::StrCat("; its records are of the operation ", method->second->operation());
+}
+
 absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is already installed");
   if (policies_.empty()) {
@@ -299,7 +308,8 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   if (!known.ok()) return known;
   if (const absl::Status chosen = CheckChoices(); !chosen.ok()) return chosen;
   for (const auto& [operation, policy] : policies_) {
-    log_->Once(LogSeverity::kInfo, absl::StrCat(operation, ": ", policy.Description()));
+    log_->Once(LogSeverity::kInfo,
+               absl::StrCat(operation, ": ", policy.Description(), RecordsOf(operation)));
     if (!policy.is_retried_unguarded()) continue;
     log_->Once(LogSeverity::kWarning,
                absl::StrCat(operation,

@@ -15,7 +15,8 @@ namespace idempotency {
 
 // The part that every event has. Events are values: a hook may copy one into a queue.
 struct GuardEvent {
-  // "/payments.v1.Payments/Charge".
+  // The operation of the record: the method's full name, "/payments.v1.Payments/Charge", unless
+  // MethodConfig::operation is set.
   std::string operation;
   // Identifies the record in Get; "" where there is no record.
   std::string record_id;

@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
+#include "grpc_idempotency/server_guard/authoriser.h"
 #include "grpc_idempotency/server_guard/key_validator.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "grpc_idempotency/server_guard/normaliser.h"
@@ -26,8 +28,24 @@ struct MethodConfig {
   //   config.adjust = [lease](MethodPolicy& policy) { policy.lease = lease; };
   std::function<void(MethodPolicy&)> adjust;
 
+  // The operation of the method's records; empty: its full name. A key belongs to an operation,
+  // so a renamed method, or one of a new package, would run the retry of an earlier call again.
+  // With the earlier name, "/payments.v1.Payments/Charge" for a method of payments.v2, the retry
+  // finds its record. Part of the fingerprint in place of the method's name: an equal request is
+  // replayed, any other gets KEY_REUSED. It begins with '/', and the host of Protect() precedes
+  // it, as with a method's name; the same limits as for every operation apply
+  // (limits::kMaxOperationBytes).
+  //
+  // Several methods may have one operation, also the full name of another one: a key then runs in
+  // one of them only, and each replays the replies of the others. The stored bytes are sent as
+  // they are, so all of them must be unary, or all streaming, and a reply of one must parse, and
+  // mean the same, as a reply of the others.
+  std::string operation;
+
   // Accepts or refuses a key, before the service is queried.
   KeyValidator key_validator;
+  // Accepts or refuses a call with a key, replays included, before the service is queried.
+  Authoriser authoriser;
   // Removes the differences between requests that mean the same, before the fingerprint.
   Normaliser normaliser;
   // Finds out whether an attempt with an unknown outcome took effect. It selects

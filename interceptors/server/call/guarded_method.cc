@@ -89,6 +89,8 @@ absl::StatusOr<std::shared_ptr<v1::ReserveRequest>> GuardedMethod::ReserveReques
                        std::move(key)};
   const absl::Status valid = ValidateRecordKey(record_key);
   if (!valid.ok()) return valid;
+  const absl::Status authorised = identity_.Authorise(pending.context(), pending.request());
+  if (!authorised.ok()) return authorised;
   absl::StatusOr<std::vector<Fingerprint>> fingerprints =
       identity_.FingerprintsOf(pending.context(), pending.request());
   if (!fingerprints.ok()) return fingerprints.status();

@@ -23,6 +23,9 @@ class GuardedMethod final : public CallAdmitter {
 
   void Admit(std::shared_ptr<PendingCall> pending) override;
 
+  // The operation of its records.
+  const std::string& operation() const { return operation_->name; }
+
   // Calls that ran unguarded because there was no verdict.
   std::uint64_t calls_failed_open() const {
     return calls_failed_open_.load(std::memory_order_relaxed);

@@ -56,6 +56,7 @@ RequestIdentity::RequestIdentity(std::string path, const MethodPolicy& policy,
       metadata_names_(policy.fingerprint_metadata) {
   const auto config = options.methods.find(path_);
   if (config != options.methods.end()) config_ = config->second;
+  operation_ = config_.operation.empty() ? path_ : config_.operation;
 }
 
 absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase& context,
@@ -75,6 +76,13 @@ absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase
   return key;
 }
 
+absl::Status RequestIdentity::Authorise(const grpc::ServerContextBase& context,
+                                        const Message& request) const {
+  if (!config_.authoriser) return absl::OkStatus();
+  return CallApplication(*log_, path_, "the authoriser",
+                         [&] { return config_.authoriser(context, request); });
+}
+
 absl::StatusOr<std::vector<Fingerprint>> RequestIdentity::FingerprintsOf(
     const grpc::ServerContextBase& context, const Message& request) const {
   std::unique_ptr<Message> copy;
@@ -85,7 +93,7 @@ absl::StatusOr<std::vector<Fingerprint>> RequestIdentity::FingerprintsOf(
         CallApplication(*log_, path_, "the normaliser", [&] { return config_.normaliser(*copy); });
     if (!normalised.ok()) return normalised;
   }
-  const FingerprintInput input{path_, copy != nullptr ? *copy : request,
+  const FingerprintInput input{operation_, copy != nullptr ? *copy : request,
                                key_field_.has_value() ? key_field_->path() : FieldPath(),
                                MetadataOf(context)};
   return RequestFingerprints(*log_, options_.fingerprint_algorithms, input);

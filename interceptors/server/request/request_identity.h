@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -31,11 +32,20 @@ class RequestIdentity {
                                               const GuardOptions& options,
                                               std::shared_ptr<GuardLog> log = GuardLog::Default());
 
+  // The operation of the method's records, without a host: that of its settings, or else its full
+  // name.
+  const std::string& operation() const { return operation_; }
+
   // The key from the policy's field and from the metadata.
   //   KEY_MISSING  there is no key
   //   KEY_INVALID  malformed; or both present and different; or refused by the validator
   absl::StatusOr<std::string> KeyOf(const grpc::ServerContextBase& context,
                                     const google::protobuf::Message& request) const;
+
+  // The authoriser's decision; OK if the method has none. INTERNAL if the application's code
+  // failed.
+  absl::Status Authorise(const grpc::ServerContextBase& context,
+                         const google::protobuf::Message& request) const;
 
   // The fingerprints of the normalised request, one for each algorithm of the options. The
   // normaliser's error, or INTERNAL if the application's code failed.
@@ -52,6 +62,7 @@ class RequestIdentity {
   const GuardOptions& options_;
   std::shared_ptr<GuardLog> log_;
   MethodConfig config_;
+  std::string operation_;
   std::optional<KeyField> key_field_;
   std::vector<std::string> metadata_names_;
 };
