@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,6 +30,11 @@ namespace {
 constexpr absl::Duration kMaxJsonDuration =
     absl::Seconds(google::protobuf::util::TimeUtil::kDurationMaxSeconds);
 
+// gRFC A6.
+constexpr int kMaxThrottleTokens = 1000;
+// Of a number with three decimals, in thousandths.
+constexpr double kRoundingError = 1e-6;
+
 // True for the codes that a service config may name: gRPC's, but OK.
 bool IsErrorCode(grpc::StatusCode code) {
   return code != grpc::StatusCode::OK && !StatusCodeName(code).empty();
@@ -38,6 +44,23 @@ absl::Status ValidateBackoff(std::string_view field, absl::Duration backoff) {
   // gRPC's resolution is a nanosecond; a shorter duration would be written as zero.
   if (backoff >= absl::Nanoseconds(1) && backoff <= kMaxJsonDuration) return absl::OkStatus();
   return InvalidField(field, "must be positive and finite");
+}
+
+absl::Status ValidateThrottle(const RetryPolicy::Throttle& throttle) {
+  if (throttle.max_tokens < 1 || throttle.max_tokens > kMaxThrottleTokens) {
+    return InvalidField("throttle.max_tokens", absl::StrCat("must be 1 to ", kMaxThrottleTokens));
+  }
+  const double thousandths = throttle.token_ratio * 1000;
+  // More than the maximum of tokens has no effect.
+  if (!(thousandths > 0) || throttle.token_ratio > kMaxThrottleTokens) {
+    return InvalidField("throttle.token_ratio",
+                        absl::StrCat("must be over 0, and at most ", kMaxThrottleTokens));
+  }
+  // gRPC ignores further decimals.
+  if (std::abs(thousandths - std::round(thousandths)) > kRoundingError) {
+    return InvalidField("throttle.token_ratio", "must have at most three decimals");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Validate(const RetryPolicy& policy) {
@@ -57,6 +80,9 @@ absl::Status Validate(const RetryPolicy& policy) {
   for (const grpc::StatusCode code : policy.retryable) {
     if (!IsErrorCode(code)) return InvalidField("retryable", "must hold error codes only");
   }
+  if (policy.throttle) {
+    if (auto status = ValidateThrottle(*policy.throttle); !status.ok()) return status;
+  }
   if (policy.per_rpc_retry_buffer_bytes >
       static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     return InvalidField("per_rpc_retry_buffer_bytes", "must be under 2 GiB");
@@ -68,6 +94,13 @@ std::string JsonDuration(absl::Duration duration) {
   const std::int64_t seconds = absl::ToInt64Seconds(duration);
   const std::int64_t nanos = absl::ToInt64Nanoseconds(duration - absl::Seconds(seconds));
   return absl::StrFormat("\"%d.%09ds\"", seconds, nanos);
+}
+
+// The member of the service config, after a comma; "" for none.
+std::string ThrottleJson(const std::optional<RetryPolicy::Throttle>& throttle) {
+  if (!throttle) return "";
+  return absl::StrCat(",\"retryThrottling\":{\"maxTokens\":", throttle->max_tokens,
+                      ",\"tokenRatio\":", absl::StrFormat("%.3f", throttle->token_ratio), "}");
 }
 
 }  // namespace
@@ -94,7 +127,8 @@ absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
                       ",\"initialBackoff\":", JsonDuration(policy.initial_backoff),
                       ",\"maxBackoff\":", JsonDuration(policy.max_backoff),
                       ",\"backoffMultiplier\":", absl::StrFormat("%f", policy.backoff_multiplier),
-                      ",\"retryableStatusCodes\":[", absl::StrJoin(codes, ","), "]}}]}");
+                      ",\"retryableStatusCodes\":[", absl::StrJoin(codes, ","), "]}}]",
+                      ThrottleJson(policy.throttle), "}");
 }
 
 grpc::ChannelArguments RetryingChannelArguments(const RetryPolicy& policy,

@@ -24,7 +24,9 @@ using testdata::ChargeReply;
 using testdata::ChargeRequest;
 using testdata::Till;
 using testdata::TillServer;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 grpc::Status Unavailable() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "try again"); }
@@ -164,6 +166,18 @@ TEST_F(RetryPolicyTest, RequestsOverTheBufferAreNot) {
   EXPECT_THAT(server_.arrivals(), SizeIs(1));
 }
 
+TEST_F(RetryPolicyTest, AThrottleStopsRetriesWhileAllCallsFail) {
+  constexpr int kCalls = 100;
+  server_.Script(Times(5 * kCalls, {Unavailable(), {}, false, false}));
+  RetryPolicy policy = QuickPolicy();
+  policy.throttle = {/*max_tokens=*/4, /*token_ratio=*/0.1};
+  for (int i = 0; i < kCalls; ++i) {
+    EXPECT_EQ(Charge(policy).error_code(), grpc::StatusCode::UNAVAILABLE);
+  }
+  EXPECT_LT(server_.arrivals().size(), 110u);
+  EXPECT_GT(server_.arrivals().size(), 100u) << "the first calls are retried";
+}
+
 // A client that is rolled out before the guard: a method that no guard is known to protect runs
 // once.
 TEST_F(RetryPolicyTest, WithoutNamesOnlyWhatItsProtoDeclaresIsRetried) {
@@ -222,6 +236,15 @@ TEST(ServiceConfigJsonTest, Spelling) {
                    R"("retryableStatusCodes":["ABORTED","UNAVAILABLE"]}}]})");
 }
 
+TEST(ServiceConfigJsonTest, AThrottleIsOfTheWholeConfig) {
+  RetryPolicy policy;
+  EXPECT_THAT(*ServiceConfigJson(policy, {"a.A"}), Not(HasSubstr("retryThrottling")));
+  policy.throttle = {/*max_tokens=*/1000, /*token_ratio=*/0.125};
+  const auto json = ServiceConfigJson(policy, {"a.A"});
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_THAT(*json, EndsWith(R"(]}}],"retryThrottling":{"maxTokens":1000,"tokenRatio":0.125}})"));
+}
+
 TEST(ServiceConfigJsonTest, RefusesWhatGrpcWouldRefuse) {
   const auto expect_refused = [](const char* field, auto change) {
     RetryPolicy policy;
@@ -243,6 +266,17 @@ TEST(ServiceConfigJsonTest, RefusesWhatGrpcWouldRefuse) {
   });
   expect_refused("retryable", [](RetryPolicy& p) { p.retryable.clear(); });
   expect_refused("retryable", [](RetryPolicy& p) { p.retryable = {grpc::StatusCode::OK}; });
+  for (const int max_tokens : {-1, 0, 1001}) {
+    expect_refused("throttle.max_tokens", [max_tokens](RetryPolicy& p) {
+      p.throttle = {max_tokens, /*token_ratio=*/0.1};
+    });
+  }
+  for (const double ratio :
+       {0.0, -0.1, 0.0001, 0.1234, 1000.5, std::numeric_limits<double>::quiet_NaN()}) {
+    expect_refused("throttle.token_ratio", [ratio](RetryPolicy& p) {
+      p.throttle = {/*max_tokens=*/10, ratio};
+    });
+  }
   expect_refused("per_rpc_retry_buffer_bytes",
                  [](RetryPolicy& p) { p.per_rpc_retry_buffer_bytes = std::size_t{1} << 31; });
 }

@@ -5,6 +5,7 @@
 #include <grpcpp/support/status_code_enum.h>
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -31,6 +32,22 @@ struct RetryPolicy {
   // RESOURCE_EXHAUSTED: OVERLOADED and QUOTA_EXCEEDED.
   std::set<grpc::StatusCode> retryable = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::ABORTED,
                                           grpc::StatusCode::RESOURCE_EXHAUSTED};
+  // Stops retries while many calls fail (gRPC's retry throttling), so that they do not keep an
+  // overloaded server down. The channels of a process to one target share its tokens, at first
+  // max_tokens. A try that fails with a code of `retryable` takes one, so also IN_FLIGHT
+  // (ABORTED), under which nothing is overloaded; a try that succeeds adds token_ratio. Nothing is
+  // retried while no more than half of the tokens are left. nullopt: no throttle.
+  //
+  // The price: a throttled call ends with the status of its last try, and the operation may have
+  // happened. The interceptor's key is gone with the call, and another call is another operation:
+  // use it where the application keeps the keys (WithKey, CallWithRetries).
+  struct Throttle {
+    // 1-1000.
+    int max_tokens = 0;
+    // Over 0, up to 1000, with at most three decimals. 0.1: ten successes pay for one failure.
+    double token_ratio = 0;
+  };
+  std::optional<Throttle> throttle;
   // The maximum size of a request that is retried, under 2 GiB; gRPC's own default is 256 KiB. 4
   // MiB: gRPC's default limit for a message that is received, so that no accepted request is left
   // out.
