@@ -6,13 +6,16 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "google/protobuf/repeated_field.h"
 
+#include "core/absl_view.h"
 #include "core/record_key_parts.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
@@ -53,41 +56,46 @@ constexpr std::string_view kNoScopeHeaders[] = {"authorization", "proxy-authoriz
                                                 "cookie",        "idempotency-key",
                                                 "x-request-id",  "traceparent"};
 
-absl::StatusOr<ScopeSource> ScopeHeaderFrom(const std::string& header) {
+// In lower case. INVALID_ARGUMENT, for the field `field`, unless it is the name of a header.
+absl::StatusOr<std::string> HeaderNameFrom(const std::string& header, std::string_view field) {
   std::string name = absl::AsciiStrToLower(header);
   bool valid = !name.empty();
   for (const char c : name) {
     valid = valid && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' ||
                       c == '.');
   }
-  if (!valid) {
-    return absl::InvalidArgumentError(
-        "scope: header must be a name of letters, digits, '-', '_' and '.'");
-  }
+  if (valid) return name;
+  return absl::InvalidArgumentError(
+      absl::StrCat(AbslView(field), " must be a name of letters, digits, '-', '_' and '.'"));
+}
+
+absl::StatusOr<SingleScopeSource> ScopeHeaderFrom(const std::string& header) {
+  absl::StatusOr<std::string> name = HeaderNameFrom(header, "scope: header");
+  if (!name.ok()) return name.status();
   for (const std::string_view other : kNoScopeHeaders) {
-    if (name != other) continue;
+    if (*name != other) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("scope: header must not be ", name,
+        absl::StrCat("scope: header must not be ", *name,
                      ": it has a secret, or another value in a retry; name a header with the "
                      "caller's name, which the proxy sets"));
   }
-  return ScopeSource(ScopeHeader{std::move(name)});
+  return SingleScopeSource(ScopeHeader{*std::move(name)});
 }
 
-absl::StatusOr<ScopeSource> SharedScopeFrom(const std::string& shared) {
+absl::StatusOr<SingleScopeSource> SharedScopeFrom(const std::string& shared) {
   if (const absl::Status valid = ValidateScope(shared); !valid.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("scope: shared ", DetailsOf(valid).violations.front().description));
   }
-  return ScopeSource(SharedScopeName{shared});
+  return SingleScopeSource(SharedScopeName{shared});
 }
 
-absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
+absl::StatusOr<SingleScopeSource> SingleScopeSourceFrom(const ScopeOfCall& scope) {
   switch (scope.source_case()) {
     case ScopeOfCall::kPeer: {
       absl::StatusOr<PeerName> name = PeerNameFrom(scope.peer());
       if (!name.ok()) return name.status();
-      return ScopeSource(*name);
+      return SingleScopeSource(*name);
     }
     case ScopeOfCall::kHeader:
       return ScopeHeaderFrom(scope.header());
@@ -95,7 +103,7 @@ absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
       if (scope.metadata().filter().empty() || scope.metadata().path().empty()) {
         return absl::InvalidArgumentError("scope: metadata needs filter and path");
       }
-      return ScopeSource(
+      return SingleScopeSource(
           ScopeMetadata{scope.metadata().filter(),
                         {scope.metadata().path().begin(), scope.metadata().path().end()}});
     case ScopeOfCall::kShared:
@@ -104,6 +112,19 @@ absl::StatusOr<ScopeSource> ScopeSourceFrom(const ScopeOfCall& scope) {
       break;
   }
   return absl::InvalidArgumentError("scope needs one of peer, header, metadata and shared");
+}
+
+absl::StatusOr<ScopeSource> ScopeSourceFrom(
+    const google::protobuf::RepeatedPtrField<ScopeOfCall>& scopes) {
+  CombinedScopeSource combined;
+  for (const ScopeOfCall& scope : scopes) {
+    absl::StatusOr<SingleScopeSource> part = SingleScopeSourceFrom(scope);
+    if (!part.ok()) return part.status();
+    combined.parts.push_back(*std::move(part));
+  }
+  if (combined.parts.empty()) return SingleScopeSourceFrom(ScopeOfCall()).status();
+  if (combined.parts.size() > 1) return combined;
+  return std::visit([](const auto& only) { return ScopeSource(only); }, combined.parts.front());
 }
 
 std::optional<MethodPolicy::OnUnknownOutcome> UnknownOutcomeFrom(v1::LeaseExpiry choice) {
@@ -136,7 +157,7 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
         {section.descriptor_sets(static_cast<int>(i)), loaded.descriptor_sets[i]});
   }
   for (const auto& methods : section.grpc_methods()) {
-    config.grpc_methods.push_back({methods.name(), PolicyOf(methods)});
+    config.grpc_methods.push_back({methods.name(), PolicyOf(methods), methods.operation()});
   }
   for (const auto& route : section.http_routes()) {
     ProcessorConfig::HttpRoute& made = config.http_routes.emplace_back();
@@ -167,6 +188,11 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_held_bytes must be at least ", 2 * kMinReplyRoom,
                      ": half of it is for replies, and the largest must fit"));
+  }
+  for (const std::string& header : section.unrecorded_headers()) {
+    absl::StatusOr<std::string> name = HeaderNameFrom(header, "unrecorded_headers");
+    if (!name.ok()) return name.status();
+    config.unrecorded_headers.push_back(*std::move(name));
   }
   config.streams_replays = !section.no_streamed_replays();
   return config;

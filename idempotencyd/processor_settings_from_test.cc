@@ -63,6 +63,36 @@ TEST(ProcessorSettingsTest, AScopeHeaderIsOneThatAProxyCanSet) {
   }
 }
 
+TEST(ProcessorSettingsTest, SeveralScopesAreOne) {
+  const auto scope_of = [](const std::string& scope) {
+    return ProcessorSettingsFrom(With(scope)).value()->config.scope;
+  };
+  EXPECT_EQ(scope_of("scope { peer: URI }"), ScopeSource(PeerName::kUri));
+  EXPECT_EQ(scope_of("scope { peer: URI } scope { header: 'X-User' }"),
+            ScopeSource(CombinedScopeSource{{PeerName::kUri, ScopeHeader{"x-user"}}}));
+  EXPECT_THAT(FaultsOf(With("scope { peer: URI } scope {}")), HasSubstr("scope needs one of"));
+  EXPECT_THAT(FaultsOf(With("")), HasSubstr("scope needs one of"));
+}
+
+TEST(ProcessorSettingsTest, UnrecordedHeadersAreNamesOfHeaders) {
+  const auto settings =
+      ProcessorSettingsFrom(With(std::string(kShared) + "unrecorded_headers: 'Set-Cookie'"));
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_THAT((*settings)->config.unrecorded_headers, ::testing::ElementsAre("set-cookie"));
+  for (const char* bad : {"", ":status", "set cookie"}) {
+    EXPECT_THAT(FaultsOf(With(std::string(kShared) + "unrecorded_headers: '" + bad + "'")),
+                HasSubstr("unrecorded_headers must be a name"))
+        << bad;
+  }
+}
+
+TEST(ProcessorSettingsTest, AMethodNamesItsOperation) {
+  const auto settings = ProcessorSettingsFrom(With(
+      std::string(kShared) + "grpc_methods { name: 'shop.v2.Orders/Place' operation: '/place' }"));
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ((*settings)->routes->ForGrpc("/shop.v2.Orders/Place").value()->operation, "/place");
+}
+
 // Every request would be refused for it.
 TEST(ProcessorSettingsTest, ASharedScopeIsOneThatARecordCanHave) {
   EXPECT_EQ(FaultsOf(With("scope { shared: 'all of them' }")), "");

@@ -321,8 +321,13 @@ class Translation {
                   "on_unknown_outcome must be LEASE_EXPIRY_TAKE_OVER or "
                   "LEASE_EXPIRY_REQUIRE_RECOVERY");
     }
-    if (processor.scope().source_case() == config::v1::ScopeOfCall::SOURCE_NOT_SET) {
-      faults_.Add(place.LineOf("scope"), "scope needs one of peer, header, metadata and shared");
+    bool has_scope = !processor.scope().empty();
+    for (const config::v1::ScopeOfCall& scope : processor.scope()) {
+      has_scope = has_scope && scope.source_case() != config::v1::ScopeOfCall::SOURCE_NOT_SET;
+    }
+    if (!has_scope) {
+      faults_.Add(place.FirstLineOf("scope"),
+                  "scope needs one of peer, header, metadata and shared");
     }
     for (const std::string& named : processor.descriptor_sets()) {
       const std::string file = (std::filesystem::path(path_).parent_path() / named).string();

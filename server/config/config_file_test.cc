@@ -333,6 +333,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     ExternalProcessor, ConfigFaultTest,
     ::testing::ValuesIn(std::vector<BadFile>{
+        {"external_processor { namespace: \"n\"\n scope { shared: \"s\" } scope {} }",
+         "2: scope needs one of peer, header, metadata and shared"},
         {"external_processor { namespace: \"n\" scope { shared: \"s\" }\n on_unknown_outcome: 7 }",
          "2: on_unknown_outcome must be LEASE_EXPIRY_TAKE_OVER or"},
     }));

@@ -11,7 +11,7 @@
 namespace idempotency::internal {
 
 // Translates between responses of HTTP and replies of records, for one protocol on top of HTTP.
-// Stateless and thread-safe.
+// Immutable and thread-safe.
 class Front {
  public:
   virtual ~Front() = default;

@@ -1,5 +1,6 @@
 #include "interceptors/ext_proc/front/grpc_front.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -72,11 +73,16 @@ void AddEntry(std::string_view name, std::string value,
   entry.set_value(std::move(value));
 }
 
+bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // Entries that gRPC's own libraries would not pass to a client are left out.
-void CaptureMetadata(const HeaderList& headers,
+void CaptureMetadata(const HeaderList& headers, const std::vector<std::string>& unrecorded,
                      google::protobuf::RepeatedPtrField<v1::MetadataEntry>& metadata) {
   for (const auto& [name, value] : headers.all()) {
     if (IsOfTransport(name) || IsRecordMetadata(name) || !IsMetadataName(name)) continue;
+    if (Contains(unrecorded, name)) continue;
     if (!IsBinaryHeader(name)) {
       if (IsPrintable(value)) AddEntry(name, value, metadata);
       continue;
@@ -150,13 +156,13 @@ v1::Reply GrpcFront::Capture(const HttpMessage& response, bool whole) const {
   v1::Reply reply;
   if (response.headers_only) {
     CaptureStatus(response.headers, reply);
-    CaptureMetadata(response.headers, *reply.mutable_trailing_metadata());
+    CaptureMetadata(response.headers, unrecorded_, *reply.mutable_trailing_metadata());
   } else {
-    CaptureMetadata(response.headers, *reply.mutable_initial_metadata());
+    CaptureMetadata(response.headers, unrecorded_, *reply.mutable_initial_metadata());
     // A status in headers that are not the end is none: the trailers were lost.
     const HeaderList trailers = response.trailers.value_or(HeaderList());
     CaptureStatus(trailers, reply);
-    CaptureMetadata(trailers, *reply.mutable_trailing_metadata());
+    CaptureMetadata(trailers, unrecorded_, *reply.mutable_trailing_metadata());
   }
   // Every reply of gRPC has 200: another one is of something in between.
   if (response.headers.OnlyValueOf(":status") != "200") reply.set_code(kUnknown);

@@ -1,7 +1,10 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_FRONT_GRPC_FRONT_H_
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_FRONT_GRPC_FRONT_H_
 
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -13,10 +16,17 @@ namespace idempotency::internal {
 // what HTTP, gRPC and Envoy add.
 class GrpcFront final : public Front {
  public:
+  // `unrecorded`: names in lower case of headers that are not captured.
+  explicit GrpcFront(std::vector<std::string> unrecorded = {})
+      : unrecorded_(std::move(unrecorded)) {}
+
   v1::Reply Capture(const HttpMessage& response, bool whole) const override;
   // Trailers-Only for an error without initial metadata.
   HttpMessage Restore(const v1::Reply& reply) const override;
   HttpMessage Reject(const absl::Status& why, std::string_view record_id) const override;
+
+ private:
+  std::vector<std::string> unrecorded_;
 };
 
 // The message of a unary call. INVALID_ARGUMENT / REQUEST_INVALID if there are several, or none, or

@@ -40,6 +40,14 @@ TEST(GrpcFrontTest, CapturesWhatAHandlerSet) {
   EXPECT_EQ(reply.trailing_metadata(0).value(), std::string("\0\1\xff", 3));
 }
 
+TEST(GrpcFrontTest, ListedMetadataIsNotStored) {
+  const GrpcFront front({"x-initial", "x-bytes-bin"});
+  const v1::Reply reply = front.Capture(Reply(Framed("hello")), /*whole=*/true);
+  EXPECT_EQ(reply.body(), "hello");
+  EXPECT_EQ(reply.initial_metadata_size(), 0);
+  EXPECT_EQ(reply.trailing_metadata_size(), 0);
+}
+
 TEST(GrpcFrontTest, AnEmptyMessageIsNotNoMessage) {
   EXPECT_TRUE(GrpcFront().Capture(Reply(Framed("")), true).has_body());
   EXPECT_FALSE(GrpcFront().Capture(Reply(""), true).has_body());

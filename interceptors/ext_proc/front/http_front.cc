@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -38,11 +39,12 @@ constexpr char kRawEntry[] = ".http-header-bin";
 constexpr char kMessagePrefix[] = "HTTP ";
 constexpr int kInternalError = 500;
 
-bool IsOfConnection(std::string_view name) {
-  static constexpr std::array<std::string_view, 10> kNames = {
+// Of one response alone: retry-after, too, since a replay does not change by waiting.
+bool IsOfOneResponse(std::string_view name) {
+  static constexpr std::array<std::string_view, 11> kNames = {
       "connection", "keep-alive", "proxy-connection", "transfer-encoding",
       "upgrade",    "te",         "trailer",          "content-length",
-      "date",       "server"};
+      "date",       "server",     "retry-after"};
   return name.empty() || name[0] == ':' || name[0] == '.' ||
          absl::StartsWith(AbslView(name), "x-envoy-") || IsRecordMetadata(name) ||
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
@@ -64,10 +66,14 @@ void AddEntry(std::string_view name, std::string_view value,
   entry.set_value(std::string(value));
 }
 
-void Store(const HeaderList& headers,
+bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void Store(const HeaderList& headers, const std::vector<std::string>& unrecorded,
            google::protobuf::RepeatedPtrField<v1::MetadataEntry>& metadata) {
   for (const auto& [name, value] : headers.all()) {
-    if (IsOfConnection(name)) continue;
+    if (IsOfOneResponse(name) || Contains(unrecorded, name)) continue;
     if (IsMetadata(name, value)) {
       AddEntry(name, value, metadata);
     } else {
@@ -271,9 +277,9 @@ v1::Reply HttpFront::Capture(const HttpMessage& response, bool whole) const {
   // It is not known which encodings the client of a replay accepts.
   if (!whole || !ContentCodings(response.headers).empty()) return WithoutContent(reply);
   AddEntry(kStatusEntry, absl::StrCat(status), *reply.mutable_initial_metadata());
-  Store(response.headers, *reply.mutable_initial_metadata());
+  Store(response.headers, unrecorded_, *reply.mutable_initial_metadata());
   if (response.trailers.has_value()) {
-    Store(*response.trailers, *reply.mutable_trailing_metadata());
+    Store(*response.trailers, unrecorded_, *reply.mutable_trailing_metadata());
   }
   reply.set_body(response.body);
   return reply;

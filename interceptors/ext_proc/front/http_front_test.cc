@@ -13,6 +13,7 @@ namespace idempotency::internal {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 HttpMessage Response(const std::string& status) {
   HttpMessage response;
@@ -42,6 +43,25 @@ TEST(HttpFrontTest, AnyResponseIsRestored) {
     EXPECT_FALSE(restored.headers.Has(".http-status"));
     EXPECT_EQ(restored.body, "{}");
   }
+}
+
+// They are the first caller's alone.
+TEST(HttpFrontTest, ARetryTimeAndListedHeadersAreNotStored) {
+  HttpMessage response = Response("409");
+  response.headers.Add("retry-after", "5");
+  // Of the kind that metadata cannot have.
+  response.headers.Add("set-cookie", "c=\xfc");
+  response.trailers.emplace();
+  response.trailers->Add("set-cookie", "d=4");
+  const HttpFront front({"set-cookie"});
+  const v1::Reply reply = front.Capture(response, /*whole=*/true);
+  EXPECT_THAT(reply.SerializeAsString(), Not(HasSubstr("set-cookie")));
+  const HttpMessage restored = front.Restore(reply);
+  EXPECT_EQ(restored.headers.OnlyValueOf(":status"), "409");
+  EXPECT_EQ(restored.headers.OnlyValueOf("content-type"), "application/json");
+  EXPECT_FALSE(restored.headers.Has("retry-after"));
+  EXPECT_FALSE(restored.headers.Has("set-cookie"));
+  EXPECT_FALSE(restored.trailers.has_value());
 }
 
 TEST(HttpFrontTest, TheCodeOfARecordDecides) {

@@ -23,6 +23,8 @@ struct ProcessorConfig {
     std::string name;
     // nullopt: the policy that a descriptor declares, or the defaults.
     std::optional<v1::Policy> policy;
+    // "": the path.
+    std::string operation = "";
   };
   // Requests of HTTP by method and path.
   struct HttpRoute {
@@ -49,6 +51,8 @@ struct ProcessorConfig {
   // As in GuardOptions.
   absl::Duration recording_timeout = GuardOptions().recording_timeout;
   absl::Duration closing_timeout = GuardOptions().closing_timeout;
+  // The names, in lower case, of headers and metadata of replies that are not stored.
+  std::vector<std::string> unrecorded_headers;
   // The proxies can stream a response in place of the upstream's: Envoy 1.37 or newer.
   bool streams_replays = true;
 };

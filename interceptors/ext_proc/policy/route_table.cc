@@ -54,6 +54,10 @@ bool IsHttpMethod(const std::string& method) {
   });
 }
 
+std::string OperationOf(const GuardedRoute& route, const std::string& path) {
+  return route.operation.empty() ? path : route.operation;
+}
+
 // Options that need a guard inside the server: a proxy in front of it cannot apply them.
 void AddFaultsOfProxy(const MethodPolicy& policy, bool declared, PolicyFaults& faults) {
   if (policy.key == MethodPolicy::Key::kNone) return;
@@ -107,6 +111,7 @@ class RouteTable::Builder {
   struct Pattern {
     MethodPattern pattern;
     const std::optional<v1::Policy>& policy;
+    const std::string& operation;
   };
 
   void Fault(std::string_view place, absl::string_view fault) {
@@ -129,10 +134,24 @@ class RouteTable::Builder {
             "descriptor_sets describe its service, which has no such method: correct the name, or "
             "make the descriptor set again");
     }
-    pattern_policies_.push_back({*pattern, methods.policy});
+    CheckOperation(place, *pattern, methods.operation);
+    pattern_policies_.push_back({*pattern, methods.policy, methods.operation});
     if (IsDescribed(*pattern)) return;
     GuardedRoute route = RouteWithoutDescriptor(place, methods.policy);
+    route.operation = methods.operation;
     table_->patterns_.emplace_back(*std::move(pattern), std::move(route));
+  }
+
+  void CheckOperation(const std::string& place, const MethodPattern& pattern,
+                      const std::string& operation) {
+    if (operation.empty()) return;
+    // Two methods with one operation replay each other's replies: that must be intended.
+    if (!pattern.is_exact()) Fault(place, "operation needs a name without '*'");
+    // Operations of HTTP do not.
+    if (operation[0] != '/') Fault(place, "operation must begin with '/'");
+    if (!ValidateOperation(operation).ok()) {
+      Fault(place, "operation is too long, or not a text that a record can have");
+    }
   }
 
   // Its one service has a descriptor, in which no method matches: it would apply to none that the
@@ -177,15 +196,15 @@ class RouteTable::Builder {
 
   void AddMethod(const MethodDescriptor& method) {
     const std::string path = MethodPath(method);
-    const std::optional<v1::Policy>* configured = nullptr;
+    const Pattern* configured = nullptr;
     for (const Pattern& pattern : pattern_policies_) {
       if (!pattern.pattern.Matches(path)) continue;
-      configured = &pattern.policy;
+      configured = &pattern;
       break;
     }
     PolicyFaults faults;
-    if (configured != nullptr && configured->has_value()) {
-      options_.methods[path].policy = PolicyFromOption(method, **configured, faults);
+    if (configured != nullptr && configured->policy.has_value()) {
+      options_.methods[path].policy = PolicyFromOption(method, *configured->policy, faults);
     }
     const ResolvedPolicy resolved = ResolvedPolicy::Of(method, options_, faults);
     if (method.client_streaming() || method.server_streaming()) {
@@ -194,7 +213,8 @@ class RouteTable::Builder {
       return Fault(path, "it streams, and the processor guards unary methods only");
     }
     GuardedRoute route;
-    route.operation = path;
+    route.operation =
+        configured == nullptr || configured->operation.empty() ? path : configured->operation;
     route.policy = resolved.policy();
     route.request_type = &table_->described_.Prototype(*method.input_type());
     route.reply_type = ReplyType(table_->described_.Prototype(*method.output_type()));
@@ -206,7 +226,7 @@ class RouteTable::Builder {
         faults.emplace_back(field.status().message());
       }
     }
-    const bool declared = configured == nullptr || !configured->has_value();
+    const bool declared = configured == nullptr || !configured->policy.has_value();
     Finish(path, resolved.unknown_outcome(), declared, route, std::move(faults));
     table_->methods_.emplace(path, std::move(route));
   }
@@ -305,8 +325,28 @@ std::vector<std::string> RouteTable::WithOtherFingerprints(const RouteTable& bef
   return changed;
 }
 
+std::set<std::string> RouteTable::NamedMethods() const {
+  std::set<std::string> paths;
+  for (const auto& [path, route] : methods_) paths.insert(path);
+  for (const auto& [pattern, route] : patterns_) {
+    if (pattern.is_exact()) paths.insert(absl::StrCat("/", pattern.text()));
+  }
+  return paths;
+}
+
 std::vector<std::string> RouteTable::WithOtherOperations(const RouteTable& before) const {
   std::set<std::string> changed;
+  std::set<std::string> methods = NamedMethods();
+  methods.merge(before.NamedMethods());
+  for (const std::string& path : methods) {
+    const auto now = ForGrpc(path);
+    const auto then = before.ForGrpc(path);
+    if (!now.ok() || !then.ok() || (*now)->policy.key == MethodPolicy::Key::kNone ||
+        (*then)->policy.key == MethodPolicy::Key::kNone) {
+      continue;
+    }
+    if (OperationOf(**now, path) != OperationOf(**then, path)) changed.insert(path);
+  }
   for (const HttpEntry& entry : http_) {
     if (entry.route.policy.key == MethodPolicy::Key::kNone) continue;
     for (const HttpEntry& former : before.http_) {

@@ -39,8 +39,8 @@ class RouteTable {
   // The gRPC methods whose requests have fingerprints of another version than in `before`, because
   // they got or lost a descriptor: a retry of a request from before cannot be compared.
   std::vector<std::string> WithOtherFingerprints(const RouteTable& before) const;
-  // The requests of HTTP, as method and canonical path, whose records have another operation than
-  // in `before`: a retry of a request from before runs again.
+  // The gRPC methods, and the requests of HTTP as method and canonical path, whose records have
+  // another operation than in `before`: a retry of a request from before runs again.
   std::vector<std::string> WithOtherOperations(const RouteTable& before) const;
 
  private:
@@ -52,6 +52,9 @@ class RouteTable {
   class Builder;
 
   RouteTable() = default;
+
+  // The paths of the gRPC methods that have a descriptor, or an entry of their own.
+  std::set<std::string> NamedMethods() const;
 
   DescribedMethods described_;
   // By path.

@@ -220,6 +220,32 @@ TEST(RouteTableTest, AnOperationOfHttpIsOneThatARecordCanHave) {
   }
 }
 
+// A renamed method has the records of its former name, with a descriptor and without.
+TEST(RouteTableTest, AnEntryOfOneMethodNamesItsOperation) {
+  const auto before = RouteTable::Make(Described()).value();
+  ProcessorConfig config = Described();
+  config.grpc_methods.push_back({"shop.v1.Shop/Order", std::nullopt, "/shop.v0.Shop/Order"});
+  config.grpc_methods.push_back({"shop.v2.Shop/Order", std::nullopt, "/shop.v0.Shop/Order"});
+  const auto table = RouteTable::Make(config).value();
+  const GuardedRoute* order = table->ForGrpc("/shop.v1.Shop/Order").value();
+  EXPECT_EQ(order->operation, "/shop.v0.Shop/Order");
+  EXPECT_EQ(order->policy.key_field, "request_id") << "as declared";
+  EXPECT_EQ(table->ForGrpc("/shop.v2.Shop/Order").value()->operation, "/shop.v0.Shop/Order");
+  EXPECT_THAT(table->WithOtherOperations(*table), testing::IsEmpty());
+  EXPECT_THAT(table->WithOtherOperations(*before), testing::ElementsAre("/shop.v1.Shop/Order"));
+  EXPECT_THAT(before->WithOtherOperations(*table), testing::ElementsAre("/shop.v1.Shop/Order"));
+
+  const auto fault_of = [&](const std::string& name, const std::string& operation) {
+    config.grpc_methods.back() = {name, std::nullopt, operation};
+    return std::string(RouteTable::Make(config).status().message());
+  };
+  EXPECT_EQ(fault_of("shop.v2.Shop/Order", "/order"), "");
+  EXPECT_THAT(fault_of("shop.v2.Shop/*", "/order"), HasSubstr("needs a name without '*'"));
+  EXPECT_THAT(fault_of("shop.v2.Shop/Order", "order"), HasSubstr("must begin with '/'"));
+  EXPECT_THAT(fault_of("shop.v2.Shop/Order", "/" + std::string(512, 'o')),
+              HasSubstr("is too long"));
+}
+
 TEST(RouteTableTest, EveryFaultIsReported) {
   ProcessorConfig config = Described();
   config.name_space = "No";

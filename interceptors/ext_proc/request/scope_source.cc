@@ -2,11 +2,13 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "core/absl_view.h"
+#include "core/record_key_parts.h"
 #include "interceptors/server/request/identity_scope.h"
 
 namespace idempotency::internal {
@@ -75,6 +77,18 @@ class Finder {
     return shared.scope;
   }
 
+  absl::StatusOr<std::string> operator()(const CombinedScopeSource& combined) const {
+    std::vector<std::string> scopes;
+    for (const SingleScopeSource& part : combined.parts) {
+      absl::StatusOr<std::string> scope = std::visit(*this, part);
+      if (!scope.ok()) return scope;
+      absl::Status valid = ValidateScope(*scope);
+      if (!valid.ok()) return valid;
+      scopes.push_back(*std::move(scope));
+    }
+    return JoinedScope({scopes.begin(), scopes.end()});
+  }
+
  private:
   const ProxyContext& context_;
   const HeaderList& headers_;
@@ -83,7 +97,13 @@ class Finder {
 }  // namespace
 
 bool StatesCallers(const ScopeSource& source, const ProxyContext& context) {
-  return !std::holds_alternative<PeerName>(source) || context.Attribute(kMutualTls).has_value();
+  bool needs_peer = std::holds_alternative<PeerName>(source);
+  if (const auto* const combined = std::get_if<CombinedScopeSource>(&source)) {
+    for (const SingleScopeSource& part : combined->parts) {
+      needs_peer = needs_peer || std::holds_alternative<PeerName>(part);
+    }
+  }
+  return !needs_peer || context.Attribute(kMutualTls).has_value();
 }
 
 absl::StatusOr<std::string> ScopeFrom(const ScopeSource& source, const ProxyContext& context,

@@ -42,7 +42,17 @@ struct SharedScopeName {
     return a.scope == b.scope;
   }
 };
-using ScopeSource = std::variant<PeerName, ScopeHeader, ScopeMetadata, SharedScopeName>;
+using SingleScopeSource = std::variant<PeerName, ScopeHeader, ScopeMetadata, SharedScopeName>;
+// All of them together, as CombinedScope of a guard.
+struct CombinedScopeSource {
+  std::vector<SingleScopeSource> parts;
+
+  friend bool operator==(const CombinedScopeSource& a, const CombinedScopeSource& b) {
+    return a.parts == b.parts;
+  }
+};
+using ScopeSource =
+    std::variant<PeerName, ScopeHeader, ScopeMetadata, SharedScopeName, CombinedScopeSource>;
 
 // Whether Envoy sends what `source` needs, for a caller that has it. False is a fault of Envoy's
 // configuration alone; true may be one, too.

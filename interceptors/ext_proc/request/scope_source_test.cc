@@ -66,6 +66,24 @@ TEST(ScopeSourceTest, AHeaderMustOccurOnce) {
   EXPECT_FALSE(ScopeFrom(source, {}, HeaderList({{"x-tenant", "a"}, {"x-tenant", "b"}})).ok());
 }
 
+// As CombinedScope of a guard.
+TEST(ScopeSourceTest, SeveralAreOneScope) {
+  const ScopeSource source = CombinedScopeSource{{PeerName::kUri, ScopeHeader{"x-user"}}};
+  const ProxyContext context =
+      With({{"connection.mtls", "true"}, {"connection.uri_san_peer_certificate", "spiffe://bff"}});
+  const auto scope_of = [&](const std::string& user) {
+    return ScopeFrom(source, context, HeaderList({{"x-user", user}}));
+  };
+  EXPECT_EQ(scope_of("alice").value(), "spiffe://bff,alice");
+  EXPECT_EQ(scope_of("a,b").value(), "spiffe://bff,a\\,b");
+  EXPECT_TRUE(absl::IsUnauthenticated(ScopeFrom(source, context, {}).status()));
+  EXPECT_TRUE(
+      absl::IsUnauthenticated(ScopeFrom(source, {}, HeaderList({{"x-user", "alice"}})).status()));
+  EXPECT_FALSE(scope_of(std::string(256, 'a')).ok()) << "not a scope of its own";
+  EXPECT_TRUE(StatesCallers(source, context));
+  EXPECT_FALSE(StatesCallers(source, {}));
+}
+
 TEST(ScopeSourceTest, AClaimIsText) {
   envoy::service::ext_proc::v3::ProcessingRequest message;
   auto& payload = *(*(*message.mutable_metadata_context()->mutable_filter_metadata())["jwt"]

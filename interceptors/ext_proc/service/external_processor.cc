@@ -77,7 +77,7 @@ void ExternalProcessor::WarnOfOtherRecords(const ProcessorSettings& before,
   if (now.config.name_space != before.config.name_space) changed.emplace_back("namespace");
   if (!(now.config.scope == before.config.scope)) changed.emplace_back("scope");
   if (const auto requests = now.routes->WithOtherOperations(*before.routes); !requests.empty()) {
-    changed.push_back(absl::StrCat("the operation in http_routes of ", requests.size(),
+    changed.push_back(absl::StrCat("the operation of ", requests.size(),
                                    " kinds of requests (the first: ", requests.front(), ")"));
   }
   if (changed.empty()) return;

@@ -32,16 +32,6 @@ namespace {
 constexpr std::size_t kMaxImmediateBytes = 256 * 1024;
 constexpr int kCancelled = static_cast<int>(grpc::StatusCode::CANCELLED);
 
-const GrpcFront& Grpc() {
-  static const GrpcFront front;
-  return front;
-}
-
-const HttpFront& Http() {
-  static const HttpFront front;
-  return front;
-}
-
 // The reply of an exchange whose outcome is not known. CANCELLED, which is never recorded: its
 // upstream may still work.
 v1::Reply UnknownReply() {
@@ -136,7 +126,7 @@ void GuardedExchange::CountUnconfigured(const absl::Status& why) {
 void GuardedExchange::OnRequestHeaders() {
   const HeaderList& headers = exchange_.request().headers;
   is_grpc_ = IsGrpcContentType(headers.OnlyValueOf("content-type").value_or(""));
-  front_ = is_grpc_ ? static_cast<const Front*>(&Grpc()) : &Http();
+  front_ = is_grpc_ ? static_cast<const Front*>(&settings_->grpc_front) : &settings_->http_front;
   if (const absl::Status identified = Identify(); !identified.ok()) return Reject(identified);
   const bool without_key =
       !headers.Has(kKeyMetadata) && (!route_->key_field.has_value() || !is_grpc_);

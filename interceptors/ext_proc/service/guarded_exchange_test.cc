@@ -284,6 +284,46 @@ TEST_F(GuardedExchangeTest, AnExchangeThatPassesAfterItsMessageKeepsItsPlace) {
   EXPECT_FALSE(bounds_.TryEnterScope("everyone").has_value());
 }
 
+// The same key and message under the former and the new name of a method.
+TEST_F(GuardedExchangeTest, MethodsOfOneOperationHaveOneRecord) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.scope = SharedScopeName{"everyone"};
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  config.grpc_methods.push_back({"shop.v1.Shop/Order", std::nullopt, "/shop.v0.Shop/Order"});
+  config.grpc_methods.push_back({"shop.v0.Shop/*", std::nullopt});
+  const auto settings = ProcessorSettings::Make(std::move(config)).value();
+  const auto request_of = [&](const std::string& path) {
+    GuardedExchange exchange(settings, bounds_, events_);
+    std::string body;
+    AppendGrpcMessage("apples", body);
+    exchange.OnMessage(Headers(path, "application/grpc"));
+    exchange.OnMessage(Body(std::move(body)));
+    auto task = exchange.TakeTask();
+    EXPECT_TRUE(task.has_value());
+    return *std::get<GuardedExchange::Admit>(*std::move(task)).request;
+  };
+  const v1::ReserveRequest former = request_of("/shop.v0.Shop/Order");
+  EXPECT_EQ(former.record_key().operation(), "/shop.v0.Shop/Order");
+  EXPECT_EQ(request_of("/shop.v1.Shop/Order").ShortDebugString(), former.ShortDebugString());
+}
+
+TEST_F(GuardedExchangeTest, ListedHeadersOfAReplyAreNotCaptured) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  config.http_routes.push_back({{"POST"}, "/orders", std::nullopt});
+  config.unrecorded_headers = {"set-cookie"};
+  const auto settings = ProcessorSettings::Make(std::move(config)).value();
+  HttpMessage response;
+  response.headers.Add(":status", "200");
+  response.headers.Add("set-cookie", "a=1");
+  EXPECT_THAT(settings->http_front.Capture(response, /*whole=*/true).ShortDebugString(),
+              Not(HasSubstr("set-cookie")));
+  EXPECT_THAT(settings->grpc_front.Capture(response, /*whole=*/true).ShortDebugString(),
+              Not(HasSubstr("set-cookie")));
+}
+
 // A caller chooses these requests: an operator has nothing to correct.
 TEST_F(GuardedExchangeTest, ARequestOfACallerIsNoFaultOfTheConfiguration) {
   Exchange::Request json = Headers("/shop.v1.Shop/Order", "application/json");

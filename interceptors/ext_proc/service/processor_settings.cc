@@ -10,6 +10,8 @@ absl::StatusOr<std::shared_ptr<const ProcessorSettings>> ProcessorSettings::Make
   if (!routes.ok()) return routes.status();
   auto settings = std::make_shared<ProcessorSettings>();
   settings->routes = *std::move(routes);
+  settings->grpc_front = GrpcFront(config.unrecorded_headers);
+  settings->http_front = HttpFront(config.unrecorded_headers);
   settings->guard.name_space = config.name_space;
   settings->guard.on_unknown_outcome = config.on_unknown_outcome;
   settings->guard.recording_timeout = config.recording_timeout;

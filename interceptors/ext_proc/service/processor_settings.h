@@ -6,6 +6,8 @@
 #include "absl/status/statusor.h"
 
 #include "grpc_idempotency/server_guard/guard_options.h"
+#include "interceptors/ext_proc/front/grpc_front.h"
+#include "interceptors/ext_proc/front/http_front.h"
 #include "interceptors/ext_proc/policy/processor_config.h"
 #include "interceptors/ext_proc/policy/route_table.h"
 
@@ -19,6 +21,8 @@ struct ProcessorSettings {
 
   ProcessorConfig config;
   std::unique_ptr<const RouteTable> routes;
+  GrpcFront grpc_front;
+  HttpFront http_front;
   // The options of the guarded operations.
   GuardOptions guard;
 };
