@@ -1,4 +1,5 @@
-// A test that ends without ending its child processes: none of them is left.
+// A test that ends without ending its child processes and removing its folders: none of them is
+// left.
 #include "tests/support/subreaper.h"
 
 #include <gtest/gtest.h>
@@ -103,14 +104,36 @@ TEST(Careless, DISABLED_Test) {
   if (how == NameOf(End::kExits)) _exit(7);
   pause();
 }
+// The next test with a folder.
+TEST(Careful, DISABLED_Test) { const TempFolder folder; }
 
-class SubreaperTest : public ::testing::TestWithParam<End> {};
+class SubreaperTest : public ::testing::TestWithParam<End> {
+ protected:
+  SubreaperTest() {
+    // Postgres runs as another user.
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms(0711));
+  }
+
+  std::unique_ptr<Process> Start(const std::string& test) const {
+    return Process::Start(
+               {"subreaper_test", "--gtest_also_run_disabled_tests",
+                "--gtest_filter=" + test + ".DISABLED_Test"},
+               {{kHow, NameOf(GetParam())}, {kSubreaperVariable, ""}, {"TMPDIR", folder_.path()}})
+        .value();
+  }
+  std::vector<std::filesystem::path> Left() const {
+    std::vector<std::filesystem::path> left;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      left.push_back(entry.path());
+    }
+    return left;
+  }
+
+  const TempFolder folder_;
+};
 
 TEST_P(SubreaperTest, TakesEverythingThatTheTestStartedWithIt) {
-  auto test = Process::Start({"subreaper_test", "--gtest_also_run_disabled_tests",
-                              "--gtest_filter=Careless.DISABLED_Test"},
-                             {{kHow, NameOf(GetParam())}, {kSubreaperVariable, ""}})
-                  .value();
+  const auto test = Start("Careless");
   const auto line = test->WaitForLine("pids ", Process::Seconds(100));
   ASSERT_TRUE(line.ok()) << line.status();
   std::vector<pid_t> pids;
@@ -133,6 +156,14 @@ TEST_P(SubreaperTest, TakesEverythingThatTheTestStartedWithIt) {
     while (ParentOf(pid) != 0 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
     EXPECT_EQ(ParentOf(pid), 0) << pid << " is left of " << *line;
   }
+  // The test's own, the cluster, and that of an empty cluster.
+  EXPECT_EQ(Left().size(), 3u);
+  for (const std::filesystem::path& left : Left()) {
+    std::filesystem::last_write_time(
+        left, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  EXPECT_EQ(Start("Careful")->Wait(Process::Seconds(100)).value().code, 0);
+  EXPECT_TRUE(Left().empty()) << Left().front();
   switch (GetParam()) {
     case End::kAbort:
       EXPECT_EQ(exit->signal, SIGABRT);

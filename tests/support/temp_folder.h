@@ -5,7 +5,13 @@
 
 namespace idempotency::internal::testing {
 
-// A private folder that is removed with the object. Thread-compatible.
+// A private folder that is removed with the object. The first one of a process also removes the
+// folders that remain of processes that ended without destructors, as by SIGKILL.
+//
+// A folder in use is locked. The lock is inherited by the processes that are started meanwhile,
+// such as a server whose files are there: as long as one of them runs, the folder stays.
+//
+// Thread-compatible.
 class TempFolder {
  public:
   TempFolder();
@@ -18,6 +24,8 @@ class TempFolder {
 
  private:
   std::string path_;
+  // A descriptor of the folder.
+  int lock_;
 };
 
 }  // namespace idempotency::internal::testing
