@@ -181,6 +181,11 @@ void Process::Signal(int signal) {
   if (!exit_.has_value()) kill(pid_, signal);
 }
 
+void Process::SignalGroup(int signal) {
+  MutexLock lock(mutex_);
+  if (!exit_.has_value()) kill(-pid_, signal);
+}
+
 void Process::Freeze() {
   Signal(SIGSTOP);
   // The kernel reports the stop once the last thread has stopped.

@@ -45,6 +45,8 @@ class Process {
   // The same for a line that contains `text`.
   absl::StatusOr<std::string> WaitForText(std::string text, Seconds limit = Seconds(30));
   void Signal(int signal);
+  // To it and those of its children that are in its process group.
+  void SignalGroup(int signal);
   // SIGSTOP, and waits until every thread has stopped. Signal(SIGCONT) ends it.
   void Freeze();
   // Waits for the end. DEADLINE_EXCEEDED if it did not end in time.

@@ -93,6 +93,8 @@ absl::Status RedisProcess::Start() {
 void RedisProcess::Kill() {
   if (process_ == nullptr) return;
   process_->Signal(SIGCONT);
+  // Its output is awaited, which a child that rewrites the append-only file has open too.
+  process_->SignalGroup(SIGKILL);
   process_->Kill();
   process_.reset();
 }
