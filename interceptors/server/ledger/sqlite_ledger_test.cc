@@ -16,6 +16,7 @@
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/ledger/testing/sample_ledger_row.h"
 #include "tests/support/blocking_call.h"
+#include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
 namespace {
@@ -25,19 +26,13 @@ using ::testing::HasSubstr;
 
 class SqliteLedgerTest : public ::testing::Test {
  protected:
-  SqliteLedgerTest() : folder_(::testing::TempDir() + "/ledger-XXXXXX") {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/shop.db";
+  SqliteLedgerTest() {
     EXPECT_EQ(sqlite3_open(path_.c_str(), &application_), SQLITE_OK);
     Run("PRAGMA journal_mode = WAL");
     Run(LedgerMigration("sqlite/001_completions.up.sql"));
     Run("CREATE TABLE charges (key TEXT)");
   }
-  ~SqliteLedgerTest() override {
-    sqlite3_close(application_);
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  ~SqliteLedgerTest() override { sqlite3_close(application_); }
 
   // The result code.
   int Try(const std::string& sql) {
@@ -62,8 +57,8 @@ class SqliteLedgerTest : public ::testing::Test {
     return count;
   }
 
-  std::string folder_;
-  std::string path_;
+  const testing::TempFolder folder_;
+  const std::string path_ = folder_.File("shop.db");
   sqlite3* application_ = nullptr;
 };
 
@@ -158,7 +153,8 @@ TEST_F(SqliteLedgerTest, RefusesAFileWithoutTheTable) {
   const absl::Status refused = SqliteLedger::Open(path_).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("migrations/sqlite"));
-  EXPECT_EQ(ReasonOf(SqliteLedger::Open(folder_ + "/none.db").status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(SqliteLedger::Open(folder_.File("none.db")).status()),
+            Reason::kStoreUnavailable);
 }
 
 TEST_F(SqliteLedgerTest, RefusesAKeyThatWouldStopNothing) {
@@ -190,7 +186,7 @@ TEST_F(SqliteLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
 }
 
 TEST_F(SqliteLedgerTest, AFileThatIsNoDatabaseGivesNoAnswer) {
-  const std::string other = folder_ + "/text.db";
+  const std::string other = folder_.File("text.db");
   std::ofstream(other) << std::string(4096, 'x');
   EXPECT_EQ(ReasonOf(SqliteLedger::Open(other).status()), Reason::kStoreUnavailable);
 }

@@ -20,6 +20,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/sqlite/schema.h"
+#include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
 namespace {
@@ -30,9 +31,8 @@ absl::Time At(absl::Duration since) { return absl::FromUnixSeconds(1'700'000'000
 
 class SqliteRecordsTest : public ::testing::Test {
  protected:
-  SqliteRecordsTest() : folder_(::testing::TempDir() + "/records-XXXXXX") {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    const std::string path = folder_ + "/records.db";
+  SqliteRecordsTest() {
+    const std::string path = folder_.File("records.db");
     EXPECT_EQ(connection_.Open(path, absl::Seconds(5)), 0);
     EXPECT_TRUE(MigrateSqliteSchema(connection_, path).ok());
     // Nothing here needs to be kept after the process.
@@ -40,12 +40,6 @@ class SqliteRecordsTest : public ::testing::Test {
     absl::StatusOr<SqliteRecords> records = SqliteRecords::Prepare(connection_);
     EXPECT_TRUE(records.ok()) << records.status();
     records_.emplace(*std::move(records));
-  }
-  ~SqliteRecordsTest() override {
-    records_.reset();
-    connection_ = SqliteConnection();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
 
   static ReserveOp OpFor(const std::string& key) {
@@ -183,7 +177,7 @@ class SqliteRecordsTest : public ::testing::Test {
     }
   }
 
-  std::string folder_;
+  const testing::TempFolder folder_;
   SqliteConnection connection_;
   std::optional<SqliteRecords> records_;
   const Uuid token_ = Uuid::Random();

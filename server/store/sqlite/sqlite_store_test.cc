@@ -36,6 +36,7 @@
 #include "tests/support/blocking_call.h"
 #include "tests/support/file_mount.h"
 #include "tests/support/full_disk.h"
+#include "tests/support/temp_folder.h"
 
 namespace {
 std::atomic<int> syncs{0};
@@ -56,15 +57,6 @@ using ::testing::HasSubstr;
 
 class SqliteStoreTest : public ::testing::Test {
  protected:
-  SqliteStoreTest() : folder_(::testing::TempDir() + "/sqlite-XXXXXX") {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/records.db";
-  }
-  ~SqliteStoreTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
   std::unique_ptr<SqliteStore> Open() {
     auto store = SqliteStore::Open(path_);
     EXPECT_TRUE(store.ok()) << store.status();
@@ -94,8 +86,8 @@ class SqliteStoreTest : public ::testing::Test {
     return op;
   }
 
-  std::string folder_;
-  std::string path_;
+  const testing::TempFolder folder_;
+  const std::string path_ = folder_.File("records.db");
 };
 
 TEST_F(SqliteStoreTest, OpensAnEmptyFile) {
@@ -133,13 +125,13 @@ TEST_F(SqliteStoreTest, AnEmptyPathIsRefused) {
 }
 
 TEST_F(SqliteStoreTest, AFolderIsRefused) {
-  const absl::Status status = OpenFails(folder_);
+  const absl::Status status = OpenFails(folder_.path());
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("is a directory"));
 }
 
 TEST_F(SqliteStoreTest, AMissingFolderIsRefused) {
-  const absl::Status status = OpenFails(folder_ + "/missing/records.db");
+  const absl::Status status = OpenFails(folder_.File("missing/records.db"));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("does not exist; create it"));
 }
@@ -197,7 +189,7 @@ TEST_F(SqliteStoreTest, AReadOnlyFileIsRefused) {
   namespace fs = std::filesystem;
   fs::permissions(path_, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
   fs::permissions(path_ + ".lock", fs::perms::all);
-  fs::permissions(folder_, fs::perms::all);
+  fs::permissions(folder_.path(), fs::perms::all);
   // Permissions do not bind root.
   const uid_t user = geteuid();
   constexpr uid_t kNobody = 65534;
@@ -217,11 +209,11 @@ TEST_F(SqliteStoreTest, FilesBesideItThatAreReadOnlyAreRefused) {
   const ReserveOp op = OpFor("one");
   const auto source = Open();
   ASSERT_TRUE(source->Reserve({&op, 1})[0].ok());
-  fs::permissions(folder_, fs::perms::all);
+  fs::permissions(folder_.path(), fs::perms::all);
   const uid_t user = geteuid();
   constexpr uid_t kNobody = 65534;
   for (const std::string read_only : {"-wal", "-shm"}) {
-    const std::string restored = absl::StrCat(folder_, "/", read_only.substr(1, 1), ".db");
+    const std::string restored = absl::StrCat(folder_.path(), "/", read_only.substr(1, 1), ".db");
     for (const char* const suffix : {"", "-wal", "-shm"}) {
       const std::string copy = restored + suffix;
       fs::copy_file(path_ + suffix, copy);
@@ -252,15 +244,15 @@ TEST_F(SqliteStoreTest, AFileInUseIsRefusedUntilItIsClosed) {
 
 TEST_F(SqliteStoreTest, AFileInUseIsRefusedUnderAnotherNameToo) {
   const auto store = Open();
-  std::filesystem::create_symlink(path_, folder_ + "/link.db");
-  EXPECT_THAT(std::string(OpenFails(folder_ + "/link.db").message()),
+  std::filesystem::create_symlink(path_, folder_.File("link.db"));
+  EXPECT_THAT(std::string(OpenFails(folder_.File("link.db")).message()),
               HasSubstr("another process is using"));
 }
 
 // The lock and the log would be beside the mount point: each container has its own.
 TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
   Open();
-  const std::string other = folder_ + "/other";
+  const std::string other = folder_.File("other");
   std::filesystem::create_directory(other);
   std::ofstream(other + "/records.db").flush();
   const int refused = testing::WithAFileMounted(path_, other + "/records.db", [](std::string at) {
@@ -272,7 +264,7 @@ TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
   if (refused == 2) GTEST_SKIP() << "this user may not mount";
   EXPECT_EQ(refused, 0);
   EXPECT_EQ(testing::WithAFileMounted(
-                folder_, other,
+                folder_.path(), other,
                 [](std::string at) { return SqliteStore::Open(at + "/records.db").ok(); }),
             0)
       << "a directory that is mounted";
@@ -281,7 +273,7 @@ TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
 // As a process leaves them that was killed before it synced a commit. Otherwise a crash of the
 // machine removes records whose replies were returned.
 TEST_F(SqliteStoreTest, WhatIsRecoveredFromTheLogIsSyncedBeforeItIsAnswered) {
-  const std::string recovered = folder_ + "/recovered.db";
+  const std::string recovered = folder_.File("recovered.db");
   const ReserveOp op = OpFor("one");
   const auto killed = Open();
   ASSERT_TRUE(killed->Reserve({&op, 1})[0].ok());
@@ -764,7 +756,7 @@ TEST_F(SqliteStoreTest, OnAFullDiskItOpensAndIsRead) {
   std::vector<ReserveOp> ops;
   for (int i = 0; i < 1000; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
   for (const auto& answer : store->Reserve(ops)) ASSERT_TRUE(answer.ok()) << answer.status();
-  const std::string copy = folder_ + "/copy.db";
+  const std::string copy = folder_.File("copy.db");
   for (const char* const suffix : {"", "-wal"}) {
     std::filesystem::copy_file(path_ + suffix, copy + suffix);
   }
