@@ -4,9 +4,7 @@ import base64
 import json
 import pathlib
 import re
-import shutil
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -21,10 +19,11 @@ KEYS = {"TAB": "\ue004", "ENTER": "\ue007", "ESCAPE": "\ue00c", "SPACE": "\ue00d
 
 
 class Chromium:
-    """A browser with one window, until close(). `insecure`: any certificate of a server is good."""
+    """A browser with one window, until close(). `profile` is an empty folder; `insecure`: any
+    certificate of a server is good."""
 
-    def __init__(self, insecure=False, flags=()):
-        self.profile = tempfile.mkdtemp(prefix="idempotency-chromium.")
+    def __init__(self, profile, insecure=False, flags=()):
+        self.profile = profile
         # pylint: disable=consider-using-with
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
         for line in self.driver.stdout:
@@ -63,7 +62,6 @@ class Chromium:
         self.driver.terminate()
         self.driver.wait(timeout=PATIENCE)
         self.driver.stdout.close()
-        shutil.rmtree(self.profile, ignore_errors=True)
 
     def send(self, method, path, body=None):
         request = urllib.request.Request(

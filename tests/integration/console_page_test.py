@@ -10,7 +10,6 @@ import hashlib
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -46,10 +45,10 @@ def digest(token):
 
 
 class Daemon:
-    """An idempotencyd with TLS, in a folder of its own, until close()."""
+    """An idempotencyd with TLS, in an empty folder, until close()."""
 
-    def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="idempotency-console."))
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                         "-nodes", "-keyout", "server.key", "-out", "server.pem", "-days", "2", "-subj",
                         "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
@@ -71,7 +70,6 @@ class Daemon:
         self.process.terminate()
         self.process.wait(timeout=60)
         self.process.stdout.close()
-        shutil.rmtree(self.folder)
 
 
 class Caller:
@@ -133,14 +131,23 @@ class Caller:
 class ConsolePageTest(unittest.TestCase):
 
     @classmethod
+    def temporary(cls, name):
+        """A folder that is removed after the processes that start from now on."""
+        # Processes of a browser end after it.
+        # pylint: disable=consider-using-with
+        folder = tempfile.TemporaryDirectory(prefix=f"idempotency-{name}.", ignore_cleanup_errors=True)
+        cls.addClassCleanup(folder.cleanup)
+        return folder.name
+
+    @classmethod
     def setUpClass(cls):
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        cls.daemon = Daemon()
+        cls.daemon = Daemon(cls.temporary("console"))
         cls.addClassCleanup(cls.daemon.close)
         cls.caller = Caller(cls.daemon)
         cls.addClassCleanup(cls.caller.channel.close)
         # The certificate is the server's own.
-        cls.browser = Chromium(insecure=True)
+        cls.browser = Chromium(cls.temporary("chromium"), insecure=True)
         cls.addClassCleanup(cls.browser.close)
 
     def setUp(self):
@@ -462,7 +469,7 @@ class ConsolePageTest(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "the policy is not in force")
 
     def test_an_end_of_the_daemon_is_shown(self):
-        daemon = Daemon()
+        daemon = Daemon(self.temporary("console"))
         try:
             self.expected += ["ERR_CONNECTION", "status of 401", "net::ERR_"]
             self.browser.open(daemon.console)

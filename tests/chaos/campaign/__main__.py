@@ -212,6 +212,9 @@ def main():
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"the run failed: {error}\nits logs: {folder}", file=sys.stderr)
         return 2
+    except BaseException:
+        print(f"its logs: {folder}", file=sys.stderr)
+        raise
     result = {**report.to_json(), **more, "profile": options.profile, "seconds": round(time.monotonic() - began),
               "length": options.length, "passed": report.passed}
     if options.json:

@@ -155,16 +155,8 @@ def campaign(folder, arguments):
         system.close()
 
 
-def main():
-    run_under_subreaper()
-    parser = argparse.ArgumentParser(prog="python3 -m tests.envoy.chaos")
-    parser.add_argument("--calls", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--envoy", choices=envoy.VERSIONS, default=envoy.NEWEST)
-    parser.add_argument("--json")
-    arguments = parser.parse_args()
-    print(f"seed {arguments.seed}, Envoy {arguments.envoy}", flush=True)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="envoy-chaos-"))
+def run(folder, arguments):
+    """The campaign and its report; whether it passed."""
     (folder / "logs").mkdir()
     faults, unsettled = campaign(folder, arguments)
     # A short run meets less.
@@ -181,11 +173,27 @@ def main():
         print(f"{len(unsettled)} keys have no certain outcome: {unsettled[:5]}")
     again = len(list((folder / "attempts").glob("*.2")))
     print(f"{again} keys of {TAKEN_OVER} ran again")
-    passed = report.passed and not unsettled and again > 0
-    if passed and "IDEMPOTENCY_KEEP" not in os.environ:
-        shutil.rmtree(folder)
-    else:
-        print(f"kept: {folder}")
+    return report.passed and not unsettled and again > 0
+
+
+def main():
+    run_under_subreaper()
+    parser = argparse.ArgumentParser(prog="python3 -m tests.envoy.chaos")
+    parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--envoy", choices=envoy.VERSIONS, default=envoy.NEWEST)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}, Envoy {arguments.envoy}", flush=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="envoy-chaos-"))
+    passed = False
+    try:
+        passed = run(folder, arguments)
+    finally:
+        if passed and "IDEMPOTENCY_KEEP" not in os.environ:
+            shutil.rmtree(folder)
+        else:
+            print(f"kept: {folder}", flush=True)
     return 0 if passed else 1
 
 
