@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -74,27 +75,31 @@ TEST(SerialEventsTest, ReactionsOfSeveralThreadsDoNotOverlap) {
   constexpr int kEvents = 20'000;
   SerialEvents events;
   std::atomic<int> reacting{0};
-  std::atomic<int> reacted{0};
+  std::array<std::atomic<int>, kThreads> reacted{};
   std::atomic<bool> overlapped{false};
   int unguarded = 0;
   std::vector<std::unique_ptr<Reaction>> reactions;
   for (int i = 0; i < kThreads; ++i) {
-    reactions.push_back(std::make_unique<Reaction>(events, [&](bool) {
+    reactions.push_back(std::make_unique<Reaction>(events, [&, i](bool) {
       if (++reacting != 1) overlapped = true;
       ++unguarded;
       --reacting;
-      ++reacted;
+      ++reacted[i];
     }));
   }
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
-      for (int event = 0; event < kEvents; ++event) reactions[i]->Happened(true);
+      for (int event = 0; event < kEvents; ++event) {
+        reactions[i]->Happened(true);
+        // It happens again only after its reaction, which may run on another thread.
+        while (reacted[i] == event) std::this_thread::yield();
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(overlapped);
-  EXPECT_EQ(reacted, kThreads * kEvents);
+  for (const std::atomic<int>& own : reacted) EXPECT_EQ(own, kEvents);
   EXPECT_EQ(unguarded, kThreads * kEvents);
 }
 
