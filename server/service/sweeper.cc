@@ -66,7 +66,7 @@ absl::Status Sweeper::EndUnknown(Pass& pass) {
     op.life = life;
     op.limit = options_.batch;
     do {
-      const TimePoint began = std::chrono::steady_clock::now();
+      const TimePoint began = options_.clock->Monotonic();
       const absl::StatusOr<EndUnknownStep> step = store_.EndUnknown(op);
       observer_.UnknownEnded(step);
       if (step.ok()) {
@@ -76,7 +76,7 @@ absl::Status Sweeper::EndUnknown(Pass& pass) {
         first.Update(step.status());
         op.after.reset();
       }
-      const auto took = std::chrono::steady_clock::now() - began;
+      const auto took = options_.clock->Monotonic() - began;
       if (!stop_.WaitFor(options_.min_rest * absl::FromChrono(took))) {
         pass.cut_short = true;
         return first;
@@ -94,7 +94,7 @@ absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
   if (is_counted) observer_.SweepFailed();
   if (!pass.cut_short) {
     first.Update(SweepAll(pass));
-    walked_ += absl::FromChrono(std::chrono::steady_clock::now() - pass_began_);
+    walked_ += absl::FromChrono(options_.clock->Monotonic() - pass_began_);
   }
   if (!first.ok()) {
     if (!is_counted) observer_.SweepFailed();
@@ -108,10 +108,10 @@ absl::Status Sweeper::SweepAll(Pass& pass) {
   known_records_ = 0;
   for (const auto& [begin, stretch] : stretches_) known_records_ += stretch.records;
   refused_ = 0;
-  pass_began_ = std::chrono::steady_clock::now();
+  pass_began_ = options_.clock->Monotonic();
   Begin(lanes_.front());
   while (true) {
-    const auto pause = StepOf(NextLane(std::chrono::steady_clock::now()), pass);
+    const auto pause = StepOf(NextLane(options_.clock->Monotonic()), pass);
     if (!pause.ok()) return pause.status();
     if (!*pause) return absl::OkStatus();
     if (!stop_.WaitFor(**pause)) {
@@ -123,7 +123,7 @@ absl::Status Sweeper::SweepAll(Pass& pass) {
 
 absl::StatusOr<std::optional<absl::Duration>> Sweeper::StepOf(Lane& lane, Pass& pass) {
   const bool is_whole = &lane == &lanes_.front();
-  const TimePoint began = std::chrono::steady_clock::now();
+  const TimePoint began = options_.clock->Monotonic();
   SweepOp& op = lane.op;
   op.after = SkipQuiet(op.after, began);
   op.until = NextKnown(op.after);
@@ -135,7 +135,7 @@ absl::StatusOr<std::optional<absl::Duration>> Sweeper::StepOf(Lane& lane, Pass& 
     return absl::ZeroDuration();
   }
   const absl::StatusOr<SweepProgress> progress = store_.Sweep(op);
-  const TimePoint ended = std::chrono::steady_clock::now();
+  const TimePoint ended = options_.clock->Monotonic();
   const absl::Duration took = absl::FromChrono(ended - began);
   observer_.SweepStepDone(progress, took);
   if (!progress.ok()) {

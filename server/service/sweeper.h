@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/clock.h"
 #include "server/observability/observer.h"
 #include "server/service/periodic_thread.h"
 #include "server/service/stop_latch.h"
@@ -67,6 +68,8 @@ class Sweeper {
     absl::Duration turn_pause = absl::Milliseconds(50);
     // The namespaces that bound how long a record may be UNKNOWN, read at each pass. Null: none.
     std::function<std::map<std::string, absl::Duration>()> unknown_lives;
+    // By which it measures steps and passes. Its pauses are real.
+    const Clock* clock = &Clock::System();
   };
 
   struct Pass {

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,6 +107,30 @@ class FailingEnds final : public StoreDecorator<FailingEnds> {
   std::set<std::string> failing;
 };
 
+RecordId Place(std::uint8_t number) {
+  Uuid::Bytes bytes{};
+  bytes[0] = number;
+  return RecordId(bytes);
+}
+
+// Stretches of five records, all quiet but one; records its requests.
+struct Stretches {
+  SweepProgress Sweep(const SweepOp& op) {
+    ops.push_back(op);
+    const int begin = op.after.value_or(RecordId()).bytes()[0];
+    SweepProgress step;
+    step.visited = 5;
+    step.quiet = begin == restless ? absl::ZeroDuration() : quiet;
+    if (begin < count) step.next = Place(static_cast<std::uint8_t>(begin + 1));
+    return step;
+  }
+
+  int count = 10;
+  int restless = -1;
+  absl::Duration quiet = absl::Hours(1);
+  std::vector<SweepOp> ops;
+};
+
 class SweeperTest : public ::testing::Test {
  protected:
   void Reserve(const ReserveOp& op) {
@@ -118,6 +141,19 @@ class SweeperTest : public ::testing::Test {
   // Every later sweep of scripted_.
   void AnswerSweeps(absl::StatusOr<SweepProgress> answer) {
     scripted_.AnswerSweeps([answer = std::move(answer)](const SweepOp&) { return answer; });
+  }
+
+  // The same from `stretches`, each step of which takes `step` by clock_.
+  void AnswerSweepsIn(absl::Duration step, Stretches& stretches) {
+    scripted_.AnswerSweeps([this, step, &stretches](const SweepOp& op) {
+      clock_.Advance(step);
+      return stretches.Sweep(op);
+    });
+  }
+  Sweeper::Options ByItsClock() const {
+    Sweeper::Options options = Unpaced(5);
+    options.clock = &clock_;
+    return options;
   }
 
   ManualClock clock_;
@@ -243,30 +279,6 @@ TEST(SweeperPaceTest, LooksAtNoMoreThanItsRateWhereNothingIsToBeDone) {
             absl::Milliseconds(49));
 }
 
-RecordId Place(std::uint8_t number) {
-  Uuid::Bytes bytes{};
-  bytes[0] = number;
-  return RecordId(bytes);
-}
-
-// Stretches of five records, all quiet but one; records its requests.
-struct Stretches {
-  SweepProgress Sweep(const SweepOp& op) {
-    ops.push_back(op);
-    const int begin = op.after.value_or(RecordId()).bytes()[0];
-    SweepProgress step;
-    step.visited = 5;
-    step.quiet = begin == restless ? absl::ZeroDuration() : quiet;
-    if (begin < count) step.next = Place(static_cast<std::uint8_t>(begin + 1));
-    return step;
-  }
-
-  int count = 10;
-  int restless = -1;
-  absl::Duration quiet = absl::Hours(1);
-  std::vector<SweepOp> ops;
-};
-
 TEST_F(SweeperTest, LeavesQuietStretchesOut) {
   Stretches stretches;
   scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
@@ -287,22 +299,21 @@ TEST_F(SweeperTest, LeavesQuietStretchesOut) {
 
 TEST_F(SweeperTest, LooksAgainOnceAStretchIsNoLongerQuietOrTrusted) {
   Stretches stretches;
-  scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
+  AnswerSweepsIn(absl::Milliseconds(1), stretches);
+  Sweeper::Options options = ByItsClock();
   stretches.quiet = absl::Nanoseconds(1);
-  Sweeper hasty(scripted_, steps_, Unpaced(5));
+  Sweeper hasty(scripted_, steps_, options);
   ASSERT_TRUE(hasty.RunOnce().ok());
   stretches.ops.clear();
   ASSERT_TRUE(hasty.RunOnce().ok());
   EXPECT_EQ(stretches.ops.size(), 11u);
 
   stretches.quiet = absl::InfiniteDuration();
-  Sweeper::Options options = Unpaced(5);
   options.trust = absl::Nanoseconds(1);
   Sweeper sceptic(scripted_, steps_, options);
-  const auto began = std::chrono::steady_clock::now();
   ASSERT_TRUE(sceptic.RunOnce().ok());
-  // It trusts for at least twice the time of a pass.
-  std::this_thread::sleep_for(2 * (std::chrono::steady_clock::now() - began));
+  // It trusts for twice the time of a pass.
+  clock_.Advance(2 * 11 * absl::Milliseconds(1));
   stretches.ops.clear();
   ASSERT_TRUE(sceptic.RunOnce().ok());
   EXPECT_EQ(stretches.ops.size(), 11u);
@@ -423,8 +434,9 @@ TEST_F(SweeperTest, JoinsStretchesInPlaceOfForgettingThem) {
 // Else the first stretches of a pass were due again before its end, and each pass read all.
 TEST_F(SweeperTest, TrustsForLongerWhereAPassTakesLonger) {
   Stretches stretches;
-  scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
-  Sweeper::Options options = Unpaced(5);
+  // As long as the rate permits: it does not pause.
+  AnswerSweepsIn(absl::Milliseconds(50), stretches);
+  Sweeper::Options options = ByItsClock();
   options.trust = absl::Nanoseconds(1);
   options.visits_per_second = 100;
   Sweeper sweeper(scripted_, steps_, options);
@@ -439,11 +451,8 @@ TEST_F(SweeperTest, TrustsForLongerWhereAPassTakesLonger) {
 
 TEST_F(SweeperTest, AndWhereTheStoreIsSlow) {
   Stretches stretches;
-  scripted_.AnswerSweeps([&](const SweepOp& op) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    return stretches.Sweep(op);
-  });
-  Sweeper::Options options = Unpaced(5);
+  AnswerSweepsIn(absl::Seconds(20), stretches);
+  Sweeper::Options options = ByItsClock();
   options.trust = absl::Nanoseconds(1);
   Sweeper sweeper(scripted_, steps_, options);
   ASSERT_TRUE(sweeper.RunOnce().ok());
