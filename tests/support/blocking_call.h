@@ -51,6 +51,10 @@ class BlockingCall {
     return !Returned();
   }
 
+  bool Returned() const {
+    return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
   Result Get() {
     Join();
     return result_.get();
@@ -61,9 +65,6 @@ class BlockingCall {
   // tries again by itself, also where a look takes long.
   static constexpr int kLooks = 5;
 
-  bool Returned() const {
-    return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  }
   void Join() {
     if (thread_.joinable()) thread_.join();
   }
