@@ -11,8 +11,8 @@
 namespace idempotency::internal::testing {
 namespace {
 
-std::chrono::system_clock::time_point Soon() {
-  return std::chrono::system_clock::now() + std::chrono::seconds(30);
+std::chrono::system_clock::time_point In(std::chrono::seconds limit) {
+  return std::chrono::system_clock::now() + limit;
 }
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
@@ -32,7 +32,7 @@ absl::StatusOr<Response> Send(Stub& stub,
                                                            Response*),
                               const Request& request) {
   grpc::ClientContext context;
-  context.set_deadline(Soon());
+  context.set_deadline(In(std::chrono::seconds(30)));
   Response response;
   const grpc::Status status = (stub.*method)(&context, request, &response);
   if (!status.ok()) return FromGrpcStatus(status);
@@ -64,9 +64,10 @@ absl::StatusOr<v1::GetResponse> ServiceClient::Call(const v1::GetRequest& reques
   return Send<v1::GetResponse>(*stub_, &Stub::Get, request);
 }
 
-absl::Status ServiceClient::CallRaw(const std::string& method, const std::string& bytes) const {
+absl::Status ServiceClient::CallRaw(const std::string& method, const std::string& bytes,
+                                    std::chrono::seconds limit) const {
   grpc::ClientContext context;
-  context.set_deadline(Soon());
+  context.set_deadline(In(limit));
   const grpc::Slice slice(bytes);
   const grpc::ByteBuffer sent(&slice, 1);
   grpc::ByteBuffer received;

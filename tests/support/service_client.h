@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -26,7 +27,8 @@ class ServiceClient {
   absl::StatusOr<v1::ExtendResponse> Call(const v1::ExtendRequest& request) const;
   absl::StatusOr<v1::GetResponse> Call(const v1::GetRequest& request) const;
   // Bytes instead of a message, to "Reserve", "Complete" and so on.
-  absl::Status CallRaw(const std::string& method, const std::string& bytes) const;
+  absl::Status CallRaw(const std::string& method, const std::string& bytes,
+                       std::chrono::seconds limit = std::chrono::seconds(30)) const;
 
  private:
   const std::shared_ptr<grpc::Channel> channel_;
