@@ -55,17 +55,26 @@ absl::Status PostgresSchema::InstallClock() {
   return Execute(absl::StrReplaceAll(kTestClock, {{"{schema}", options_.schema}})).status();
 }
 
+absl::Status PostgresSchema::Connect() {
+  if (connection_ != nullptr && connection_->Usable()) return absl::OkStatus();
+  auto opened = PostgresConnection::Open(options_, watchdog_);
+  if (!opened.ok()) return opened.status();
+  connection_ = *std::move(opened);
+  // A test holds locks, and waits for them, without a limit.
+  return connection_
+      ->ExecuteScript("SET lock_timeout TO 0; SET idle_in_transaction_session_timeout TO 0")
+      .status();
+}
+
 absl::StatusOr<PostgresResult> PostgresSchema::Execute(const std::string& sql) {
-  if (connection_ == nullptr || !connection_->Usable()) {
-    auto opened = PostgresConnection::Open(options_, watchdog_);
-    if (!opened.ok()) return opened.status();
-    connection_ = *std::move(opened);
-    // A test holds locks, and waits for them, without a limit.
-    const auto set = connection_->ExecuteScript(
-        "SET lock_timeout TO 0; SET idle_in_transaction_session_timeout TO 0");
-    if (!set.ok()) return set.status();
-  }
+  if (absl::Status connected = Connect(); !connected.ok()) return connected;
   return connection_->ExecuteScript(sql);
+}
+
+absl::StatusOr<PostgresResult> PostgresSchema::ExecuteWithin(const std::string& sql,
+                                                             absl::Duration timeout) {
+  if (absl::Status connected = Connect(); !connected.ok()) return connected;
+  return connection_->ExecuteScriptWithin(sql, timeout);
 }
 
 std::string PostgresSchema::Value(const std::string& sql) {

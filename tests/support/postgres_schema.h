@@ -35,6 +35,8 @@ class PostgresSchema {
 
   // Runs SQL in the schema; results are text. A lost connection is replaced.
   absl::StatusOr<PostgresResult> Execute(const std::string& sql);
+  // The same with a statement timeout of its own, for much work.
+  absl::StatusOr<PostgresResult> ExecuteWithin(const std::string& sql, absl::Duration timeout);
   // The first column of the first row; fails the test if there is none.
   std::string Value(const std::string& sql);
 
@@ -46,6 +48,8 @@ class PostgresSchema {
   explicit PostgresSchema(PostgresOptions options) : options_(std::move(options)) {}
 
   absl::Status InstallClock();
+  // Replaces a lost connection.
+  absl::Status Connect();
 
   SocketWatchdog watchdog_;
   PostgresOptions options_;
