@@ -311,8 +311,8 @@ TEST_F(DaemonsOnPostgres, ACompletionByAnotherReplicaWakesTheWaiter) {
   std::sort(delays.begin(), delays.end());
   std::cout << "woken after " << delays.front().count() << " to " << delays.back().count()
             << " ms\n";
-  // In one round of five the machine may be busy.
-  EXPECT_LE(delays[3].count(), 300);
+  // Not at the end of max_wait. in_flight_waiters_test has the pauses between its reads.
+  EXPECT_LT(delays.back(), std::chrono::seconds(10));
 }
 
 TEST_F(DaemonsOnPostgres, SigtermFinishesWhatRuns) {
