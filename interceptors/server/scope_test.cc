@@ -18,7 +18,6 @@
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
-#include "interceptors/server/request/identity_scope.h"
 #include "testdata/till.grpc.pb.h"
 #include "tests/support/certificate_authority.h"
 

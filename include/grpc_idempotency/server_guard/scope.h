@@ -18,13 +18,14 @@ namespace idempotency {
 // gRPC's threads: it must be thread-safe and must not block.
 using ScopeFunction = std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase&)>;
 
-// The peer's identity from mutual TLS, for a peer that acts for itself alone: all alternative names of the certificate together, or its
-// common name if there are none. A caller whose certificate has another set of names is in another
-// scope, where a retry is a second execution: use PeerUriScope if each replica's certificate has
-// its host's name beside the service's, or if names are added at a renewal. UNAUTHENTICATED for a
-// peer without an identity, so also under LocalServerCredentials, which do not distinguish peers:
-// use SharedScope there. gRPC does not report whether the certificate was verified: the server's
-// credentials must be of a kind that verifies it (..._AND_VERIFY).
+// The peer's identity from mutual TLS, for a peer that acts for itself alone: all alternative
+// names of the certificate together, or its common name if there are none. A caller whose
+// certificate has another set of names is in another scope, where a retry is a second execution:
+// use PeerUriScope if each replica's certificate has its host's name beside the service's, or if
+// names are added at a renewal. UNAUTHENTICATED for a peer without an identity, so also under
+// LocalServerCredentials, which do not distinguish peers: use SharedScope there. gRPC does not
+// report whether the certificate was verified: the server's credentials must be of a kind that
+// verifies it (..._AND_VERIFY).
 ScopeFunction PeerIdentityScope();
 // The same with one name: the certificate's first alternative name of type URI, such as a SPIFFE
 // ID, whatever its other names are; as `scope { peer: URI }` of the external processor. A
