@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <future>
+#include <numeric>
 #include <string>
 #include <variant>
 #include <vector>
@@ -48,6 +50,17 @@ class PostgresLockTest : public PostgresStoreTest {
     Run(absl::StrCat(
         "BEGIN; ",
         absl::StrReplaceAll(with, {{"{where}", absl::StrCat("WHERE id IN ('", ids, "')")}})));
+  }
+  // A record like the others, of another key; ended by COMMIT or ROLLBACK.
+  void BeginInsertOf(const ReserveOp& op) {
+    Run(
+        absl::StrCat("BEGIN; INSERT INTO records (id, namespace, scope, operation, key, state,"
+                     " require_recovery, attempt, token, created_at, lease_until, expires_at,"
+                     " fingerprints) SELECT '",
+                     op.id.ToString(), "', namespace, scope, operation, '", op.key.key,
+                     "', state, require_recovery, attempt, gen_random_uuid(), created_at,"
+                     " lease_until, expires_at, fingerprints FROM records WHERE id = '",
+                     reserving_[0].id.ToString(), "'"));
   }
   void Run(const std::string& sql) {
     const auto done = schema_->Execute(sql);
@@ -140,7 +153,6 @@ TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsNotTriedForAWhile) {
 
 TEST_F(PostgresLockTest, TakeOversOfOthersContinue) {
   Run("UPDATE records SET lease_until = clock_timestamp()");
-  // An insert waits for a row that is being changed.
   LockHalf("UPDATE records SET scope = scope {where}");
   std::vector<ReserveOp> ops = reserving_;
   for (ReserveOp& op : ops) op.request_token = Uuid::Random();
@@ -152,17 +164,51 @@ TEST_F(PostgresLockTest, TakeOversOfOthersContinue) {
 TEST_F(PostgresLockTest, ReservationsBesideAKeyThatIsBeingInsertedContinue) {
   std::vector<ReserveOp> ops;
   for (int i = 0; i < 4; ++i) ops.push_back(OpFor(absl::StrCat("new-", i)));
-  Run(
-      absl::StrCat("BEGIN; INSERT INTO records (id, namespace, scope, operation, key, state,"
-                   " require_recovery, attempt, token, created_at, lease_until, expires_at,"
-                   " fingerprints) VALUES ('",
-                   ops[2].id.ToString(),
-                   "', 'n', 's', 'o', 'k', 1, false, 1, gen_random_uuid(), now(), now(), now(),"
-                   " 'f')"));
+  BeginInsertOf(ops[2]);
   const auto verdicts = store_->Reserve(ops);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(verdicts[i].ok(), i != 2) << i << verdicts[i].status();
   EXPECT_EQ(ReasonOf(verdicts[2].status()), Reason::kStoreUnavailable);
   Run("ROLLBACK");
+}
+
+// Each completes a record that the other one reserves again, after a key that keeps both waiting
+// until both have completed theirs.
+TEST_F(PostgresLockTest, CallsThatCompleteAndRepeatCrosswiseDoNotWaitForEachOther) {
+  std::vector<std::size_t> order(kOps);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [this](std::size_t a, std::size_t b) { return reserving_[b].id < reserving_[a].id; });
+  const std::vector<CompleteOp> completions = Completions();
+  const ReserveOp first = OpFor("new");
+  ASSERT_LT(first.id, reserving_[order[1]].id);
+
+  PostgresOptions options = schema_->options();
+  // A detected deadlock would be resolved sooner.
+  absl::StrAppend(&options.url, "&options=-cdeadlock_timeout%3D60s");
+  options.lock_timeout = absl::Seconds(5);
+  BeginInsertOf(first);
+  const auto call = [&](std::size_t completed, std::size_t repeated) {
+    const auto store = PostgresStore::Create(options).value();
+    const std::vector<ReserveOp> reservations = {first, reserving_[repeated]};
+    return store->CompleteAndReserve({&completions[completed], 1}, reservations);
+  };
+  auto one = std::async(std::launch::async, call, order[0], order[1]);
+  auto other = std::async(std::launch::async, call, order[1], order[0]);
+  // No view of statistics, which keeps its values within a transaction.
+  EXPECT_TRUE(
+      Await("SELECT count(*) FROM pg_locks WHERE NOT granted"
+            " AND pg_backend_pid() = ANY(pg_blocking_pids(pid))",
+            "2"));
+  const auto before = std::chrono::steady_clock::now();
+  Run("COMMIT");
+  for (auto* const called : {&one, &other}) {
+    const SharedAnswers answers = called->get();
+    for (const auto& completion : answers.completions) {
+      EXPECT_TRUE(completion.ok()) << completion.status();
+    }
+    for (const auto& verdict : answers.verdicts) EXPECT_TRUE(verdict.ok()) << verdict.status();
+  }
+  EXPECT_LT(absl::FromChrono(std::chrono::steady_clock::now() - before), options.lock_timeout / 2);
 }
 
 TEST_F(PostgresLockTest, TheSweepWaitsForNoRow) {

@@ -18,6 +18,7 @@
 namespace idempotency::internal {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -49,8 +50,7 @@ class PostgresPlanTest : public PostgresStoreTest {
     ASSERT_TRUE(connection.ok());
     const PostgresStatements statements(schema_->options().clock_sql);
     const std::vector<const PostgresStatement*> inserts = {
-        &statements.insert, &statements.insert_relaxed, &statements.insert_one,
-        &statements.insert_one_relaxed, &statements.probe_commit};
+        &statements.insert_one, &statements.insert_one_relaxed, &statements.probe_commit};
     for (const PostgresStatement* const statement : statements.OverTables()) {
       const std::string plan = PlanOf(**connection, *statement);
       for (const char* const costly : {"Seq Scan", "Hash", "Merge", "Bitmap"}) {
@@ -63,6 +63,14 @@ class PostgresPlanTest : public PostgresStoreTest {
       }
     }
     ExpectWalks(**connection, statements);
+    // Whether a record exists is looked up for each of a batch.
+    for (const auto* const statement :
+         {&statements.insert, &statements.insert_relaxed, &statements.complete_and_insert}) {
+      EXPECT_THAT(PlanOf(**connection, *statement),
+                  ContainsRegex("Index Only Scan using records_pkey on records r .*\n"
+                                " *Index Cond: \\(\\(id >= "))
+          << statement->name;
+    }
   }
   // Pages of administrators are ranges of one index, in its order.
   static void ExpectWalks(PostgresConnection& connection, const PostgresStatements& statements) {

@@ -14,8 +14,9 @@ namespace idempotency::internal {
 // All SQL of the store. The shapes were measured; each has a reason:
 //   - `id = ANY($1)` with `array_position`, never `UPDATE … FROM unnest`: on a
 //     table that was analysed while small the latter scans the whole table.
-//   - ids come sorted, so that rows are locked in one order and nothing
-//     deadlocks.
+//   - ids come sorted, so that rows are locked in one order; and an insert leaves out
+//     records that exist, so that it does not wait for a row that another call has
+//     locked. So calls do not wait for each other crosswise.
 //   - the clock is read again in SET and in WHERE, after a wait for a row that was
 //     changed meanwhile. Where it was only locked Postgres keeps what it had
 //     computed: a lease is shorter by the wait then, and the answer shows it.

@@ -6,7 +6,10 @@ const std::string_view kReserve = R"sql(
 -- piece: many_operations
 -- A batch as rows. In the list of columns, where Postgres opens the arrays side by side: in FROM it
 -- would write the rows of each to a store of their own first (a fifteenth of the server's
--- instructions for a cycle).
+-- instructions for a cycle). Without records that exist: an insert waits while another call changes
+-- such a row, and that call may wait for a key of this one. One by one, and as a range in the
+-- order of the primary key: a join, or another index, would be read as a whole where the table was
+-- empty when the statement was planned.
 SELECT * FROM (
   SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS namespace, unnest($3::text[]) AS scope,
     unnest($4::text[]) AS operation, unnest($5::text[]) AS key,
@@ -18,6 +21,7 @@ SELECT * FROM (
     unnest($16::text[]) AS parent_operation, unnest($17::text[]) AS parent_key,
     unnest($18::text[]) AS labels, unnest($19::interval[]) AS reply_retention,
     unnest($20::interval[]) AS tombstone) v
+WHERE (SELECT r.id FROM records r WHERE r.id BETWEEN v.id AND v.id ORDER BY r.id LIMIT 1) IS NULL
 ORDER BY v.id
 
 -- piece: one_operation

@@ -34,7 +34,8 @@ FROM inserted i
 
 -- statement: complete_and_insert
 -- The parameters of {complete}, then those of {insert}. In this order too: rows are locked before
--- keys are inserted in every statement, so that none waits for another crosswise.
+-- keys are inserted in every statement, and no insert waits for a row ({many_operations}), so that
+-- calls do not wait crosswise. Left are records that another call made after this statement began.
 WITH completed (id, completed_at, expires_at, lease_until) AS ({complete}),
 inserted (id, created_at, lease_until, expires_at, now) AS ({insert +8})
 {completed_then_inserted}
