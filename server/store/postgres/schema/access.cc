@@ -95,6 +95,30 @@ absl::Status CheckNeeds(Login& login) {
   return absl::OkStatus();
 }
 
+// Sessions that still wait for a standby are counted by their role (begin_session), which alone
+// sees them.
+absl::Status CheckSeesItsSessions(Login& login) {
+  const auto role = login.connection->ExecuteScript(
+      "SELECT session_user, current_user, session_user = current_user,"
+      " current_setting('track_activities')::boolean");
+  if (!role.ok()) return role.status();
+  if (!role->Bool(0, 2)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the postgres login ", role->Text(0, 0), " of ", AbslView(login.flag), " acts as the role ",
+        role->Text(0, 1),
+        ", by a `role` setting: its sessions that wait for a standby would have no bound. Remove "
+        "the setting, and GRANT the role to the login instead: ALTER ROLE ",
+        role->Text(0, 0), " RESET role, or without role= in the URL"));
+  }
+  if (!role->Bool(0, 3)) {
+    spdlog::warn(
+        "postgres: track_activities is off for {}: sessions that wait for a standby have no bound. "
+        "As a superuser: ALTER ROLE {} SET track_activities = on",
+        login.flag, role->Text(0, 0));
+  }
+  return absl::OkStatus();
+}
+
 // What the login may do and no part of this program needs.
 absl::Status WarnOfExcess(Login& login) {
   const bool may_delete =
@@ -195,8 +219,8 @@ absl::StatusOr<Login> Open(std::string_view flag, const PostgresOptions& options
 
 absl::Status CheckLogins(absl::Span<Login> logins) {
   for (Login& login : logins) {
-    for (const auto check :
-         {&CheckNeeds, &WarnOfExcess, &WarnOfTransport, &WarnOfLoggedParameters}) {
+    for (const auto check : {&CheckSeesItsSessions, &CheckNeeds, &WarnOfExcess, &WarnOfTransport,
+                             &WarnOfLoggedParameters}) {
       if (absl::Status status = check(login); !status.ok()) return status;
     }
   }

@@ -14,11 +14,14 @@ namespace idempotency::internal {
 // The rights of the logins of a store, before it serves: what they lack, and what they have in
 // excess. The schema exists.
 //
-//   FAILED_PRECONDITION  a login lacks a right that the store needs, or the login for maintenance
-//                        leads to another schema, database or server; with what to do
+//   FAILED_PRECONDITION  a login lacks a right that the store needs, or acts as another role, or
+//   the
+//                        login for maintenance leads to another schema, database or server; with
+//                        what to do
 //   Others               as PostgresConnection::Open
 // Logs a warning, with what to do, for each login that has more rights than it needs, and for each
-// connection over a network that others can read or whose other end is not verified. What only
+// connection over a network that others can read or whose other end is not verified; also where the
+// server logs parameters, or does not track what sessions do. What only
 // administrators need, and is lacking, is logged as information.
 absl::Status CheckPostgresAccess(const PostgresOptions& options);
 

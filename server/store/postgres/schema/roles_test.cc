@@ -352,6 +352,31 @@ TEST_F(PostgresRolesTest, ALogOfParametersIsWarnedOf) {
   EXPECT_THAT(warning(), HasSubstr("logs parameters"));
 }
 
+// The bound on sessions that wait for a standby counts those of the login.
+TEST_F(PostgresRolesTest, ALoginThatDoesNotSeeItsSessionsIsRefusedOrWarnedOf) {
+  const std::string calls = Login("calls", {"app", "owner"});
+  const std::string sweeps = Login("sweeps", {"sweeper", "owner"});
+  const auto set = [&](const std::string& login, const std::string& setting) {
+    Execute(absl::StrCat("ALTER ROLE ", Role(login), " ", setting));
+  };
+  const auto expect_refused = [&](const PostgresOptions& options, const std::string& flag) {
+    const auto [refused, log] = Check(options);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(absl::StrCat(flag, " acts as the role ", Role("owner"))));
+  };
+  EXPECT_TRUE(Check(With(calls, sweeps)).first.ok());
+  expect_refused(With(calls + "&options=-crole%3D" + Role("owner"), sweeps), "--store");
+  set("sweeps", absl::StrCat("SET role = ", Role("owner")));
+  expect_refused(With(calls, sweeps), "--maintenance_store");
+  set("sweeps", "RESET role");
+  set("calls", "SET track_activities = off");
+  const auto [checked, log] = Check(With(calls, sweeps));
+  EXPECT_TRUE(checked.ok()) << checked;
+  EXPECT_THAT(log, HasSubstr("track_activities is off for --store"));
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("ALTER ROLE ", Role("calls"), " SET track_activities")));
+}
+
 TEST_F(PostgresRolesTest, TheLoginForMaintenanceLeadsToTheSameSchema) {
   const auto other = testing::PostgresSchema::Create(testing::TestPostgresUrl()).value();
   const std::string calls = Login("calls", {"app"});
