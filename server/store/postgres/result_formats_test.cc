@@ -108,10 +108,10 @@ class PostgresResultFormatsTest : public ::testing::Test {
     }
     EXPECT_EQ(absl::StrJoin(values[0], "\n"), absl::StrJoin(values[1], "\n"));
   }
-  void ExpectAllCompared(const std::vector<const PostgresStatement*>& statements) {
-    for (const PostgresStatement* const statement : statements) {
-      if (statement->results == ResultFormat::kText) continue;
-      EXPECT_EQ(compared_.count(statement->name), 1u) << statement->name;
+  void ExpectAllCompared(const std::vector<PostgresStatement>& statements) {
+    for (const PostgresStatement& statement : statements) {
+      if (statement.results == ResultFormat::kText) continue;
+      EXPECT_EQ(compared_.count(statement.name), 1u) << statement.name;
     }
   }
 
@@ -290,7 +290,7 @@ TEST_F(PostgresResultFormatsTest, OfTheStatementsForBatches) {
   Compare(all.extend_with_checkpoint, with(Held(), Minute(), Bytes(PostgresType::kBytea, "step")),
           "utt", Row(kId));
   compared_.insert(all.find_locked.name);  // below: nothing is locked here
-  ExpectAllCompared(all.OverTables());
+  ExpectAllCompared(all.all());
 }
 
 TEST_F(PostgresResultFormatsTest, OfTheRowsThatOthersHaveLocked) {
@@ -370,7 +370,7 @@ TEST_F(PostgresResultFormatsTest, OfTheStatementsForSingleRows) {
   extension.Add(now);
   extension.Add(now);
   Compare(all.extend, extension, "tt", Row(kId));
-  ExpectAllCompared(all.OverTables());
+  ExpectAllCompared(all.all());
 }
 
 TEST_F(PostgresResultFormatsTest, OfEveryValueOfAType) {

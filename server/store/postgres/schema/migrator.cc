@@ -65,6 +65,18 @@ std::vector<std::string> StatementsOf(std::string_view script) {
   return statements;
 }
 
+// Those that a store executes.
+std::vector<PostgresStatement> StatementsToPlan(const PostgresOptions& options) {
+  const PostgresStatements batched(options.clock_sql);
+  if (options.statements == PostgresStatementMode::kBatched) return batched.all();
+  std::vector<PostgresStatement> statements = SingleRowStatements(options.clock_sql).all();
+  for (const PostgresStatement* const of_both :
+       {&batched.begin_session, &batched.read_schema, &batched.probe_commit, &batched.read_audit}) {
+    statements.push_back(*of_both);
+  }
+  return statements;
+}
+
 // A step of the wall clock neither ends nor prolongs it.
 using TimePoint = std::chrono::steady_clock::time_point;
 TimePoint EndOfPatience() {
@@ -290,19 +302,15 @@ absl::Status PostgresMigrator::CheckSchema() {
         "postgres schema ", options_.schema, " is at version ", installed->history.size(),
         ", this program needs ", migrations_.size(), ": run `idempotencyd migrate`"));
   }
-  const bool single = options_.statements == PostgresStatementMode::kSingleRow;
-  const PostgresStatements batched(options_.clock_sql);
-  const SingleRowStatements single_row(options_.clock_sql);
-  for (const PostgresStatement* const statement :
-       single ? single_row.OverTables() : batched.OverTables()) {
-    const std::string state = (*connection)->TryPrepare(*statement);
+  for (const PostgresStatement& statement : StatementsToPlan(options_)) {
+    const std::string state = (*connection)->TryPrepare(statement);
     if (state.empty()) continue;
     if ((*connection)->lost()) return absl::UnavailableError("postgres session lost");
     if (state == kLockNotAvailable) return absl::UnavailableError("a migration runs");
-    return absl::FailedPreconditionError(absl::StrCat(
-        "postgres schema ", options_.schema, " is recorded at version ", migrations_.size(),
-        " but cannot run `", statement->name, "` (SQLSTATE ", state,
-        "): it was changed by hand, or this role lacks privileges on its tables"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("postgres schema ", options_.schema, " is recorded at version ",
+                     migrations_.size(), " but cannot run `", statement.name, "` (SQLSTATE ", state,
+                     "): it was changed by hand, or this role lacks privileges on its tables"));
   }
   return absl::OkStatus();
 }

@@ -50,7 +50,7 @@ SqlSections PostgresStatements::Sections(const std::string& clock_sql) {
 PostgresStatements::PostgresStatements(const std::string& clock_sql)
     : PostgresStatements(Sections(clock_sql)) {}
 
-PostgresStatements::PostgresStatements(const SqlSections& sql)
+PostgresStatements::PostgresStatements(SqlSections sql)
     : insert(sql.Statement("insert", kBinary)),
       insert_one(sql.Statement("insert_one", kBinary)),
       insert_relaxed(sql.Statement("insert_relaxed", kBinary)),
@@ -95,51 +95,7 @@ PostgresStatements::PostgresStatements(const SqlSections& sql)
       begin_session(sql.Statement("begin_session")),
       read_schema(sql.Statement("read_schema")),
       probe_commit(sql.Statement("probe_commit")),
-      inspect(sql.Statement("inspect")) {}
-
-std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
-  return {&insert,
-          &insert_relaxed,
-          &insert_one,
-          &insert_one_relaxed,
-          &read_to_reserve,
-          &read_large_to_reserve,
-          &start_afresh,
-          &grant,
-          &renew_lease,
-          &mark_unknown,
-          &complete,
-          &complete_one,
-          &release,
-          &extend,
-          &extend_with_checkpoint,
-          &complete_and_insert,
-          &read_to_settle,
-          &read_whole,
-          &read_whole_confirmed,
-          &find_locked,
-          &sweep_ordered,
-          &sweep_hashed,
-          &read_to_drop,
-          &drop_replies,
-          &list_namespace,
-          &list_scope,
-          &list_unknown,
-          &list_children,
-          &resolve,
-          &purge_one,
-          &purge_scope,
-          &purge_namespace,
-          &count_scope,
-          &count_namespace,
-          &read_contents,
-          &read_content_place,
-          &reseal,
-          &read_audit,
-          &end_unknown,
-          &measure_usage,
-          &probe_commit,
-          &inspect};
-}
+      inspect(sql.Statement("inspect")),
+      all_(sql.statements()) {}
 
 }  // namespace idempotency::internal

@@ -96,11 +96,14 @@ struct PostgresStatements {
   PostgresStatement probe_commit;
   PostgresStatement inspect;
 
-  // Every statement that names a table: the schema must be able to plan them.
-  std::vector<const PostgresStatement*> OverTables() const;
+  // Each of these: the schema must be able to plan them.
+  const std::vector<PostgresStatement>& all() const { return all_; }
 
  private:
-  explicit PostgresStatements(const SqlSections& sql);
+  explicit PostgresStatements(SqlSections sql);
+
+  // Behind the others, which are noted as they are made.
+  std::vector<PostgresStatement> all_;
 };
 
 // The advisory lock of a schema that every connection of a store holds, shared, as long as

@@ -222,7 +222,7 @@ class PostgresStatementsTest : public ::testing::Test {
 
 TEST_F(PostgresStatementsTest, PostgresPreparesEachStatement) {
   const std::string& clock_sql = schema_->options().clock_sql;
-  for (const SqlSections& sections :
+  for (SqlSections sections :
        {PostgresStatements::Sections(clock_sql), SingleRowStatements::Sections(clock_sql)}) {
     for (const std::string& name : sections.statement_names()) {
       EXPECT_EQ(connection_->TryPrepare(sections.Statement(name)), "") << name;

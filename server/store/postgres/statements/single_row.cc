@@ -30,7 +30,7 @@ SingleRowStatements::SingleRowStatements(const std::string& clock_sql)
     : SingleRowStatements(Sections(clock_sql)) {}
 
 // A name of its own: a connection of a test may have prepared those of both modes.
-SingleRowStatements::SingleRowStatements(const SqlSections& sql)
+SingleRowStatements::SingleRowStatements(SqlSections sql)
     : read_clock(sql.Statement("read_clock", kBinary)),
       read(sql.Statement("read_row", kBinary)),
       read_confirmed(sql.Statement("read_row_confirmed", kBinary)),
@@ -64,42 +64,7 @@ SingleRowStatements::SingleRowStatements(const SqlSections& sql)
       open_for_long(sql.Statement("open_for_long")),
       newest_ordered(sql.Statement("newest_ordered")),
       newest_hashed(sql.Statement("newest_hashed")),
-      count_unknown(sql.Statement("count_unknown")) {}
-
-std::vector<const PostgresStatement*> SingleRowStatements::OverTables() const {
-  return {&read,
-          &read_confirmed,
-          &read_checkpoint,
-          &insert,
-          &start_afresh,
-          &clear_old_checkpoint,
-          &grant,
-          &renew_lease,
-          &mark_unknown,
-          &complete,
-          &release,
-          &extend,
-          &store_checkpoint,
-          &visit_ordered,
-          &visit_hashed,
-          &remove,
-          &entomb,
-          &watch,
-          &drop_reply,
-          &remove_checkpoint,
-          &resolve,
-          &replace_reply,
-          &replace_checkpoint,
-          &note_audit,
-          &walk_namespace,
-          &walk_scope,
-          &walk_unknown,
-          &walk_children,
-          &measure_usage,
-          &open_for_long,
-          &newest_ordered,
-          &newest_hashed,
-          &count_unknown};
-}
+      count_unknown(sql.Statement("count_unknown")),
+      all_(sql.statements()) {}
 
 }  // namespace idempotency::internal

@@ -71,11 +71,14 @@ struct SingleRowStatements {
   PostgresStatement newest_hashed;
   PostgresStatement count_unknown;
 
-  // Every statement that names a table: the schema must be able to plan them.
-  std::vector<const PostgresStatement*> OverTables() const;
+  // Each of these: the schema must be able to plan them.
+  const std::vector<PostgresStatement>& all() const { return all_; }
 
  private:
-  explicit SingleRowStatements(const SqlSections& sql);
+  explicit SingleRowStatements(SqlSections sql);
+
+  // Behind the others, which are noted as they are made.
+  std::vector<PostgresStatement> all_;
 };
 
 // Columns of the visits of a sweep.

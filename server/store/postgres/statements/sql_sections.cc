@@ -48,8 +48,8 @@ SqlSections::SqlSections(absl::Span<const std::string_view> sources, Texts value
   }
 }
 
-PostgresStatement SqlSections::Statement(std::string_view name, ResultFormat results) const {
-  return {std::string(name), Resolved(name), results};
+PostgresStatement SqlSections::Statement(std::string_view name, ResultFormat results) {
+  return statements_.emplace_back(PostgresStatement{std::string(name), Resolved(name), results});
 }
 
 std::string SqlSections::Filled(std::string_view sql) const {

@@ -25,7 +25,7 @@ namespace idempotency::internal {
 //
 // {x} stands for the section or the value x, and {x +6} for the same with its parameters behind six
 // others: its $1 is $7. No section contains itself. Lines that begin with -- are left out.
-// Immutable.
+// Thread-compatible.
 class SqlSections {
  public:
   using Texts = std::map<std::string, std::string, std::less<>>;
@@ -35,8 +35,9 @@ class SqlSections {
 
   // The statement is prepared under the name of its section. A name without a section or a value
   // stays in braces, which no server accepts.
-  PostgresStatement Statement(std::string_view name,
-                              ResultFormat results = ResultFormat::kText) const;
+  PostgresStatement Statement(std::string_view name, ResultFormat results = ResultFormat::kText);
+  // Those that Statement() returned.
+  const std::vector<PostgresStatement>& statements() const { return statements_; }
   // In the order of the sources.
   const std::vector<std::string>& statement_names() const { return statement_names_; }
 
@@ -47,6 +48,7 @@ class SqlSections {
 
   Texts texts_;
   std::vector<std::string> statement_names_;
+  std::vector<PostgresStatement> statements_;
 };
 
 }  // namespace idempotency::internal

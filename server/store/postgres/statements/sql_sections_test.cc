@@ -57,15 +57,25 @@ TEST(SqlSectionsTest, StatementsAreListed) {
   EXPECT_THAT(Both().statement_names(), ElementsAre("first", "both"));
 }
 
+TEST(SqlSectionsTest, WhatWasTakenIsListed) {
+  SqlSections sections = Both();
+  sections.Statement("both");
+  sections.Statement("first", ResultFormat::kBinary);
+  ASSERT_EQ(sections.statements().size(), 2u);
+  EXPECT_EQ(sections.statements()[0].name, "both");
+  EXPECT_EQ(sections.statements()[1].sql, Both().Statement("first").sql);
+  EXPECT_EQ(sections.statements()[1].results, ResultFormat::kBinary);
+}
+
 TEST(SqlSectionsTest, WhatHasNoTextStaysInBraces) {
-  const SqlSections sections({kSource}, {});
+  SqlSections sections({kSource}, {});
   EXPECT_THAT(sections.Statement("first").sql, HasSubstr("{columns}"));
   EXPECT_THAT(sections.Statement("first").sql, HasSubstr("> {now}"));
   EXPECT_EQ(sections.Statement("none").sql, "{none}");
 }
 
 // Of the store's own SQL.
-void ExpectComplete(const SqlSections& sections) {
+void ExpectComplete(SqlSections sections) {
   std::set<std::string> names;
   for (const std::string& name : sections.statement_names()) {
     EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
