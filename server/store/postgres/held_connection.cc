@@ -6,7 +6,7 @@ namespace idempotency::internal {
 
 PostgresHeldConnection::Reserving::Reserving(PostgresStore& store, PostgresConnection& connection,
                                              absl::Span<const ReserveOp> ops)
-    : batch(ops), reserve(connection, store.statements_, batch, ops.size(), store.ReadsFirst()) {}
+    : batch(ops), reserve(connection, store.statements_, batch, store.ReadsFirst()) {}
 
 bool PostgresHeldConnection::BeginReserve(absl::Span<const ReserveOp> ops) {
   lease_.Withdraw();

@@ -116,8 +116,9 @@ inline constexpr int kPostgresKeepaliveCount = 3;
 // no longer than keepalives would. This side's end is bounded by the reply's timeout.
 inline constexpr absl::Duration kPostgresPeerTimeout = absl::Seconds(25);
 
-// Connections of PostgresOptions::maintenance_url: one sweeps, and one serves administrators.
-inline constexpr int kPostgresMaintenanceConnections = 2;
+// Connections of PostgresOptions::maintenance_url: one sweeps, one measures the usage of
+// namespaces, and one serves administrators.
+inline constexpr int kPostgresMaintenanceConnections = 3;
 
 // The same schema with the login of `maintenance_url`. libpq's PGPASSWORD is the one of `url`; this
 // login has its own variable.

@@ -176,10 +176,10 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
   std::vector<absl::StatusOr<Verdict>> answers =
       WithConnection(batch, [&](PostgresConnection& connection) {
         if (in_single_rows()) {
-          SingleRowReserve reserve(RecordsOf(connection), batch, ops.size(), ReadsFirst());
+          SingleRowReserve reserve(RecordsOf(connection), batch, ReadsFirst());
           run(connection, reserve);
         } else {
-          BatchedReserve reserve(connection, statements_, batch, ops.size(), ReadsFirst());
+          BatchedReserve reserve(connection, statements_, batch, ReadsFirst());
           run(connection, reserve);
         }
       });
@@ -247,8 +247,7 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
     reserving.FailAll(reserving.All(), connection.status());
     return {std::move(completing).Take(), std::move(reserving).Take()};
   }
-  BatchedReserve reserve(**connection, statements_, reserving, reservations.size(),
-                         /*read_first=*/false);
+  BatchedReserve reserve(**connection, statements_, reserving, /*read_first=*/false);
   locked_rows_.SetAside(completing);
   locked_rows_.SetAside(reserving);
   SharedCommit(**connection, statements_).Run(completing, reserving, reserve);
@@ -276,60 +275,53 @@ std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> o
   return OnConnection(ops, &GetRound, &SingleRowGetRound);
 }
 
-absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
+template <typename SingleRow, typename Batched, typename Call>
+auto PostgresStore::Maintain(Call call) -> decltype(call(std::declval<Batched&>())) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return connection.status();
-  if (in_single_rows()) return SingleRowSweep(RecordsOf(**connection)).Step(op);
-  return BatchedSweep(**connection, statements_).Step(op);
+  if (in_single_rows()) {
+    SingleRow records(RecordsOf(**connection));
+    return call(records);
+  }
+  Batched records(**connection, statements_);
+  return call(records);
+}
+
+absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
+  return Maintain<SingleRowSweep, BatchedSweep>([&op](auto& sweep) { return sweep.Step(op); });
 }
 
 absl::StatusOr<RecordPage> PostgresStore::List(const ListOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
-  if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).List(op);
-  return BatchedAdmin(**connection, statements_).List(op);
+  return Maintain<SingleRowAdmin, BatchedAdmin>([&op](auto& admin) { return admin.List(op); });
 }
 
 absl::StatusOr<Resolution> PostgresStore::Resolve(const ResolveOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
-  if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Resolve(op);
-  return BatchedAdmin(**connection, statements_).Resolve(op);
+  return Maintain<SingleRowAdmin, BatchedAdmin>([&op](auto& admin) { return admin.Resolve(op); });
 }
 
 absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
-  if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowAdmin(RecordsOf(**connection)).Purge(op);
-  return BatchedAdmin(**connection, statements_).Purge(op);
+  return Maintain<SingleRowAdmin, BatchedAdmin>([&op](auto& admin) { return admin.Purge(op); });
 }
 
 absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
   if (op.sealer == nullptr) return NothingIsSealed();
-  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
-  if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowReseal(RecordsOf(**connection)).Step(op);
-  return BatchedReseal(**connection, statements_).Step(op);
+  return Maintain<SingleRowReseal, BatchedReseal>([&op](auto& reseal) { return reseal.Step(op); });
 }
 
 absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
-  if (!connection.ok()) return ToCallerStatus(connection.status());
+  if (!connection.ok()) return connection.status();
   return BatchedAdmin(**connection, statements_).ReadAudit(op);
 }
 
 absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = Acquire();
-  if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowMaintenance(RecordsOf(**connection)).MeasureUsage(op);
-  return BatchedMaintenance(**connection, statements_).MeasureUsage(op);
+  return Maintain<SingleRowMaintenance, BatchedMaintenance>(
+      [&op](auto& maintenance) { return maintenance.MeasureUsage(op); });
 }
 
 absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
-  if (!connection.ok()) return ToCallerStatus(connection.status());
-  if (in_single_rows()) return SingleRowMaintenance(RecordsOf(**connection)).EndUnknown(op);
-  return BatchedMaintenance(**connection, statements_).EndUnknown(op);
+  return Maintain<SingleRowMaintenance, BatchedMaintenance>(
+      [&op](auto& maintenance) { return maintenance.EndUnknown(op); });
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::InspectSingleRows(PostgresConnection& connection) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -117,10 +118,13 @@ class PostgresStore final : public Store {
     return {connection, single_row_statements_, options_.clock_margin};
   }
   // A connection for a call. Refused while the schema differs from the
-  // original.
+  // original. Failures are the caller's.
   absl::StatusOr<Pool::Lease> Acquire();
   // The same with the login for maintenance.
   absl::StatusOr<Pool::Lease> AcquireForMaintenance();
+  // Calls `call` with the operations of the mode in use, on such a connection.
+  template <typename SingleRow, typename Batched, typename Call>
+  auto Maintain(Call call) -> decltype(call(std::declval<Batched&>()));
   absl::Status ProveCommits(PostgresConnection& connection);
   // A commit of this process took place; the second overload: if one of the
   // answers shows it.

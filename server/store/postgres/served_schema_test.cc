@@ -35,6 +35,12 @@ TEST_F(PostgresStoreTest, ARecreatedSchemaIsNotServed) {
   EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
   EXPECT_THAT(verdict.status().ToString(), HasSubstr("was recreated"));
   EXPECT_EQ(DetailsOf(verdict.status()).retry_delay, retry_delays::kSchemaGone);
+  const absl::Status maintenance[] = {store_->Sweep({}).status(), store_->List({}).status(),
+                                      store_->Purge({}).status(), store_->ReadAudit({}).status(),
+                                      store_->MeasureUsage({}).status()};
+  for (const absl::Status& refused : maintenance) {
+    EXPECT_THAT(refused.ToString(), HasSubstr("was recreated"));
+  }
   // A store that begins with it misses no records.
   EXPECT_TRUE(PostgresStore::Create(schema_->options()).value()->Inspect().ok());
 }

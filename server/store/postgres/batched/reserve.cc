@@ -14,11 +14,11 @@
 namespace idempotency::internal {
 
 BatchedReserve::BatchedReserve(PostgresConnection& connection, const PostgresStatements& statements,
-                               ReserveBatch& batch, std::size_t size, bool read_first)
+                               ReserveBatch& batch, bool read_first)
     : connection_(connection),
       statements_(statements),
       batch_(batch),
-      progress_(size),
+      progress_(batch.size()),
       read_next_(read_first) {}
 
 absl::Status BatchedReserve::operator()(const Indices& pending) {

@@ -29,7 +29,7 @@ class BatchedReserve {
   // `read_first`: the first round reads too. Otherwise it only inserts, which
   // saves a statement where most keys are new.
   BatchedReserve(PostgresConnection& connection, const PostgresStatements& statements,
-                 ReserveBatch& batch, std::size_t size, bool read_first);
+                 ReserveBatch& batch, bool read_first);
 
   absl::Status operator()(const Indices& pending);
 

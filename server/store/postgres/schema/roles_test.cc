@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/schema/access.h"
 #include "server/store/postgres/schema/migrator.h"
 #include "tests/support/postgres_cluster.h"
@@ -270,6 +271,19 @@ TEST_F(PostgresRolesTest, LoginsWithEnoughAndNoMoreServeWithoutAWarning) {
   const auto [checked, log] = Check(With(calls, sweeps_only));
   EXPECT_TRUE(checked.ok()) << checked;
   EXPECT_THAT(log, HasSubstr(absl::StrCat("GRANT ", Role("admin"), " TO ", Role("sweeps_only"))));
+}
+
+TEST_F(PostgresRolesTest, UsageIsMeasuredByTheLoginForMaintenance) {
+  const auto store =
+      PostgresStore::Create(With(Login("calls", {"app"}), Login("sweeps", {"sweeper"}))).value();
+  UsageOp op;
+  op.name_space = "payments";
+  const auto measured = store->MeasureUsage(op);
+  EXPECT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(schema_->Value(absl::StrCat("SELECT string_agg(usename, ',') FROM pg_stat_activity"
+                                        " WHERE usename LIKE '",
+                                        prefix_, "%'")),
+            Role("sweeps"));
 }
 
 TEST_F(PostgresRolesTest, ALoginThatLacksARightIsRefusedWithWhatToDo) {

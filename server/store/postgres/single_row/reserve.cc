@@ -182,7 +182,7 @@ void SingleRowReserve::Insert(std::vector<Step> steps, const SingleRowTime& time
   std::vector<PostgresParameters> executions;
   for (Step& step : steps) {
     step.decision.grant.token = Uuid::Random();
-    step.decision.grant.after_expiry = progress_[step.index].was_forgotten;
+    step.decision.grant.after_expiry = was_forgotten_[step.index];
     executions.push_back(
         InsertParameters(batch_.op(step.index), step.decision.grant, step.decision.grant.token));
   }
@@ -197,7 +197,7 @@ void SingleRowReserve::StartAfresh(std::vector<Step> steps, const SingleRowTime&
   std::vector<PostgresParameters> checkpoints;
   for (Step& step : steps) {
     const ReserveOp& op = batch_.op(step.index);
-    progress_[step.index].was_forgotten = true;
+    was_forgotten_[step.index] = true;
     const Grant first = FirstGrant(op, time.now);
     step.decision.grant.created_at = first.created_at;
     step.decision.grant.lease_expires_at = first.lease_expires_at;

@@ -23,8 +23,8 @@ class SingleRowReserve {
   using Indices = ReserveBatch::Indices;
 
   // `read_first`: the first round reads too. Otherwise it only inserts.
-  SingleRowReserve(SingleRowRecords records, ReserveBatch& batch, std::size_t size, bool read_first)
-      : records_(records), batch_(batch), progress_(size), read_next_(read_first) {}
+  SingleRowReserve(SingleRowRecords records, ReserveBatch& batch, bool read_first)
+      : records_(records), batch_(batch), was_forgotten_(batch.size()), read_next_(read_first) {}
 
   absl::Status operator()(const Indices& pending);
 
@@ -37,10 +37,6 @@ class SingleRowReserve {
     std::size_t index = 0;
     ReserveDecision decision;
     StoredRecord stored;
-  };
-  struct Progress {
-    bool was_forgotten = false;
-    bool insert_tried = false;
   };
   struct Plan {
     std::vector<Step> insert;
@@ -69,7 +65,8 @@ class SingleRowReserve {
 
   SingleRowRecords records_;
   ReserveBatch& batch_;
-  std::vector<Progress> progress_;
+  // Of each operation, in an earlier round.
+  std::vector<bool> was_forgotten_;
   bool read_next_;
   bool first_look_ = true;
   std::size_t known_ = 0;
