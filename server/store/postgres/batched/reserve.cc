@@ -25,7 +25,7 @@ absl::Status BatchedReserve::operator()(const Indices& pending) {
   if (!std::exchange(read_next_, true)) return Insert(Insertable(pending));
   Plan plan;
   if (absl::Status status = MakePlan(pending, plan); !status.ok()) return status;
-  if (absl::Status status = Insert(plan.insert); !status.ok()) return status;
+  if (absl::Status status = Insert(IndicesOf(plan.insert)); !status.ok()) return status;
   if (absl::Status status = StartAfresh(plan.start_afresh); !status.ok()) return status;
   if (absl::Status status = GrantNext(plan.grant); !status.ok()) return status;
   if (absl::Status status = RenewLeases(plan.renew_lease); !status.ok()) return status;
@@ -66,8 +66,11 @@ absl::Status BatchedReserve::MakePlan(const Indices& pending, Plan& plan) {
     const auto row = rows->find(op.id);
     if (row == rows->end()) {
       // The insert itself checks the window, by the clock of its own moment.
-      const bool decided = progress_[index].insert_tried || op.only_existing;
-      (decided ? missing : plan.insert).push_back(index);
+      if (progress_[index].insert_tried || op.only_existing) {
+        missing.push_back(index);
+      } else {
+        plan.insert.emplace_back().index = index;
+      }
     } else if (!row->second.ok()) {
       batch_.Settle(index, row->second.status());
     } else if (row->second->reply_left_out) {
@@ -101,26 +104,10 @@ absl::Status BatchedReserve::PlanMissing(const Indices& missing, Plan& plan) {
 }
 
 void BatchedReserve::Add(Step step, Plan& plan) {
-  switch (step.decision.action) {
-    case ReserveAction::kAnswer:
-      batch_.Settle(step.index, std::move(step.decision.answer));
-      return;
-    case ReserveAction::kInsert:
-      plan.insert.push_back(step.index);
-      return;
-    case ReserveAction::kStartAfresh:
-      plan.start_afresh.push_back(std::move(step));
-      return;
-    case ReserveAction::kGrant:
-    case ReserveAction::kGrantRecovery:
-      plan.grant.push_back(std::move(step));
-      return;
-    case ReserveAction::kRenewLease:
-      plan.renew_lease.push_back(std::move(step));
-      return;
-    case ReserveAction::kMarkUnknown:
-      plan.mark_unknown.push_back(std::move(step));
-      return;
+  if (step.decision.action == ReserveAction::kAnswer) {
+    batch_.Settle(step.index, std::move(step.decision.answer));
+  } else {
+    plan.Add(std::move(step));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/operation_batches.h"
+#include "server/store/postgres/records/reserve_plan.h"
 #include "server/store/postgres/statements/batched.h"
 
 namespace idempotency::internal {
@@ -68,17 +69,11 @@ class BatchedReserve {
     // Generated for the running statement.
     Uuid token;
   };
-  // The steps of one round, by what they write.
-  struct Plan {
-    Indices insert;
-    std::vector<Step> start_afresh;
-    std::vector<Step> grant;
-    std::vector<Step> renew_lease;
-    std::vector<Step> mark_unknown;
-  };
+  using Plan = ReservePlan<Step>;
 
   absl::Status MakePlan(const Indices& pending, Plan& plan);
   absl::Status PlanMissing(const Indices& missing, Plan& plan);
+  // Settles what is an answer, and adds the others to the plan.
   void Add(Step step, Plan& plan);
 
   absl::Status Insert(const Indices& indices);

@@ -142,26 +142,10 @@ absl::StatusOr<Verdict> SingleRowReserve::AsOfNow(absl::StatusOr<Verdict> answer
 }
 
 void SingleRowReserve::Add(Step step, const SingleRowTime& time, Plan& plan) {
-  switch (step.decision.action) {
-    case ReserveAction::kAnswer:
-      batch_.Settle(step.index, AsOfNow(std::move(step.decision.answer), time));
-      return;
-    case ReserveAction::kInsert:
-      plan.insert.push_back(std::move(step));
-      return;
-    case ReserveAction::kStartAfresh:
-      plan.start_afresh.push_back(std::move(step));
-      return;
-    case ReserveAction::kGrant:
-    case ReserveAction::kGrantRecovery:
-      plan.grant.push_back(std::move(step));
-      return;
-    case ReserveAction::kRenewLease:
-      plan.renew_lease.push_back(std::move(step));
-      return;
-    case ReserveAction::kMarkUnknown:
-      plan.mark_unknown.push_back(std::move(step));
-      return;
+  if (step.decision.action == ReserveAction::kAnswer) {
+    batch_.Settle(step.index, AsOfNow(std::move(step.decision.answer), time));
+  } else {
+    plan.Add(std::move(step));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/decision.h"
 #include "server/store/postgres/records/operation_batches.h"
+#include "server/store/postgres/records/reserve_plan.h"
 #include "server/store/postgres/single_row/records.h"
 
 namespace idempotency::internal {
@@ -38,17 +39,12 @@ class SingleRowReserve {
     ReserveDecision decision;
     StoredRecord stored;
   };
-  struct Plan {
-    std::vector<Step> insert;
-    std::vector<Step> start_afresh;
-    std::vector<Step> grant;
-    std::vector<Step> renew_lease;
-    std::vector<Step> mark_unknown;
-  };
+  using Plan = ReservePlan<Step>;
 
   // Those that may be inserted unless their records exist; the others are left for a read.
   std::vector<Step> PlanInserts(const Indices& pending, const SingleRowTime& time) const;
   absl::Status MakePlan(const Indices& pending, const SingleRowTime& time, Plan& plan);
+  // Settles what is an answer, and adds the others to the plan.
   void Add(Step step, const SingleRowTime& time, Plan& plan);
   // An answer that was decided by `judged`, as of `now`.
   absl::StatusOr<Verdict> AsOfNow(absl::StatusOr<Verdict> answer, const SingleRowTime& time) const;
