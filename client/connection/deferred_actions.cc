@@ -13,7 +13,7 @@ grpc::Status StatusOf(const v1::SessionError& error) {
 
 }  // namespace
 
-void DeferredActions::Run(TransportErrorReporter& transport_errors, const ApplicationLog& log) {
+void DeferredActions::Run() {
   for (SessionStream* stream : starts_) stream->Start();
   for (auto& [stream, frame] : writes_) stream->Write(std::move(frame));
   for (SessionStream* stream : reads_) stream->Read();
@@ -23,7 +23,7 @@ void DeferredActions::Run(TransportErrorReporter& transport_errors, const Applic
   for (auto& [operation, other] : detours_) operation->SendBy(*other);
   for (auto& [operation, answer] : answers_) {
     if (answer->has_error()) {
-      operation->Fail(transport_errors.Failed(StatusOf(answer->error())));
+      operation->Fail(TransportErrorReporter::ErrorOf(StatusOf(answer->error())));
     } else {
       operation->Answer(*answer);
     }
@@ -34,10 +34,17 @@ void DeferredActions::Run(TransportErrorReporter& transport_errors, const Applic
   for (auto& [operation, failure] : failures_) {
     const auto* const status = std::get_if<grpc::Status>(&failure);
     operation->Fail(status == nullptr ? *std::get_if<absl::Status>(&failure)
-                                      : transport_errors.Failed(*status));
+                                      : TransportErrorReporter::ErrorOf(*status));
   }
+}
+
+void DeferredActions::Log(TransportErrorReporter& transport_errors,
+                          const ApplicationLog& log) const {
   if (answered_) transport_errors.Answered();
-  if (failed_.has_value()) transport_errors.Failed(*failed_).IgnoreError();
+  for (const auto& [operation, failure] : failures_) {
+    if (const auto* status = std::get_if<grpc::Status>(&failure)) transport_errors.Report(*status);
+  }
+  if (failed_.has_value()) transport_errors.Report(*failed_);
   for (const auto& [severity, line] : lines_) log.Write(severity, line);
 }
 

@@ -55,16 +55,17 @@ class DeferredActions {
   void ReportFailure(grpc::Status status) { failed_ = std::move(status); }
   // The daemon answered.
   void ReportAnswer() { answered_ = true; }
-  void Log(LogSeverity severity, std::string line) {
+  void LogLine(LogSeverity severity, std::string line) {
     lines_.emplace_back(severity, std::move(line));
   }
   void SendBy(Connection& other, Operation operation) {
     detours_.emplace_back(std::move(operation), &other);
   }
 
-  // Executes all actions, once. The callers' follow those of the streams. Lines of the log are
-  // last, since the application's log may block.
-  void Run(TransportErrorReporter& transport_errors, const ApplicationLog& log);
+  // Executes all actions, once. The callers' follow those of the streams.
+  void Run();
+  // After Run(): writes the lines of the log, since the application's may block.
+  void Log(TransportErrorReporter& transport_errors, const ApplicationLog& log) const;
 
  private:
   using Failure = std::variant<absl::Status, grpc::Status>;

@@ -105,7 +105,7 @@ SessionConnection::~SessionConnection() {
         actions.Cancel(state->stream());
       }
     }
-    actions.Run(transport_errors_, log_);
+    Run(actions);
   }
   MutexLock lock(mutex_);
   while (!streams_.empty() || ending_ > 0) stream_ended_.Wait(lock);
@@ -144,7 +144,7 @@ void SessionConnection::Begin(Operation operation) {
       if (answering != this) Pump(now, actions);
     }
   }
-  actions.Run(transport_errors_, log_);
+  Run(actions);
 }
 
 void SessionConnection::Pump(Time now, DeferredActions& actions) {
@@ -236,16 +236,22 @@ void SessionConnection::BeginRead(StreamState& state, DeferredActions& actions) 
   if (state.BeginRead()) actions.Read(*state.stream());
 }
 
+void SessionConnection::Run(DeferredActions& actions) {
+  actions.Run();
+  actions.Log(transport_errors_, log_);
+}
+
 void SessionConnection::RunTogether(DeferredActions& actions) {
   const SessionConnection* const outer = std::exchange(answering, this);
-  actions.Run(transport_errors_, log_);
+  actions.Run();
   answering = outer;
   DeferredActions requested;
   {
     MutexLock lock(mutex_);
     Pump(Clock::now(), requested);
   }
-  requested.Run(transport_errors_, log_);
+  requested.Run();
+  actions.Log(transport_errors_, log_);
 }
 
 std::string_view SessionConnection::TakeFrame(StreamState& state, v1::SessionResponse& frame,
@@ -290,8 +296,8 @@ void SessionConnection::Establish(StreamState& state, const v1::SessionResponse&
   if (unary_only_) {
     unary_only_ = false;
     try_session_at_ = Time::max();
-    actions.Log(LogSeverity::kInfo,
-                "idempotencyd supports sessions now: unary calls are no longer used");
+    actions.LogLine(LogSeverity::kInfo,
+                    "idempotencyd supports sessions now: unary calls are no longer used");
   }
 }
 
@@ -302,9 +308,9 @@ void SessionConnection::CloseStream(StreamState& state, std::string_view rule, T
   actions.Cancel(state.stream());
   if (now < next_warning_at_) return;
   next_warning_at_ = now + kPauseBetweenWarnings;
-  actions.Log(LogSeverity::kError,
-              absl::StrCat("idempotencyd violated the session protocol: ", AbslView(rule),
-                           "; outstanding operations are sent again"));
+  actions.LogLine(LogSeverity::kError,
+                  absl::StrCat("idempotencyd violated the session protocol: ", AbslView(rule),
+                               "; outstanding operations are sent again"));
 }
 
 void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
@@ -320,7 +326,7 @@ void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
     Pump(Clock::now(), actions);
     if (state.BeginRelease()) actions.Release(stream);
   }
-  actions.Run(transport_errors_, log_);
+  Run(actions);
 }
 
 void SessionConnection::OnReadEnd(SessionStream& stream) {
@@ -332,7 +338,7 @@ void SessionConnection::OnReadEnd(SessionStream& stream) {
     state.EndReading();
     if (state.BeginRelease()) actions.Release(stream);
   }
-  actions.Run(transport_errors_, log_);
+  Run(actions);
 }
 
 void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status) {
@@ -357,7 +363,7 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
       Pump(now, actions);
     }
   }
-  actions.Run(transport_errors_, log_);
+  Run(actions);
   // Before it counts as ended: the rest of the call holds the channel, and a
   // thread of gRPC must not be its last holder.
   ended.reset();
@@ -374,7 +380,8 @@ void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now,
   if (!no_session) ++failed_openings_;
   if (no_session && !streams_.AnyEstablished() && !unary_only_) {
     unary_only_ = true;
-    actions.Log(LogSeverity::kInfo, "idempotencyd does not support sessions: using unary calls");
+    actions.LogLine(LogSeverity::kInfo,
+                    "idempotencyd does not support sessions: using unary calls");
   }
   if (unary_only_) {
     try_session_at_ = After(now, options_.retry_session_after);
@@ -433,7 +440,7 @@ SessionConnection::Time SessionConnection::OnDeadline() {
     next = std::min(next, TrySessionAgain(now, actions));
     Pump(now, actions);
   }
-  actions.Run(transport_errors_, log_);
+  Run(actions);
   return std::max(next, now + kAlarmGrain);
 }
 

@@ -80,6 +80,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   void OpenStream(DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Gather(StreamState& state, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void Run(DeferredActions& actions) ABSL_LOCKS_EXCLUDED(mutex_);
   // Runs actions with the callbacks of a frame, and sends the operations that
   // they request together.
   void RunTogether(DeferredActions& actions) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -43,14 +43,13 @@ void TransportErrorReporter::Answered() {
 }
 
 absl::Status TransportErrorReporter::Failed(const grpc::Status& status) {
-  absl::Status from_service = FromGrpcStatus(status);
-  if (ReasonOf(from_service).has_value()) {
-    Answered();
-    return from_service;
-  }
-  if (IsOverSendLimit(status)) {
-    return InvalidField("request", "is over the send limit of the channel to idempotencyd");
-  }
+  Report(status);
+  return ErrorOf(status);
+}
+
+void TransportErrorReporter::Report(const grpc::Status& status) {
+  if (ReasonOf(FromGrpcStatus(status)).has_value()) return Answered();
+  if (IsOverSendLimit(status)) return;
   // A passed deadline and a close by this side do not concern the daemon.
   const grpc::StatusCode code = status.error_code();
   const bool ours =
@@ -61,6 +60,15 @@ absl::Status TransportErrorReporter::Failed(const grpc::Status& status) {
         absl::StrCat("calls to idempotencyd fail, reported once until it answers: status code ",
                      static_cast<int>(code), ": ", status.error_message()));
   }
+}
+
+absl::Status TransportErrorReporter::ErrorOf(const grpc::Status& status) {
+  absl::Status from_service = FromGrpcStatus(status);
+  if (ReasonOf(from_service).has_value()) return from_service;
+  if (IsOverSendLimit(status)) {
+    return InvalidField("request", "is over the send limit of the channel to idempotencyd");
+  }
+  const grpc::StatusCode code = status.error_code();
   ErrorDetails details = RetryAfter(retry_delays::kReconnection);
   details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
   return MakeError(Reason::kStoreUnavailable, DescribeFailure(code), std::move(details));

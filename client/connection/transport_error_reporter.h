@@ -27,13 +27,16 @@ class TransportErrorReporter {
   // Whether the last call failed.
   bool fails() const { return state_.load(std::memory_order_relaxed) == State::kFails; }
 
-  // The error for a call that ended with `status`. A status of the catalogue is
+  // The error for a call that ended with `status`, which is reported.
+  absl::Status Failed(const grpc::Status& status);
+  // What Failed() reports, and what it returns. A status of the catalogue is
   // unchanged; any other becomes STORE_UNAVAILABLE, with the code in its metadata, by
   // which KindOfAnswer() distinguishes a refusal from a missing answer. Its message
   // contains only the status code: gRPC's text, which may hold addresses, goes to the
   // log. A message over the channel's send limit is REQUEST_INVALID: it can never be
   // sent.
-  absl::Status Failed(const grpc::Status& status);
+  void Report(const grpc::Status& status);
+  static absl::Status ErrorOf(const grpc::Status& status);
 
  private:
   enum class State { kNotKnown, kAnswers, kFails };

@@ -163,12 +163,13 @@ TEST_F(GuardHooksTest, WhatIsNoTraceparentIsNotKept) {
   EXPECT_EQ(Charge(kSecond), "");
 }
 
-// gRPC aborts the process on metadata that is not ASCII, and the label is another client's.
-TEST_F(GuardHooksTest, AReplayWithALabelThatIsNoTraceparentIsSentWithoutIt) {
+// gRPC aborts the process on metadata that is not ASCII; the label is another client's.
+TEST_F(GuardHooksTest, AReplayIsSentWithoutMetadataThatGrpcDoesNotAccept) {
   Start();
   v1::ReserveResponse verdict;
   verdict.mutable_replay()->mutable_reply()->set_body("");
   (*verdict.mutable_replay()->mutable_labels())["traceparent"] = "00-\xc3\xa9";
+  verdict.set_record_id("\xc3\xa9");
   store_->SetVerdict(verdict);
   EXPECT_EQ(Charge(kSecond), "");
   EXPECT_TRUE(status_.ok()) << status_.error_message();

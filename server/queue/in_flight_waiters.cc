@@ -171,12 +171,7 @@ void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> 
   {
     MutexLock lock(mutex_);
     const bool waits = in_flight != nullptr && Add(waiter, *in_flight);
-    if (std::exchange(waiter->trying, false)) {
-      const InFlight held = StillInFlight(records_.at(waiter->id));
-      ApplyVerdict(*waiter, answer, todo);
-      // The queue had no room for the try.
-      if (ReasonOf(answer.status()) == Reason::kOverloaded) answer = held;
-    }
+    if (std::exchange(waiter->trying, false)) ApplyVerdict(*waiter, answer, todo);
     if (!waits) {
       const bool gone = waiter->HasLeft();
       if (gone && reserved != nullptr && !waiter->op.request_token) unwanted = *reserved;
@@ -384,7 +379,7 @@ void InFlightWaiters::Remove(RecordWaiters& entry, const WaiterPtr& waiter) {
   if (waiter->op.request_token) entry.by_token.erase({*waiter->op.request_token, waiter_id});
 }
 
-InFlight InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
+Verdict InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
   return entry.schedule.StillInFlight(options_.clock->Monotonic());
 }
 

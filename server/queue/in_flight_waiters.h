@@ -88,8 +88,8 @@ class InFlightWaiters {
   // Sends the call to the store, with `group` when that is submitted. Its `done` runs exactly once,
   // on a thread of the batcher, on the timer's, or on that of the caller of any method here; it
   // must not block. The answer is the store's, with these additions:
-  //   in_flight   also when the wait is over, at the limit of waiters, where a waiter's try finds
-  //               the queue full, and after Close()
+  //   in_flight   also when the wait is over, at the limit of waiters, and after
+  //               Close()
   //   CANCELLED   the call was cancelled before it had an answer, or stopped
   //               waiting
   void Start(const WaiterPtr& waiter, Batcher::Group* group = nullptr);
@@ -232,7 +232,7 @@ class InFlightWaiters {
   void UpdateSchedule(const RecordId& id, RecordWaiters& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // in_flight, from this entry's data.
-  InFlight StillInFlight(const RecordWaiters& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Verdict StillInFlight(const RecordWaiters& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void RunTimer();
   Deadline NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1021,19 +1021,6 @@ TEST_F(InFlightWaitersTest, WhileTheStoreCannotAnswerOneTriesInAPause) {
   EXPECT_EQ(Count<Reserved>(2), 1u);
 }
 
-// As where there was no room to wait: nothing happened.
-TEST_F(InFlightWaitersTest, OneWhoseTryFindsAFullQueueIsAnsweredInFlight) {
-  max_bytes_ = 64 * 1024;
-  Make();
-  Hold(ReserveNamed("held"));
-  Start(ReserveNamed("held"), absl::Minutes(10));
-  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
-  const MemoryBudget::Hold unread = batcher_->budget().HoldUnreadAnswers(2 * max_bytes_);
-  clock_.Advance(absl::Seconds(31));
-  EXPECT_EQ(Count<InFlight>(1), 1u);
-  EXPECT_EQ(observer_.counts().shed, 1u);
-}
-
 TEST_F(InFlightWaitersTest, ARecordThatCannotBeReadIsReadOnceInAPause) {
   Make();
   Hold(ReserveNamed("held"));

@@ -1,5 +1,6 @@
 #include "interceptors/server/wire/record_metadata.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -29,12 +30,19 @@ std::string ExpiryText(absl::Time expires_at) {
   return std::string(last.text.data(), last.text.size());
 }
 
+// gRPC aborts the process on other values.
+bool IsVisibleAscii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
 }  // namespace
 
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed) {
   MetadataEntries entries;
   entries.reserve(3);
-  if (!record_id.empty()) entries.emplace_back(kRecordMetadata, record_id);
+  if (!record_id.empty() && IsVisibleAscii(record_id)) {
+    entries.emplace_back(kRecordMetadata, record_id);
+  }
   if (expires_at > absl::UnixEpoch() && expires_at != absl::InfiniteFuture()) {
     entries.emplace_back(kExpiresMetadata, ExpiryText(expires_at));
   }

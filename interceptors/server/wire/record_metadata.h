@@ -16,7 +16,8 @@ using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
 
 // The metadata of a guarded reply about its record, always trailing metadata: it works for
 // every outcome, and initial metadata on a rejection would prevent gRPC's own retries. Leaves
-// out an empty record id, an unknown time, and `idempotency-replayed` unless true.
+// out a record id that is empty or not ASCII, an unknown time, and `idempotency-replayed` unless
+// true.
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed);
 
 // To the trailing metadata of `reply`.
