@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 #include "client/connection/bad_frame.h"
 #include "client/connection/message_texts.h"
@@ -32,6 +33,13 @@ constexpr int kMaxFailedOpenings = 3;
 // How often one operation is sent: it may be the one that breaks the streams.
 constexpr int kMaxTimesSent = 8;
 constexpr Clock::duration kPauseBetweenStreams = std::chrono::seconds(1);
+// Answers without a verdict, one after the other, after which a stream is left. More than one: a
+// locked row is not the daemon's fault. Few, since each may be the end of a caller's operation.
+constexpr int kMaxRefusals = 3;
+// Between two streams that are left. It grows while no daemon gives a verdict: when all have lost
+// their store, others are not better, and the streams of all clients would only load them.
+constexpr absl::Duration kFirstPauseBetweenLeaves = absl::Milliseconds(500);
+constexpr absl::Duration kMaxPauseBetweenLeaves = absl::Seconds(10);
 constexpr Clock::duration kPauseBetweenWarnings = std::chrono::seconds(10);
 // Deadlines are kept to this.
 constexpr Clock::duration kAlarmGrain = std::chrono::milliseconds(1);
@@ -65,6 +73,12 @@ SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now
   return std::max<Clock::duration>(deadline - now, kAlarmGrain);
 }
 
+// STORE_UNAVAILABLE has these codes.
+bool IsWithoutVerdict(const v1::SessionError& error) {
+  const grpc::StatusCode code = StatusCodeFrom(error.code());
+  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
 // The session whose frame of answers this thread handles. Operations that
 // callers request in their callbacks are then sent in one frame, not the first
 // by itself.
@@ -85,6 +99,7 @@ SessionConnection::SessionConnection(SessionStreamFactory streams,
       options_(Bounded(options)),
       log_(log),
       transport_errors_(log),
+      leaves_(kFirstPauseBetweenLeaves, kMaxPauseBetweenLeaves),
       timer_("session-timer", [this] { return OnDeadline(); }),
       unary_(std::move(unary)) {}
 
@@ -215,6 +230,7 @@ void SessionConnection::OnFrame(SessionStream& stream, v1::SessionResponse frame
     if (!closing_) {
       const std::string_view rule = TakeFrame(state, frame, actions);
       if (!rule.empty()) CloseStream(state, rule, now, actions);
+      LeaveIfRefused(state, now);
       Pump(now, actions);
     }
     // It begins before the callbacks, so that they do not delay the next frame.
@@ -274,6 +290,12 @@ std::string_view SessionConnection::TakeFrame(StreamState& state, v1::SessionRes
 
 std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAnswer& answer,
                                                DeferredActions& actions) {
+  if (!answer.has_error()) {
+    state.ClearRefusals();
+    leaves_.Reset();
+  } else if (IsWithoutVerdict(answer.error())) {
+    state.CountRefusal();
+  }
   const auto found = operations_.find(answer.id());
   if (found == operations_.end() || found->second->state != &state) {
     if (state.SettleAbandoned(answer.id())) return {};
@@ -287,6 +309,14 @@ std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAn
   actions.Answer(std::move(operation), answer);
   operations_.erase(found);
   return {};
+}
+
+// round_robin puts the next stream on another daemon, if the channel is connected to one.
+// Unanswered operations keep the old stream.
+void SessionConnection::LeaveIfRefused(StreamState& state, Time now) {
+  if (state.refusals() < kMaxRefusals || !state.usable() || now < leave_at_) return;
+  state.Drain();
+  leave_at_ = now + absl::ToChronoNanoseconds(leaves_.Next());
 }
 
 void SessionConnection::Establish(StreamState& state, const v1::SessionResponse& frame,

@@ -19,6 +19,7 @@
 #include "client/connection/transport_error_reporter.h"
 #include "client/connection/waiting_operations.h"
 #include "core/application_log.h"
+#include "core/backoff.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 #include "grpc_idempotency/client/connection_factory.h"
@@ -36,8 +37,9 @@ namespace idempotency::internal {
 // repetition is recognised. A Reserve whose repetition gets a temporary refusal
 // (OVERLOADED, for example) is answered STORE_UNAVAILABLE: the daemon may have
 // granted what it received before. When a daemon drains, the connection leaves it
-// without an error. With a daemon that has no Session method, operations are
-// sent as unary calls.
+// without an error. It also leaves a daemon that gives no verdicts, for the next one of the
+// channel: that daemon alone may have lost its store. With a daemon that has no Session method,
+// operations are sent as unary calls.
 //
 // The first operation opens the first stream; nothing is sent before. Errors
 // are those of MakeUnaryConnection(), and OVERLOADED (SessionConnectionOptions). An
@@ -95,6 +97,8 @@ class SessionConnection final : public Connection, private SessionStream::Events
                              DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string_view TakeAnswer(StreamState& state, v1::SessionAnswer& answer,
                               DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Where the stream's daemon gives no verdicts.
+  void LeaveIfRefused(StreamState& state, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Establish(StreamState& state, const v1::SessionResponse& frame, DeferredActions& actions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseStream(StreamState& state, std::string_view rule, Time now, DeferredActions& actions)
@@ -141,6 +145,9 @@ class SessionConnection final : public Connection, private SessionStream::Events
   int failed_openings_ ABSL_GUARDED_BY(mutex_) = 0;
   // While one stream works, others are not opened before this.
   Time next_stream_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
+  // A daemon without verdicts is not left before this.
+  Time leave_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
+  Backoff leaves_ ABSL_GUARDED_BY(mutex_);
   Time next_warning_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   // Waiting and sent.

@@ -380,6 +380,104 @@ TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsAbandoned) {
   EXPECT_EQ(streams_.count(), 8u);
 }
 
+// The daemon answers STORE_UNAVAILABLE: it alone may have lost its store.
+class WithoutVerdictTest : public SessionConnectionTest {
+ protected:
+  // Operations are reserved, and refused by the stream that they were sent on.
+  void ReserveAndRefuse(std::size_t on, int times,
+                        const absl::Status& refusal = MakeError(Reason::kStoreUnavailable, "")) {
+    for (int i = 0; i < times; ++i) {
+      Reserve("key");
+      ++reserved_;
+      if (streams_.count() <= on) return ADD_FAILURE() << "there is no stream " << on;
+      const grpc::Status status = ToGrpcStatus(refusal);
+      v1::SessionResponse frame = Limits(100, 1 << 20);
+      frame.add_answers()->set_id(reserved_);
+      frame.mutable_answers(0)->mutable_error()->set_code(status.error_code());
+      frame.mutable_answers(0)->mutable_error()->set_details(status.error_details());
+      stream(on).ServerSends(frame);
+      Settle();
+      EXPECT_EQ(answers_.size(), reserved_);
+    }
+  }
+  void ReserveAndAnswer(std::size_t on) {
+    Reserve("key");
+    AnswerId(stream(on), ++reserved_);
+  }
+
+  std::size_t reserved_ = 0;
+};
+
+TEST_F(WithoutVerdictTest, TheDaemonIsLeftForTheNextOne) {
+  Open();
+  ReserveAndRefuse(/*on=*/0, 3);
+  EXPECT_TRUE(stream(0).half_closed());
+  ReserveAndRefuse(/*on=*/1, 1);
+}
+
+TEST_F(WithoutVerdictTest, UnansweredOperationsAreNotTakenAway) {
+  Open();
+  Reserve("waits");
+  ++reserved_;
+  OpenStream();
+  for (std::size_t answered = 0; answered < 3; ++answered) {
+    Complete();
+    v1::SessionResponse frame;
+    frame.add_answers()->set_id(++reserved_);
+    frame.mutable_answers(0)->mutable_error()->set_code(grpc::StatusCode::UNAVAILABLE);
+    stream().ServerSends(frame);
+    Settle();
+  }
+  EXPECT_FALSE(stream().half_closed());
+  AnswerId(stream(), 1);
+  EXPECT_TRUE(answers_.Await(4)[3].ok());
+  EXPECT_TRUE(stream().half_closed());
+}
+
+// A locked row, for example, is not the daemon's fault.
+TEST_F(WithoutVerdictTest, SomeOfItsAnswersAreNoReasonToLeave) {
+  Open();
+  for (int i = 0; i < 3; ++i) {
+    ReserveAndRefuse(/*on=*/0, 2);
+    ReserveAndAnswer(/*on=*/0);
+  }
+  EXPECT_EQ(streams_.count(), 1u);
+  EXPECT_FALSE(stream().half_closed());
+}
+
+TEST_F(WithoutVerdictTest, RefusalsForAnotherReasonAreNoneToLeave) {
+  Open();
+  for (const Reason reason : {Reason::kOverloaded, Reason::kQuotaExceeded, Reason::kRequestInvalid,
+                              Reason::kAccessDenied, Reason::kRecordDamaged}) {
+    ReserveAndRefuse(/*on=*/0, 4, MakeError(reason, ""));
+  }
+  EXPECT_EQ(streams_.count(), 1u);
+  EXPECT_FALSE(stream().half_closed());
+}
+
+// The queue is full while the store does not answer.
+TEST_F(WithoutVerdictTest, RefusalsForAnotherReasonAreNoVerdictsEither) {
+  Open();
+  for (int i = 0; i < 3; ++i) {
+    ReserveAndRefuse(/*on=*/0, 1, MakeError(Reason::kOverloaded, ""));
+    ReserveAndRefuse(/*on=*/0, 1);
+  }
+  EXPECT_TRUE(stream().half_closed());
+}
+
+// All have lost their store: the streams of all clients would only load the daemons.
+TEST_F(WithoutVerdictTest, TheNextDaemonIsNotLeftAtOnce) {
+  Open();
+  ReserveAndRefuse(/*on=*/0, 3);
+  ReserveAndRefuse(/*on=*/1, 10);
+  EXPECT_EQ(streams_.count(), 2u);
+  // Half a second at the most, and then half of a second to a whole one.
+  std::this_thread::sleep_for(milliseconds(500));
+  ReserveAndRefuse(/*on=*/1, 1);
+  ReserveAndRefuse(/*on=*/2, 3);
+  EXPECT_EQ(streams_.count(), 3u);
+}
+
 TEST_F(SessionConnectionTest, ADrainingServerIsLeftWithoutLosingAnything) {
   Open();
   Reserve("1");

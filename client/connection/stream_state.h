@@ -52,6 +52,11 @@ class StreamState {
   void Abandon(const OutstandingOperation& operation, Time owed_until);
   // The server answered an abandoned operation. False: no abandoned one has this id.
   bool SettleAbandoned(std::uint64_t id);
+  // The server answered an operation: without a verdict, or with one.
+  void CountRefusal() { ++refusals_; }
+  void ClearRefusals() { refusals_ = 0; }
+  // Answers without a verdict since the last one with it.
+  int refusals() const { return refusals_; }
   // Ids to be cancelled, for the next frame: at most its maximum.
   std::vector<std::uint64_t> TakeCancels();
 
@@ -117,6 +122,7 @@ class StreamState {
   std::size_t unanswered_ = 0;
   // The number of unanswered and cancelled operations that max_in_flight counts.
   std::size_t limited_ = 0;
+  int refusals_ = 0;
   // By id: whether it is limited.
   absl::flat_hash_map<std::uint64_t, bool> abandoned_;
   std::vector<std::uint64_t> cancels_;
