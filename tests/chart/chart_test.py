@@ -345,6 +345,14 @@ class ChartTest(unittest.TestCase):
             self.assertIn({"name": "grpc-ext-proc", "port": port, "targetPort": "grpc-ext-proc"},
                           objects[("Service", NAME)]["spec"]["ports"])
 
+    def test_a_name_has_addresses_while_no_replica_is_ready_unless_envoys_use_it(self):
+        def published(values):
+            service = rendered(values)[("Service", NAME)]["spec"]
+            return service.get("publishNotReadyAddresses", False)
+        self.assertTrue(published(MINIMAL))
+        self.assertFalse(published({**MINIMAL, "service": {"headless": False}}))
+        self.assertFalse(published({**EVERYTHING, "service": {}}))
+
     def test_plaintext_is_served_only_where_it_is_chosen(self):
         self.assertIn("--allow_plaintext", self.container("minimal")["args"])
         for name in ("tls", "everything"):
