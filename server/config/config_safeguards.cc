@@ -14,6 +14,7 @@ ConfigSafeguards::ConfigSafeguards(const LoadedConfig& loaded) {
   for (const auto& [name, settings] : loaded.namespaces) {
     if (settings.not_before) own_.emplace(name, *settings.not_before);
     windows_.emplace(name, settings.window);
+    retentions_.emplace(name, Bounds{settings.min_retention, settings.max_retention});
   }
   peer_scoped_.insert(loaded.access.peer_scoped.begin(), loaded.access.peer_scoped.end());
 }
@@ -36,16 +37,24 @@ std::vector<std::string> ConfigSafeguards::NotBeforeLostIn(const ConfigSafeguard
 
 std::vector<std::string> ConfigSafeguards::WindowsRaisedIn(const ConfigSafeguards& next,
                                                            absl::Time now) const {
-  std::set<std::string> names;
-  for (const auto& [name, window] : windows_) names.insert(name);
-  for (const auto& [name, window] : next.windows_) names.insert(name);
   std::vector<std::string> raised;
-  for (const std::string& name : names) {
+  for (const std::string& name : NamesWith(next)) {
     // The operator wrote it a little before the file applied.
     const bool covered = next.NotBeforeOf(name) >= now - limits::kClockStepMargin;
     if (next.WindowOf(name) > WindowOf(name) && !covered) raised.push_back(name);
   }
   return raised;
+}
+
+std::vector<std::string> ConfigSafeguards::RetentionsTightenedIn(
+    const ConfigSafeguards& next) const {
+  std::vector<std::string> tightened;
+  for (const std::string& name : NamesWith(next)) {
+    const Bounds before = RetentionOf(name);
+    const Bounds after = next.RetentionOf(name);
+    if (after.min > before.min || after.max < before.max) tightened.push_back(name);
+  }
+  return tightened;
 }
 
 std::vector<std::string> ConfigSafeguards::PeerScopesLostIn(const ConfigSafeguards& next) const {
@@ -58,6 +67,18 @@ std::vector<std::string> ConfigSafeguards::PeerScopesLostIn(const ConfigSafeguar
 absl::Duration ConfigSafeguards::WindowOf(const std::string& name_space) const {
   const auto listed = windows_.find(name_space);
   return listed == windows_.end() ? limits::kDefaultWindow : listed->second;
+}
+
+ConfigSafeguards::Bounds ConfigSafeguards::RetentionOf(const std::string& name_space) const {
+  const auto listed = retentions_.find(name_space);
+  return listed == retentions_.end() ? Bounds() : listed->second;
+}
+
+std::set<std::string> ConfigSafeguards::NamesWith(const ConfigSafeguards& next) const {
+  std::set<std::string> names;
+  for (const auto& [name, window] : windows_) names.insert(name);
+  for (const auto& [name, window] : next.windows_) names.insert(name);
+  return names;
 }
 
 absl::Time ConfigSafeguards::NotBeforeOf(const std::string& name_space) const {

@@ -65,6 +65,8 @@ void ConfigWatcher::Apply(LoadedConfig loaded) {
          before.NotBeforeLostIn(safeguards_));
   WarnOf("windows were raised without not_before: keys whose records are forgotten run again",
          "namespaces", before.WindowsRaisedIn(safeguards_, absl::Now()));
+  WarnOf("bounds of the retention were tightened: guards that state another one are refused",
+         "namespaces", before.RetentionsTightenedIn(safeguards_));
   WarnOf("scope_from: PEER was removed from the configuration", "namespaces",
          before.PeerScopesLostIn(safeguards_));
 }

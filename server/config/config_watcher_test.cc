@@ -127,6 +127,28 @@ std::string At(absl::Time time) {
   return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
 }
 
+TEST(ConfigSafeguardsTest, TighterBoundsOfTheRetentionRefuseGuards) {
+  const testing::TempFolder folder;
+  const auto of = [&folder](const std::string& text) {
+    std::ofstream(folder.File("c")) << ConfigOf(text);
+    return ConfigSafeguards(LoadConfig(folder.File("c")).value());
+  };
+  const auto a = [&of](const std::string& retention) {
+    return of("namespaces { name: \"a\" retention { " + retention + " } }");
+  };
+  const ConfigSafeguards month = a("min { seconds: 60 } max { seconds: 2592000 }");
+  EXPECT_THAT(month.RetentionsTightenedIn(month), IsEmpty());
+  EXPECT_THAT(month.RetentionsTightenedIn(a("min { seconds: 60 } max { seconds: 86400 }")),
+              ElementsAre("a"));
+  EXPECT_THAT(month.RetentionsTightenedIn(a("min { seconds: 61 } max { seconds: 2592000 }")),
+              ElementsAre("a"));
+  EXPECT_THAT(month.RetentionsTightenedIn(a("min { seconds: 30 } max { seconds: 2592001 }")),
+              IsEmpty());
+  // One that is not listed has the widest bounds.
+  EXPECT_THAT(month.RetentionsTightenedIn(of("")), IsEmpty());
+  EXPECT_THAT(of("").RetentionsTightenedIn(month), ElementsAre("a"));
+}
+
 // Records of a shorter window are forgotten by then: also where the longer window is the default.
 TEST(ConfigSafeguardsTest, ALongerWindowNeedsANotBefore) {
   const testing::TempFolder folder;

@@ -17,10 +17,10 @@
 namespace idempotency::internal {
 
 // A limit of a namespace.
-enum class QuotaLimit { kRate, kInFlight, kWaiting, kRecords, kReplyBytes };
-inline constexpr QuotaLimit kAllQuotaLimits[] = {QuotaLimit::kRate, QuotaLimit::kInFlight,
-                                                 QuotaLimit::kWaiting, QuotaLimit::kRecords,
-                                                 QuotaLimit::kReplyBytes};
+enum class QuotaLimit { kRate, kInFlight, kWaiting, kRecords, kReplyBytes, kRetention };
+inline constexpr QuotaLimit kAllQuotaLimits[] = {QuotaLimit::kRate,       QuotaLimit::kInFlight,
+                                                 QuotaLimit::kWaiting,    QuotaLimit::kRecords,
+                                                 QuotaLimit::kReplyBytes, QuotaLimit::kRetention};
 
 constexpr std::string_view QuotaLimitName(QuotaLimit limit) {
   switch (limit) {
@@ -34,6 +34,8 @@ constexpr std::string_view QuotaLimitName(QuotaLimit limit) {
       return "records";
     case QuotaLimit::kReplyBytes:
       return "reply_bytes";
+    case QuotaLimit::kRetention:
+      return "retention";
   }
   return "";
 }

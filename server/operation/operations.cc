@@ -72,11 +72,13 @@ void Operations::Reserve(const v1::ReserveRequest& request,
 absl::Status Operations::WithLimit(const absl::Status& error,
                                    const PendingResponse<v1::ReserveResponse>& pending) const {
   if (ReasonOf(error) != Reason::kQuotaExceeded) return error;
-  if (!pending.place_.out_of_bounds().ok()) return pending.place_.out_of_bounds();
+  const std::string& name_space = InFlightWaiters::OpOf(pending.waiting_).key.name_space;
+  if (!pending.place_.out_of_bounds().ok()) {
+    return options_.tenants->RefuseRetention(name_space, pending.place_);
+  }
   const std::optional<QuotaLimit> reached = pending.place_.reached();
   if (!reached.has_value()) return error;
-  return options_.tenants->RefuseRecord(InFlightWaiters::OpOf(pending.waiting_).key.name_space,
-                                        *reached);
+  return options_.tenants->RefuseRecord(name_space, *reached);
 }
 
 absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,

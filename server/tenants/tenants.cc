@@ -210,6 +210,11 @@ absl::Status Tenants::RefuseRecord(absl::string_view name_space, QuotaLimit reac
                   retry_delays::kStoredUsage);
 }
 
+absl::Status Tenants::RefuseRetention(absl::string_view name_space, const Place& place) const {
+  observer_.QuotaExceeded(name_space, QuotaLimit::kRetention);
+  return place.out_of_bounds();
+}
+
 void Tenants::Count(Tenant& tenant, const NamespaceUsage& more) {
   MutexLock lock(tenant.mutex);
   for (NamespaceUsage* const sum : {&tenant.added, &tenant.added_since_begin}) {

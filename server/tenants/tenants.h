@@ -104,6 +104,9 @@ class Tenants {
   // The answer to a reservation that would have needed a new record: RESOURCE_EXHAUSTED /
   // QUOTA_EXCEEDED with a retry delay.
   absl::Status RefuseRecord(absl::string_view name_space, QuotaLimit reached) const;
+  // The same where the reservation's retention is out of bounds (Place::out_of_bounds()), with
+  // REQUEST_INVALID.
+  absl::Status RefuseRetention(absl::string_view name_space, const Place& place) const;
   // A record was completed, with a reply of this size. One whose answer the store lost counts from
   // the next measurement on.
   void CountReply(absl::string_view name_space, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);

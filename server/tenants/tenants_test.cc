@@ -208,6 +208,22 @@ TEST_F(TenantsTest, RetentionHasBoundsAndADefault) {
   EXPECT_EQ(ReasonOf(admit(std::nullopt, plain)), Reason::kRequestInvalid);
 }
 
+// The alert of limits fires.
+TEST_F(TenantsTest, ARefusalForTheRetentionIsCounted) {
+  NamespaceSettings settings;
+  settings.max_retention = absl::Hours(1);
+  Configure(settings);
+  ReserveOp op = OpIn("n");
+  op.retention = absl::Hours(2);
+  absl::Duration wait;
+  const auto place = tenants_.AdmitReservation(op, kAll, wait);
+  ASSERT_TRUE(place.ok()) << place.status();
+  EXPECT_EQ((observer_.exceeded[{"n", QuotaLimit::kRetention}]), 0) << "a record may exist";
+  const absl::Status refused = tenants_.RefuseRetention("n", *place);
+  EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid) << refused;
+  EXPECT_EQ((observer_.exceeded[{"n", QuotaLimit::kRetention}]), 1);
+}
+
 TEST_F(TenantsTest, KeysFromBeforeARestoreHaveNoWindow) {
   NamespaceSettings settings;
   settings.window = absl::Hours(48);

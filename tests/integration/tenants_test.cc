@@ -322,6 +322,9 @@ TEST_P(TenantsOverTheWire, RetentionHasBounds) {
   v1::ReserveRequest request = RequestIn("short", "long");
   request.mutable_retention()->set_seconds(61);
   EXPECT_EQ(ReasonOf(Send(*connection_, request).get().status()), Reason::kRequestInvalid);
+  const auto page = testing::MetricsPage::Fetch(daemon_->metrics_address());
+  EXPECT_EQ(page.Value("idempotency_quota_exceeded_total{limit=\"retention\",namespace=\"short\"}"),
+            1);
   v1::ReserveRequest plain = RequestIn("short", "plain");
   plain.clear_retention();
   plain.clear_lease();

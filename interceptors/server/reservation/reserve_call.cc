@@ -1,9 +1,12 @@
 #include "interceptors/server/reservation/reserve_call.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -59,16 +62,30 @@ SharedRequest RequestToSend(SharedRequest request, absl::Duration max_wait) {
   return sent_request;
 }
 
+// True if every field that the service refuses is a term of the method's policy: the namespace's
+// bounds may have been tightened while the guard runs, and can be widened again.
+bool RefusesTerms(const absl::Status& failure) {
+  static constexpr std::string_view kTerms[] = {"lease",     "retention", "reply_retention",
+                                                "tombstone", "max_wait",  "on_lease_expiry"};
+  if (ReasonOf(failure) != Reason::kRequestInvalid) return false;
+  const std::vector<FieldViolation> violations = DetailsOf(failure).violations;
+  return !violations.empty() &&
+         std::all_of(violations.begin(), violations.end(), [](const FieldViolation& violation) {
+           return std::find(std::begin(kTerms), std::end(kTerms), violation.field) !=
+                  std::end(kTerms);
+         });
+}
+
 // The status for the guard's caller. The service's own refusals are passed on. A refusal of the
-// guard itself (identity, permission, configuration, a proxy in between) does not concern the
-// caller: it becomes STORE_UNAVAILABLE, which never fails open either.
+// guard itself (identity, permission, configuration, its policy's terms, a proxy in between) does
+// not concern the caller: it becomes STORE_UNAVAILABLE, which never fails open either.
 absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
   if (IsOpen(failure)) {
     return Unavailable("the idempotency store gave no verdict; nothing was run", failure);
   }
   const auto reason = ReasonOf(failure);
-  const bool own =
-      reason.has_value() && reason != Reason::kStoreUnavailable && !RefusesCaller(failure);
+  const bool own = reason.has_value() && reason != Reason::kStoreUnavailable &&
+                   !RefusesCaller(failure) && !RefusesTerms(failure);
   if (!own || reason == Reason::kRequestInvalid) {
     log.Error(LogEvent::kRequestRefused, "idempotencyd refuses the guard's Reserve: ",
               absl::StatusCodeToString(failure.code()), " ", failure.message());

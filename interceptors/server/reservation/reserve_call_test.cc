@@ -346,6 +346,36 @@ TEST_F(ReserveCallTest, ARefusalOfTheGuardIsNotTheCallers) {
   }
 }
 
+// Its namespace's bounds were tightened: an operator can correct it while the guard runs.
+TEST_F(ReserveCallTest, ARefusalOfThePolicysTermsIsNotTheCallers) {
+  for (const char* const term : {"retention", "lease", "reply_retention", "tombstone"}) {
+    lines_.clear();
+    log_ = NewLog();
+    store_.Fail(Operation::kReserve, InvalidField(term, "must be 1s to 1h in this namespace"), 1);
+    Reserve();
+    EXPECT_EQ(answer_.status().code(), absl::StatusCode::kUnavailable) << answer_.status();
+    EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kRefused) << "which never fails open";
+    EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(1));
+    EXPECT_TRUE(DetailsOf(answer_.status()).violations.empty());
+    ASSERT_EQ(lines_.size(), 1u);
+    EXPECT_NE(lines_[0].find("must be 1s to 1h"), std::string::npos) << lines_[0];
+    EXPECT_TRUE(Ended());
+  }
+}
+
+TEST_F(ReserveCallTest, ARefusalOfTheCallersOwnFieldsIsPassedOn) {
+  ErrorDetails details;
+  details.violations = {{"retention", "is too long"}, {"labels", "are too many"}};
+  for (const absl::Status& refusal :
+       {InvalidField("record_key.key", "is empty"), MakeError(Reason::kRequestInvalid, "no bytes"),
+        MakeError(Reason::kRequestInvalid, "two faults", details)}) {
+    store_.Fail(Operation::kReserve, refusal, 1);
+    Reserve();
+    EXPECT_EQ(ReasonOf(answer_.status()), Reason::kRequestInvalid) << answer_.status();
+  }
+}
+
 // The refusal of a repeat answers that repeat alone: an earlier try may have been granted.
 class RefusedRepeatTest : public ReserveCallTest, public testing::WithParamInterface<Reason> {
  protected:
