@@ -299,7 +299,9 @@ NamespaceInstruments::NamespaceInstruments(Registry& registry)
                      "Live records of a namespace that has a quota, when they were last measured; "
                      "counted until a quota is exceeded.")),
       reply_bytes(Gauges(registry, "idempotency_namespace_reply_bytes",
-                         "Bytes of their replies, measured at the same time.")) {}
+                         "Bytes of their replies, measured at the same time.")),
+      measured(Gauges(registry, "idempotency_namespace_measured_timestamp_seconds",
+                      "When this process last ended a measurement of them.")) {}
 
 SpanInstruments::SpanInstruments(Registry& registry)
     : exported(OneCounter(registry, "idempotency_spans_exported_total",

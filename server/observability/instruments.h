@@ -157,6 +157,7 @@ struct NamespaceInstruments {
   prometheus::Family<prometheus::Counter>& exceeded;
   prometheus::Family<prometheus::Gauge>& records;
   prometheus::Family<prometheus::Gauge>& reply_bytes;
+  prometheus::Family<prometheus::Gauge>& measured;
 };
 
 struct SpanInstruments {

@@ -145,6 +145,7 @@ void Metrics::UsageMeasured(absl::string_view name_space, const NamespaceUsage& 
   const prometheus::Labels labels = {{"namespace", std::string(name_space)}};
   namespaces_.records.Add(labels).Set(static_cast<double>(usage.records));
   namespaces_.reply_bytes.Add(labels).Set(static_cast<double>(usage.reply_bytes));
+  namespaces_.measured.Add(labels).SetToCurrentTime();
 }
 
 void Metrics::QuotaExceeded(absl::string_view name_space, QuotaLimit limit) {

@@ -1,27 +1,33 @@
 #ifndef IDEMPOTENCY_SERVER_SERVICE_USAGE_METER_H_
 #define IDEMPOTENCY_SERVER_SERVICE_USAGE_METER_H_
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/clock.h"
 #include "server/service/periodic_thread.h"
-#include "server/service/stop_latch.h"
 #include "server/store/maintenance_store.h"
 #include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
 
 // Measures what the records of each namespace with a quota use, in small steps with a pause after
-// each, so that calls keep their share of the store. Every replica measures for itself.
+// each, so that calls keep their share of the store. The namespaces take turns step by step, so
+// that none waits until the many records of others are counted; every second turn is of those whose
+// quota was found reached. Every replica measures for itself.
 //
 // Destruction stops it. RunOnce() may be called from any thread, one at a time.
 class UsageMeter {
  public:
   struct Options {
-    // Between the end of a pass and the start of the next.
+    // Between the end of a namespace's measurement, or its failure, and its next step.
     absl::Duration interval = absl::Seconds(10);
     // Rows that one step reads.
     int batch = 2000;
@@ -31,8 +37,9 @@ class UsageMeter {
     std::int64_t max_rows = 10'000'000;
   };
 
-  // Both must outlive it.
-  UsageMeter(MaintenanceStore& store, Tenants& tenants, const Options& options);
+  // All must outlive it.
+  UsageMeter(MaintenanceStore& store, Tenants& tenants, const Options& options,
+             const Clock& clock = Clock::System());
   ~UsageMeter();
   UsageMeter(const UsageMeter&) = delete;
   UsageMeter& operator=(const UsageMeter&) = delete;
@@ -42,21 +49,45 @@ class UsageMeter {
   void Start();
   void Stop();
 
-  // One pass on the calling thread. After an error of the store the last measurements stay.
+  // Steps on the calling thread, without pauses, until no namespace is due. Returns the first
+  // error. After an error of the store the last measurement stays, and the one in progress
+  // continues where it was.
   absl::Status RunOnce();
 
  private:
-  void Report(const absl::Status& measured);
-  // A namespace is counted until it exceeds its quota.
+  using Time = std::chrono::steady_clock::time_point;
+
+  // One of a namespace: in progress, or the next.
+  struct Measurement {
+    Time due = Time::min();
+    bool in_progress = false;
+    // The last step failed.
+    bool failing = false;
+    UsageOp op;
+    NamespaceUsage usage;
+    std::int64_t visited = 0;
+  };
+
+  // Takes one step, if a namespace is due. Returns the pause before the next one.
+  absl::Duration Step();
+  // The namespace whose turn it is, among those that are due.
+  std::optional<Tenants::Quota> NextTurn();
   absl::Status Measure(const Tenants::Quota& quota);
+  // True if the measurement is over. A namespace is counted until it exceeds its quota.
+  absl::StatusOr<bool> Read(const Tenants::Quota& quota, Measurement& measurement);
+  void Report(const std::string& name_space, const absl::Status& failure);
 
   MaintenanceStore& store_;
   Tenants& tenants_;
   const Options options_;
-  // The thread's own: the last pass failed.
-  bool failing_ = false;
-  // Ends a pause within a pass.
-  StopLatch stop_;
+  const Clock& clock_;
+  // By namespace.
+  std::map<std::string, Measurement> measurements_;
+  // The namespaces that had the last turn: of all, and of those whose quota was reached.
+  std::string last_;
+  std::string last_reached_;
+  bool turn_of_reached_ = false;
+  Time next_report_ = Time::min();
   std::optional<PeriodicThread> thread_;
 };
 

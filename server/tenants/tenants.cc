@@ -49,6 +49,15 @@ absl::Status BoundRetention(const NamespaceSettings& settings, ReserveOp& op) {
                    absl::FormatDuration(settings.max_retention), " in this namespace"));
 }
 
+bool HasQuota(const NamespaceSettings& settings) {
+  return settings.max_records.has_value() || settings.max_reply_bytes.has_value();
+}
+
+// How long a record is kept that a reservation makes now.
+absl::Duration LifeOf(const ReserveOp& op) {
+  return KeyTime(op.key).has_value() ? std::max(op.retention, op.window) : op.retention;
+}
+
 }  // namespace
 
 Tenants::Place& Tenants::Place::operator=(Place&& other) noexcept {
@@ -58,6 +67,7 @@ Tenants::Place& Tenants::Place::operator=(Place&& other) noexcept {
   waiting_ = other.waiting_;
   reached_ = other.reached_;
   out_of_bounds_ = std::move(other.out_of_bounds_);
+  life_ = other.life_;
   return *this;
 }
 
@@ -70,7 +80,10 @@ void Tenants::Place::Release() {
 }
 
 void Tenants::Place::CountRecord() {
-  if (tenant_ != nullptr) Count(*tenant_, {1, 0});
+  if (tenant_ == nullptr) return;
+  MutexLock lock(tenant_->mutex);
+  tenant_->longest_life = std::max(tenant_->longest_life, life_);
+  CountFor(life_, {1, 0}, *tenant_);
 }
 
 void Tenants::Configure(const NamespaceSettingsMap& settings,
@@ -82,7 +95,7 @@ void Tenants::Configure(const NamespaceSettingsMap& settings,
   for (const auto& [name, wanted] : settings) {
     const auto known = tenants_.find(name);
     std::shared_ptr<Tenant> tenant =
-        known == tenants_.end() ? std::make_shared<Tenant>() : known->second;
+        known == tenants_.end() ? std::make_shared<Tenant>(clock_) : known->second;
     auto snapshot = std::make_shared<const NamespaceSettings>(wanted);
     MutexLock tenant_lock(tenant->mutex);
     const std::shared_ptr<const NamespaceSettings> before =
@@ -94,6 +107,8 @@ void Tenants::Configure(const NamespaceSettingsMap& settings,
       tenant->rate.reset();
       if (wanted.max_rate.has_value()) tenant->rate.emplace(*wanted.max_rate, wanted.burst);
     }
+    // Nothing is counted without a quota.
+    if (!HasQuota(wanted)) tenant->measured.reset();
     configured.emplace(name, tenant);
   }
   tenants_ = std::move(configured);
@@ -134,7 +149,8 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
     const std::shared_ptr<const NamespaceSettings> settings = tenant->settings;
     if (absl::Status taken = Take(*tenant, *settings, name_space); !taken.ok()) return taken;
   }
-  return Place(std::move(tenant), /*waiting=*/false, std::nullopt, absl::OkStatus());
+  return Place(std::move(tenant), /*waiting=*/false, std::nullopt, absl::OkStatus(),
+               absl::ZeroDuration());
 }
 
 absl::Duration Tenants::WindowOf(const RecordKey& key, const NamespaceSettings& settings) const {
@@ -157,6 +173,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
   bool waits = max_wait > absl::ZeroDuration();
   std::optional<QuotaLimit> reached;
   absl::Status out_of_bounds;
+  absl::Duration life;
   {
     MutexLock lock(tenant->mutex);
     const std::shared_ptr<const NamespaceSettings> snapshot = tenant->settings;
@@ -172,22 +189,23 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
     }
     if (waits) ++tenant->waiting;
     reached = ReachedQuota(*tenant, settings);
+    if (reached) tenant->reached = true;
+    if (HasQuota(settings)) life = LifeOf(op);
   }
   op.only_existing = reached.has_value() || !out_of_bounds.ok();
-  return Place(std::move(tenant), waits, reached, std::move(out_of_bounds));
+  return Place(std::move(tenant), waits, reached, std::move(out_of_bounds), life);
 }
 
-std::optional<QuotaLimit> Tenants::ReachedQuota(const Tenant& tenant,
-                                                const NamespaceSettings& settings) {
-  if (!tenant.measured.has_value()) return std::nullopt;
+std::optional<QuotaLimit> Tenants::ReachedQuota(Tenant& tenant, const NamespaceSettings& settings) {
+  if (!HasQuota(settings) || !tenant.measured.has_value()) return std::nullopt;
+  const NamespaceUsage added = tenant.added.At(tenant.clock.Monotonic());
   const auto is_reached = [](const std::optional<std::int64_t>& most, std::int64_t used) {
     return most.has_value() && used >= *most;
   };
-  if (is_reached(settings.max_records, tenant.measured->records + tenant.added.records)) {
+  if (is_reached(settings.max_records, tenant.measured->records + added.records)) {
     return QuotaLimit::kRecords;
   }
-  if (is_reached(settings.max_reply_bytes,
-                 tenant.measured->reply_bytes + tenant.added.reply_bytes)) {
+  if (is_reached(settings.max_reply_bytes, tenant.measured->reply_bytes + added.reply_bytes)) {
     return QuotaLimit::kReplyBytes;
   }
   return std::nullopt;
@@ -215,17 +233,24 @@ absl::Status Tenants::RefuseRetention(absl::string_view name_space, const Place&
   return place.out_of_bounds();
 }
 
-void Tenants::Count(Tenant& tenant, const NamespaceUsage& more) {
-  MutexLock lock(tenant.mutex);
-  for (NamespaceUsage* const sum : {&tenant.added, &tenant.added_since_begin}) {
-    sum->records += more.records;
-    sum->reply_bytes += more.reply_bytes;
+void Tenants::CountFor(absl::Duration life, const NamespaceUsage& more, Tenant& tenant) {
+  if (!HasQuota(*tenant.settings)) return;
+  const auto now = tenant.clock.Monotonic();
+  for (RecentUsage* const sum : {&tenant.added, &tenant.added_since_begin}) {
+    sum->Add(more, now, life);
   }
 }
 
 void Tenants::CountReply(absl::string_view name_space, std::size_t bytes) {
   const std::shared_ptr<Tenant> tenant = Find(name_space);
-  if (tenant != nullptr) Count(*tenant, {0, static_cast<std::int64_t>(bytes)});
+  if (tenant == nullptr) return;
+  MutexLock lock(tenant->mutex);
+  // The record's own life is not known here.
+  const NamespaceSettings& settings = *tenant->settings;
+  const absl::Duration life = tenant->longest_life > absl::ZeroDuration()
+                                  ? tenant->longest_life
+                                  : std::max(settings.max_retention, settings.window);
+  CountFor(life, {0, static_cast<std::int64_t>(bytes)}, *tenant);
 }
 
 std::vector<std::string> Tenants::Names() const {
@@ -245,10 +270,14 @@ std::vector<Tenants::Quota> Tenants::Quotas() const {
   for (const auto& [name, tenant] : tenants_) {
     MutexLock tenant_lock(tenant->mutex);
     const NamespaceSettings& settings = *tenant->settings;
-    if (!settings.max_records && !settings.max_reply_bytes) continue;
+    if (!HasQuota(settings)) continue;
     quotas.push_back(
-        {name, {settings.max_records.value_or(kNone), settings.max_reply_bytes.value_or(kNone)}});
+        {name,
+         {settings.max_records.value_or(kNone), settings.max_reply_bytes.value_or(kNone)},
+         tenant->reached});
   }
+  std::sort(quotas.begin(), quotas.end(),
+            [](const Quota& a, const Quota& b) { return a.name_space < b.name_space; });
   return quotas;
 }
 
@@ -256,7 +285,7 @@ void Tenants::BeginMeasurement(absl::string_view name_space) {
   const std::shared_ptr<Tenant> tenant = Find(name_space);
   if (tenant == nullptr) return;
   MutexLock lock(tenant->mutex);
-  tenant->added_since_begin = {};
+  tenant->added_since_begin.Clear();
 }
 
 void Tenants::EndMeasurement(absl::string_view name_space, const NamespaceUsage& usage) {
@@ -265,6 +294,7 @@ void Tenants::EndMeasurement(absl::string_view name_space, const NamespaceUsage&
   MutexLock lock(tenant->mutex);
   tenant->measured = usage;
   tenant->added = tenant->added_since_begin;
+  tenant->reached = false;
   observer_.UsageMeasured(name_space, usage);
 }
 

@@ -25,6 +25,7 @@
 #include "server/store/record_operations.h"
 #include "server/tenants/namespace_settings.h"
 #include "server/tenants/rate_limit.h"
+#include "server/tenants/recent_usage.h"
 
 namespace idempotency::internal {
 
@@ -62,16 +63,19 @@ class Tenants {
    private:
     friend class Tenants;
     Place(std::shared_ptr<Tenant> tenant, bool waiting, std::optional<QuotaLimit> reached,
-          absl::Status out_of_bounds)
+          absl::Status out_of_bounds, absl::Duration life)
         : tenant_(std::move(tenant)),
           waiting_(waiting),
           reached_(reached),
-          out_of_bounds_(std::move(out_of_bounds)) {}
+          out_of_bounds_(std::move(out_of_bounds)),
+          life_(life) {}
 
     std::shared_ptr<Tenant> tenant_;
     bool waiting_ = false;
     std::optional<QuotaLimit> reached_;
     absl::Status out_of_bounds_;
+    // Of the record that its reservation may make.
+    absl::Duration life_;
   };
 
   // Both outlive this.
@@ -112,12 +116,17 @@ class Tenants {
   void CountReply(absl::string_view name_space, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The usage of a namespace is its last measurement, and what this replica added since that
-  // began. Until the first one ends no quota is reached.
+  // began, until the end of the records: a measurement may take longer than they live. Until the
+  // first one ends no quota is reached.
   struct Quota {
     std::string name_space;
     // The highest number if there is no limit.
     NamespaceUsage most;
+    // A reservation found it reached since the last measurement: the next one may show that
+    // records have ended.
+    bool reached = false;
   };
+  // By name.
   std::vector<Quota> Quotas() const ABSL_LOCKS_EXCLUDED(mutex_);
   void BeginMeasurement(absl::string_view name_space) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndMeasurement(absl::string_view name_space, const NamespaceUsage& usage)
@@ -125,6 +134,9 @@ class Tenants {
 
  private:
   struct Tenant {
+    explicit Tenant(const Clock& clock) : clock(clock) {}
+
+    const Clock& clock;
     Mutex mutex;
     // Replaced as a whole, never changed: who has the pointer reads them without the lock.
     std::shared_ptr<const NamespaceSettings> settings ABSL_GUARDED_BY(mutex);
@@ -133,8 +145,12 @@ class Tenants {
     std::uint32_t waiting ABSL_GUARDED_BY(mutex) = 0;
     std::optional<NamespaceUsage> measured ABSL_GUARDED_BY(mutex);
     // By this replica, since the last measurement and since the one in progress began.
-    NamespaceUsage added ABSL_GUARDED_BY(mutex);
-    NamespaceUsage added_since_begin ABSL_GUARDED_BY(mutex);
+    RecentUsage added ABSL_GUARDED_BY(mutex);
+    RecentUsage added_since_begin ABSL_GUARDED_BY(mutex);
+    // The longest life of a record that this replica made; zero before the first.
+    absl::Duration longest_life ABSL_GUARDED_BY(mutex);
+    // A quota was found reached since the last measurement.
+    bool reached ABSL_GUARDED_BY(mutex) = false;
   };
 
   std::shared_ptr<Tenant> Find(absl::string_view name_space) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -143,9 +159,9 @@ class Tenants {
   absl::Status Take(Tenant& tenant, const NamespaceSettings& settings,
                     absl::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
 
-  static void Count(Tenant& tenant, const NamespaceUsage& more);
-  static std::optional<QuotaLimit> ReachedQuota(const Tenant& tenant,
-                                                const NamespaceSettings& settings)
+  static void CountFor(absl::Duration life, const NamespaceUsage& more, Tenant& tenant)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
+  static std::optional<QuotaLimit> ReachedQuota(Tenant& tenant, const NamespaceSettings& settings)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
 
   Observer& observer_;

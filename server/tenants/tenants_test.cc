@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
+#include "server/tenants/recent_usage.h"
 
 namespace idempotency::internal {
 namespace {
@@ -358,6 +360,89 @@ TEST_F(TenantQuotaTest, WhatIsAddedDuringAMeasurementCountsAfterIt) {
   EXPECT_EQ(Reached(), QuotaLimit::kRecords);
   Measure({9, 0});
   EXPECT_EQ(Reached(), std::nullopt);
+}
+
+// The next measurement may end long after the records.
+TEST_F(TenantQuotaTest, WhatWasAddedCountsUntilTheEndOfTheRecords) {
+  NamespaceSettings settings;
+  settings.max_records = 10;
+  settings.max_reply_bytes = 1000;
+  Configure(settings);
+  Measure({9, 900});
+  const auto add = [this](absl::Duration retention, const std::string& key) {
+    ReserveOp op = OpIn("n", key);
+    op.retention = retention;
+    absl::Duration wait;
+    auto place = tenants_.AdmitReservation(op, kAll, wait);
+    ASSERT_TRUE(place.ok()) << place.status();
+    place->CountRecord();
+  };
+  add(absl::Hours(1), "order-1");
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  clock_.Advance(absl::Hours(1));
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  clock_.Advance(absl::Minutes(4));
+  EXPECT_EQ(Reached(), std::nullopt);
+  // As long as the records may live.
+  tenants_.CountReply("n", 100);
+  EXPECT_EQ(Reached(), QuotaLimit::kReplyBytes);
+  clock_.Advance(absl::Hours(1) + absl::Minutes(4));
+  EXPECT_EQ(Reached(), std::nullopt);
+  // The record of a UUIDv7 key lives for the window at least.
+  add(absl::Hours(1), "018bcfe5-6800-7000-8000-00c04fd430c8");
+  clock_.Advance(absl::Hours(24));
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  clock_.Advance(absl::Hours(2));
+  EXPECT_EQ(Reached(), std::nullopt);
+  // Also what a measurement that takes so long has not counted.
+  tenants_.BeginMeasurement("n");
+  add(absl::Hours(1), "order-2");
+  clock_.Advance(absl::Hours(2));
+  add(absl::Hours(1), "order-3");
+  tenants_.EndMeasurement("n", {8, 0});
+  EXPECT_EQ(Reached(), std::nullopt);
+  add(absl::Hours(1), "order-4");
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+}
+
+TEST_F(TenantQuotaTest, AReachedQuotaIsNamedUntilTheNextMeasurement) {
+  NamespaceSettings settings;
+  settings.max_records = 10;
+  Configure(settings);
+  Measure({10, 0});
+  EXPECT_FALSE(tenants_.Quotas().at(0).reached);
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  EXPECT_TRUE(tenants_.Quotas().at(0).reached);
+  Measure({9, 0});
+  EXPECT_FALSE(tenants_.Quotas().at(0).reached);
+}
+
+TEST_F(TenantQuotaTest, AQuotaThatComesBackIsMeasuredFirst) {
+  NamespaceSettings settings;
+  settings.max_records = 10;
+  Configure(settings);
+  Measure({10, 0});
+  Configure({});
+  Configure(settings);
+  EXPECT_EQ(Reached(), std::nullopt) << "records made meanwhile were not counted";
+}
+
+TEST(RecentUsageTest, SumsWhatHasNotEnded) {
+  RecentUsage usage;
+  RecentUsage::Time now{std::chrono::hours(1)};
+  const auto records = [&](std::chrono::seconds later) { return usage.At(now + later).records; };
+  for (int i = 0; i < 100; ++i) {
+    usage.Add({1, 10}, now + std::chrono::seconds(i), absl::Seconds(100));
+  }
+  usage.Add({1000, 0}, now + std::chrono::seconds(99), absl::Hours(9600));
+  EXPECT_EQ(records(std::chrono::seconds(100)), 1100);
+  // Up to a sixteenth late.
+  EXPECT_GE(records(std::chrono::seconds(150)), 1049);
+  EXPECT_LE(records(std::chrono::seconds(150)), 1057);
+  EXPECT_EQ(records(std::chrono::seconds(207)), 1000);
+  EXPECT_EQ(records(std::chrono::hours(9600)), 1000);
+  EXPECT_EQ(records(std::chrono::hours(9600 + 601)), 0);
+  EXPECT_EQ(usage.At(now + std::chrono::hours(20000)).reply_bytes, 0);
 }
 
 TEST_F(TenantQuotaTest, OnlyNamespacesWithAQuotaAreMeasured) {
