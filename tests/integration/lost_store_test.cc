@@ -20,8 +20,11 @@
 #include "grpc_idempotency/client/connection_factory.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
+#include "tests/integration/effects.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/postgres_cluster.h"
+#include "tests/support/probe_client.h"
+#include "tests/support/probe_server.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -67,6 +70,12 @@ class LostStore : public ::testing::Test {
                " WHERE application_name = 'idempotencyd' AND pid <> pg_backend_pid()");
   }
 
+  // Its connections were ended, too.
+  void AwaitSecond() const {
+    const ServiceClient second(second_->address());
+    while (!second.Call(SomeReserve(Uuid::Random().ToString())).ok()) std::this_thread::yield();
+  }
+
   static absl::Status Reserve(Connection& connection) {
     std::promise<absl::Status> answer;
     connection.Reserve(SomeReserve(Uuid::Random().ToString()),
@@ -94,8 +103,7 @@ class LostStore : public ::testing::Test {
 
 TEST_F(LostStore, SessionsLeaveAReplicaThatAloneHasLostIt) {
   TakeFirstItsStore();
-  const ServiceClient second(second_->address());
-  while (!second.Call(SomeReserve(Uuid::Random().ToString())).ok()) std::this_thread::yield();
+  AwaitSecond();
   ASSERT_FALSE(ServiceClient(first_->address()).Call(SomeReserve("key")).ok());
   for (const auto& connection : connections_) {
     EXPECT_LT(TimeToVerdict(*connection), kSoon);
@@ -110,6 +118,32 @@ TEST_F(LostStore, SessionsLeaveAReplicaThatAloneHasLostIt) {
   const absl::Time began = absl::Now();
   while (!first.Call(SomeReserve(Uuid::Random().ToString())).ok()) {
     ASSERT_LT(absl::Now() - began, absl::Seconds(20));
+  }
+}
+
+// The guard repeats its reservation on the next replica.
+TEST_F(LostStore, CallersOfGuardsGetNoError) {
+  Effects effects;
+  std::vector<std::unique_ptr<ProbeServer>> servers;
+  // Each begins with one of the replicas.
+  for (int i = 0; i < 4; ++i) {
+    ProbeServer::Options options;
+    options.idempotencyd = absl::StrCat("ipv4:", first_->address(), ",", second_->address());
+    options.handler = effects.Handler();
+    servers.push_back(std::make_unique<ProbeServer>(std::move(options)));
+  }
+  const auto act = [&](int server, const std::string& key) {
+    Call call;
+    call.account = key;
+    call.keys = {key};
+    return ProbeClient(servers[server]->address()).Send(call).status;
+  };
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(act(i, absl::StrCat("before-", i)).ok());
+  TakeFirstItsStore();
+  AwaitSecond();
+  for (int i = 0; i < 40; ++i) {
+    const grpc::Status status = act(i % 4, absl::StrCat("after-", i));
+    EXPECT_TRUE(status.ok()) << status.error_message();
   }
 }
 
