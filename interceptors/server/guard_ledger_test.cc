@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -123,6 +124,9 @@ class GuardLedgerTest : public testing::Test {
     if (commit) {
       ASSERT_TRUE(Commit(*execution, "paid"));
     }
+    Die(execution);
+  }
+  void Die(const std::shared_ptr<LiveExecution>& execution) {
     execution->reservation()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
     ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   }
@@ -175,6 +179,23 @@ TEST_F(GuardLedgerTest, WhatAnEarlierAttemptCommittedIsCompletedAndReplayed) {
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
   EXPECT_EQ(store_->record().reply.trailing_metadata_size(), 0);
+}
+
+TEST_F(GuardLedgerTest, MetadataAboutAnotherRecordIsNotReplayed) {
+  const auto execution = Run();
+  RecordedReply reply(Message("paid"));
+  // As a handler does that forwards the trailers of another service.
+  reply.AddTrailingMetadata("idempotency-record", "of another service");
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, reply).ok() && transaction.Commit());
+  Die(execution);
+  const Admission::Decision decision = Admit();
+  const auto* replayed = std::get_if<Admission::Replayed>(&decision);
+  ASSERT_NE(replayed, nullptr);
+  const v1::Reply whole = replayed->reply.Whole();
+  EXPECT_EQ(std::count_if(whole.trailing_metadata().begin(), whole.trailing_metadata().end(),
+                          [](const auto& entry) { return entry.key() == "idempotency-record"; }),
+            1);
 }
 
 TEST_F(GuardLedgerTest, WhatWasNotCommittedRunsAgain) {

@@ -3,16 +3,23 @@
 #include <algorithm>
 #include <string>
 
+#include "core/record_metadata_names.h"
 #include "core/utf8.h"
 #include "grpc_idempotency/reply.h"
 
 namespace idempotency {
 
+using internal::IsRecordMetadata;
 using internal::ToUtf8;
 
 namespace {
 
-void Add(v1::MetadataEntry& entry, std::string_view key, std::string_view value) {
+// As in the capturing interceptor: a handler that forwards another service's metadata must not
+// record that service's record as its own.
+void Add(std::string_view key, std::string_view value,
+         google::protobuf::RepeatedPtrField<v1::MetadataEntry>& metadata) {
+  if (IsRecordMetadata(key)) return;
+  v1::MetadataEntry& entry = *metadata.Add();
   entry.set_key(std::string(key));
   entry.set_value(std::string(value));
 }
@@ -36,12 +43,12 @@ RecordedReply& RecordedReply::AddStreamMessage(const google::protobuf::MessageLi
 }
 
 RecordedReply& RecordedReply::AddInitialMetadata(std::string_view key, std::string_view value) {
-  Add(*reply_.add_initial_metadata(), key, value);
+  Add(key, value, *reply_.mutable_initial_metadata());
   return *this;
 }
 
 RecordedReply& RecordedReply::AddTrailingMetadata(std::string_view key, std::string_view value) {
-  Add(*reply_.add_trailing_metadata(), key, value);
+  Add(key, value, *reply_.mutable_trailing_metadata());
   return *this;
 }
 

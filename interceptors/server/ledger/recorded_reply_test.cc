@@ -36,6 +36,17 @@ TEST(RecordedReplyTest, AStatusHasItsCodeMessageAndDetailsAndNoBody) {
   EXPECT_FALSE(recorded.reply().has_body());
 }
 
+TEST(RecordedReplyTest, MetadataAboutARecordIsNotKept) {
+  RecordedReply recorded(Message());
+  recorded.AddInitialMetadata("idempotency-record", "of another service")
+      .AddTrailingMetadata("idempotency-record", "of another service")
+      .AddTrailingMetadata("idempotency-replayed", "true")
+      .AddTrailingMetadata("kept", "1");
+  EXPECT_EQ(recorded.reply().initial_metadata_size(), 0);
+  ASSERT_EQ(recorded.reply().trailing_metadata_size(), 1);
+  EXPECT_EQ(recorded.reply().trailing_metadata(0).key(), "kept");
+}
+
 TEST(RecordedReplyTest, MessagesOfAStreamAndMetadataStandInTheirOrder) {
   RecordedReply recorded(grpc::Status::OK);
   v1::MetadataEntry second = Message();

@@ -58,9 +58,4 @@ void AddTrailers(MetadataEntries entries, v1::Reply& reply) {
   }
 }
 
-bool IsRecordMetadata(std::string_view key) {
-  return key == kRecordMetadata || key == kExpiresMetadata || key == kReplayedMetadata ||
-         key == kTraceMetadata || key == kContentMetadata || key == kParentMetadata;
-}
-
 }  // namespace idempotency::internal

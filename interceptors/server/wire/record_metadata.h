@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 
+#include "core/record_metadata_names.h"
 #include "idempotency/v1/record.pb.h"
 
 namespace idempotency::internal {
@@ -22,10 +23,6 @@ MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at
 
 // To the trailing metadata of `reply`.
 void AddTrailers(MetadataEntries entries, v1::Reply& reply);
-
-// True for the keys that the guard writes, and for the caller's metadata about its own record,
-// which a handler may have copied. They are never stored.
-bool IsRecordMetadata(std::string_view key);
 
 }  // namespace idempotency::internal
 
