@@ -65,8 +65,11 @@ void BackgroundRecovery::Add(std::shared_ptr<const GuardedOperation> operation,
 }
 
 void BackgroundRecovery::TryLater(const std::string& name) {
-  const Scheduler::Time again = After(scheduler_.Now(), candidates_.at(name).backoff.Next());
-  scheduler_.RunAt(again, [self = shared_from_this(), name] { self->Try(name); });
+  TryAt(After(scheduler_.Now(), candidates_.at(name).backoff.Next()), name);
+}
+
+void BackgroundRecovery::TryAt(Scheduler::Time when, const std::string& name) {
+  scheduler_.RunAt(when, [self = shared_from_this(), name] { self->Try(name); });
 }
 
 void BackgroundRecovery::Try(const std::string& name) {
@@ -77,7 +80,8 @@ void BackgroundRecovery::Try(const std::string& name) {
     const auto found = candidates_.find(name);
     if (found == candidates_.end()) return;
     if (trying_ >= at_once_) {
-      TryLater(name);
+      // Not a try of this record: its pauses do not grow.
+      TryAt(After(scheduler_.Now(), kFirstPause), name);
       return;
     }
     ++trying_;

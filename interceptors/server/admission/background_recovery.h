@@ -67,7 +67,9 @@ class BackgroundRecovery : public UnknownOutcomeSink,
     bool added_again = false;
   };
 
+  // After the record's next pause.
   void TryLater(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TryAt(Scheduler::Time when, const std::string& name);
   void Try(const std::string& name);
   void OnFound(const std::string& name, std::shared_ptr<const GuardedOperation> operation,
                v1::ReserveRequest reserve_request, const absl::Status& found);

@@ -18,6 +18,7 @@
 
 #include "client/testing/fake_connection.h"
 #include "client/testing/log_lines.h"
+#include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/admission/background_recovery.h"
@@ -306,7 +307,6 @@ class BackgroundRecoveryTest : public RecoveryTest {
     return WaitUntil([this] { return scheduler_.pending() == 1; });
   }
 
- private:
   static bool WaitUntil(const std::function<bool()>& holds) {
     const auto deadline = std::chrono::steady_clock::now() + kSoon;
     while (!holds()) {
@@ -533,6 +533,31 @@ TEST_F(BackgroundRecoveryTest, LooksAfterWhatAnotherAttemptTookOver) {
   TryOnce();
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
   EXPECT_TRUE(WaitUntilForgotten());
+}
+
+// The tries of others are no failures of a record: after an outage many wait.
+TEST_F(BackgroundRecoveryTest, ManyRecordsAreRecoveredOneAfterAnother) {
+  constexpr std::size_t kRecords = 20;
+  background_recovery_ = BackgroundRecovery::Make(scheduler_, kRecords, /*at_once=*/1);
+  Mutex step;
+  recovery_ = [&step](const RecoveryCase&) {
+    const MutexLock lock(step);
+    return RecoveryDecision::CompleteWith(Receipt());
+  };
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    reserve_request_.mutable_record_key()->set_key("order-" + std::to_string(i));
+    EXPECT_TRUE(Settle(AdmitGranted(), grpc::StatusCode::INTERNAL).ok());
+  }
+  ASSERT_EQ(background_recovery_->size(), kRecords);
+  for (int second = 0; second < 30; ++second) {
+    {
+      // Its recovery ends after all tries of this second were due.
+      const MutexLock lock(step);
+      scheduler_.Advance(absl::Seconds(1));
+    }
+    ASSERT_TRUE(WaitUntil([this] { return scheduler_.pending() == background_recovery_->size(); }));
+  }
+  EXPECT_EQ(background_recovery_->size(), 0u);
 }
 
 TEST_F(BackgroundRecoveryTest, IsBounded) {
