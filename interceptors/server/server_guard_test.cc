@@ -862,6 +862,67 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
       << outcome.status.error_code();
 }
 
+// An interceptor of the application's that blocks while a call is cancelled.
+struct Turnstile {
+  std::promise<void> entered;
+  std::promise<void> opened;
+};
+
+class Blocking final : public grpc::experimental::Interceptor {
+ public:
+  explicit Blocking(Turnstile& turnstile) : turnstile_(turnstile) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    if (batch->QueryInterceptionHookPoint(
+            grpc::experimental::InterceptionHookPoints::PRE_SEND_CANCEL)) {
+      turnstile_.entered.set_value();
+      turnstile_.opened.get_future().wait();
+    }
+    batch->Proceed();
+  }
+
+ private:
+  Turnstile& turnstile_;
+};
+
+class BlockingFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit BlockingFactory(Turnstile& turnstile) : turnstile_(turnstile) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo*) override {
+    return std::make_unique<Blocking>(turnstile_).release();
+  }
+
+ private:
+  Turnstile& turnstile_;
+};
+
+TYPED_TEST(ServerGuardTest, AnInterceptorThatBlocksACancellationStopsNoHeartbeats) {
+  MethodPolicy policy;
+  policy.lease = absl::Milliseconds(100);
+  policy.cancel_when_lost = true;
+  this->options_.methods[kCharge].policy = policy;
+  Turnstile turnstile;
+  bool extended = false;
+  this->book_.handler = [&](auto*, const auto&, auto*) {
+    this->store_->TakeOver();
+    EXPECT_EQ(turnstile.entered.get_future().wait_for(std::chrono::seconds(10)),
+              std::future_status::ready);
+    BeginCall other{"till.close", "shop-1", "day-1"};
+    other.policy.lease = absl::Milliseconds(100);
+    auto begun = this->guard_->Begin(other, BalanceRequest());
+    const int before = this->store_->calls(Operation::kExtend);
+    extended = this->store_->WaitForCalls(Operation::kExtend, before + 1);
+    turnstile.opened.set_value();
+    EXPECT_TRUE(begun.ok() && begun->Release("done").ok());
+    return grpc::Status::OK;
+  };
+  ServerGuard::InterceptorFactories others;
+  others.push_back(std::make_unique<BlockingFactory>(turnstile));
+  this->Start(std::move(others));
+  EXPECT_FALSE(this->Charge(kKey).status.ok());
+  EXPECT_TRUE(extended);
+}
+
 TYPED_TEST(ServerGuardTest, RecoveryHandlerDecidesInsteadOfTheHandler) {
   MethodPolicy policy;
   policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;

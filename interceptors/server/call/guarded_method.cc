@@ -147,8 +147,15 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
   if (execution->operation().policy.cancel_when_lost) {
     call.guarded->canceller().Begin([&context = call.pending->context()] { context.TryCancel(); });
     execution->reservation()->OnLost(
-        [weak = std::weak_ptr<GuardedCall>(call.guarded)](const Reservation& /*lost*/) {
-          if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
+        [weak = std::weak_ptr<GuardedCall>(call.guarded),
+         &pool = execution->operation().pools.replies](const Reservation& /*lost*/) {
+          // The application's interceptors run inside, and may block. This thread sends the
+          // heartbeats of all calls.
+          pool.Run(
+              [weak] {
+                if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
+              },
+              /*if_stopped=*/[] {});
         });
   }
   call.guarded->Begin(std::move(execution), std::move(stream));

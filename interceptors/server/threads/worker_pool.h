@@ -116,8 +116,8 @@ struct WorkerPools {
 
   // Handlers of callback methods.
   WorkerPool handlers;
-  // The application's interceptors, for replies of callback methods. Their number is that of the
-  // calls, which are in memory already.
+  // The application's interceptors, for replies of callback methods and for calls that are
+  // cancelled. Their number is that of the calls, which are in memory already.
   WorkerPool replies;
   // Lookups to the completion ledger.
   WorkerPool ledger;
