@@ -34,6 +34,13 @@ absl::Status NotInTime() {
 
 absl::Status Lost() { return MakeError(Reason::kReservationLost, "lost"); }
 
+// As the service answers for a token whose record does not exist.
+absl::Status LostWithRecord() {
+  ErrorDetails details;
+  details.metadata["cause"] = "RECORD_EXPIRED";
+  return MakeError(Reason::kReservationLost, "lost", std::move(details));
+}
+
 std::vector<Fingerprint> FingerprintsOf(const v1::ReserveRequest& request) {
   std::vector<Fingerprint> fingerprints;
   for (const v1::Fingerprint& sent : request.fingerprints()) {
@@ -265,7 +272,8 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
 absl::StatusOr<FakeConnection::Record*> FakeConnection::Held(const v1::RecordKey& key,
                                                              const std::string& token) {
   const auto found = records_.find(key.SerializeAsString());
-  if (found == records_.end() || found->second.reservation_token != token) return Lost();
+  if (found == records_.end()) return LostWithRecord();
+  if (found->second.reservation_token != token) return Lost();
   return &found->second;
 }
 

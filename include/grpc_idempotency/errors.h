@@ -50,7 +50,7 @@ enum class Reason {
   kOutcomeUnknown,
   // RESERVATION_LOST, FAILED_PRECONDITION (service), ABORTED (guard). The attempt no longer holds
   // the record; its handler may have run, and its reply is not the operation's.
-  // Retry with the same key.
+  // Retry with the same key; not after a guard's with the cause RECORD_EXPIRED, it would run again.
   kReservationLost,
   // OUTCOME_NOT_RECORDED, UNAVAILABLE. The handler finished, but the store has not acknowledged its
   // reply.

@@ -398,6 +398,17 @@ TEST_F(BeginTest, ALostReservationIsReported) {
   EXPECT_TRUE(begun->execution()->lost());
 }
 
+// Its redelivery would run it again.
+TEST_F(BeginTest, ARecordThatDoesNotExistAnyMoreIsReportedAsSuch) {
+  auto begun = Begin();
+  Store().LoseRecord();
+  const absl::Status status = begun->Complete(Reply());
+  EXPECT_EQ(ReasonOf(status), Reason::kReservationLost);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("would run it again"));
+  EXPECT_EQ(DetailsOf(status).metadata["cause"], "RECORD_EXPIRED");
+  EXPECT_FALSE(DetailsOf(status).retry_delay.has_value());
+}
+
 TEST_F(BeginTest, AnUnacknowledgedCompletionIsRepeated) {
   options_.recording_timeout = absl::Milliseconds(50);
   auto begun = Begin();

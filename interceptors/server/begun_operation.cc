@@ -48,7 +48,8 @@ v1::Reply ReplyOf(const grpc::Status& failure) {
 
 // OK only if the store acknowledged it.
 absl::Status AnswerOf(const Settlement::Outcome& outcome) {
-  return outcome.error.ok() ? outcome.release : outcome.error;
+  if (!outcome.error.ok()) return outcome.error;
+  return outcome.unrecorded.ok() ? outcome.release : outcome.unrecorded;
 }
 
 // Answers the application's own callback.

@@ -792,8 +792,9 @@ TEST_F(RelaxedLedgerTest, TheTokenOfALostReservationWritesNothing) {
   EXPECT_TRUE(lost->lost());
   FakeTransaction transaction{*ledger_, {}};
   EXPECT_EQ(ReasonOf(lost->Commit(transaction, Message("paid"))), Reason::kReservationLost);
-  EXPECT_EQ(ReasonOf(SettleWith(lost, Failure(grpc::StatusCode::ABORTED)).error),
-            Reason::kReservationLost);
+  const absl::Status error = SettleWith(lost, Failure(grpc::StatusCode::ABORTED)).error;
+  EXPECT_EQ(ReasonOf(error), Reason::kReservationLost);
+  EXPECT_TRUE(DetailsOf(error).retry_delay.has_value()) << "the ledger refuses a second effect";
 }
 
 TEST_F(RelaxedLedgerTest, ACompletionWithTheTokenOfALostReservationIsRefused) {

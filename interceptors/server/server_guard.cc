@@ -128,6 +128,9 @@ class Guard final : public ServerGuard {
   absl::Status CheckChoices() const;
   // Where the method's records have another operation, a text that names it; else "".
   std::string RecordsOf(const std::string& operation) const;
+  // A record does not outlive its retention while its handler runs, however long heartbeats may go
+  // on. Only a warning: records of UUIDv7 keys live at least for the namespace's window.
+  void WarnOfShortRetention(const std::string& operation, const MethodPolicy& policy) const;
   // INVALID_ARGUMENT if `operation` is not valid in a record key.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
@@ -290,6 +293,16 @@ std::string Guard::RecordsOf(const std::string& operation) const {
   return absl::StrCat("; its records are of the operation ", method->second->operation());
 }
 
+void Guard::WarnOfShortRetention(const std::string& operation, const MethodPolicy& policy) const {
+  if (policy.key == MethodPolicy::Key::kNone || policy.retention >= policy.max_lease) return;
+  log_->Once(LogSeverity::kWarning,
+             absl::StrCat(operation, ": max_lease ", absl::FormatDuration(policy.max_lease),
+                          " is over the retention ", absl::FormatDuration(policy.retention),
+                          ": the record of a handler that runs longer than its retention is "
+                          "forgotten, unless its key is a UUIDv7, and a retry runs again: retain "
+                          "records for longer than a handler may run"));
+}
+
 absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is already installed");
   if (policies_.empty()) {
@@ -310,6 +323,7 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   for (const auto& [operation, policy] : policies_) {
     log_->Once(LogSeverity::kInfo,
                absl::StrCat(operation, ": ", policy.Description(), RecordsOf(operation)));
+    WarnOfShortRetention(operation, policy.policy());
     if (!policy.is_retried_unguarded()) continue;
     log_->Once(LogSeverity::kWarning,
                absl::StrCat(operation,

@@ -37,6 +37,7 @@ using testing::UnorderedElementsAre;
 using Operation = FakeConnection::Operation;
 
 constexpr char kCharge[] = "/idempotency.testdata.Till/Charge";
+constexpr char kWatch[] = "/idempotency.testdata.Till/Watch";
 constexpr char kKey[] = "order-1";
 
 using Handler =
@@ -258,6 +259,16 @@ class ServerGuardTest : public testing::Test {
     ASSERT_NE(server_, nullptr);
     address_ = "127.0.0.1:" + std::to_string(port);
     channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+  }
+
+  // From now on calls are retried as the client library configures gRPC's own retries.
+  void RetryWithGrpc() {
+    grpc::ChannelArguments arguments;
+    arguments.SetServiceConfigJSON(
+        R"({"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.1s",
+            "maxBackoff":"0.5s","backoffMultiplier":2,
+            "retryableStatusCodes":["UNAVAILABLE","ABORTED"]}}]})");
+    channel_ = grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
   }
 
   // One call, with the reply's bytes as received.
@@ -640,13 +651,7 @@ TYPED_TEST(ServerGuardTest, UnrecordedReplyIsWithheldAndRecordedLater) {
 TYPED_TEST(ServerGuardTest, GrpcsOwnRetryFetchesAReplyThatWasRecordedLate) {
   this->options_.recording_timeout = absl::Milliseconds(20);
   this->Start();
-  grpc::ChannelArguments arguments;
-  arguments.SetServiceConfigJSON(
-      R"({"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.1s",
-          "maxBackoff":"0.5s","backoffMultiplier":2,
-          "retryableStatusCodes":["UNAVAILABLE","ABORTED"]}}]})");
-  this->channel_ =
-      grpc::CreateCustomChannel(this->address_, grpc::InsecureChannelCredentials(), arguments);
+  this->RetryWithGrpc();
   this->store_->Fail(Operation::kComplete, MakeError(Reason::kStoreUnavailable, "away"), 2);
   const Outcome outcome = this->Charge(kKey);
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
@@ -666,6 +671,97 @@ TYPED_TEST(ServerGuardTest, ReplyOfAnAttemptThatLostItsReservationIsNotSent) {
   EXPECT_EQ(outcome.status.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_THAT(outcome.body, IsEmpty());
   EXPECT_THAT(outcome.initial, IsEmpty());
+}
+
+// Nobody took over: a retry would run it again, and nothing can contradict the reply.
+TYPED_TEST(ServerGuardTest, WithoutARecordAnyMoreTheReplyIsSentAndTheCallIsNotRunAgain) {
+  this->book_.handler = [this](auto*, const auto&, ChargeReply* reply) {
+    this->store_->LoseRecord();
+    reply->set_charge_id("ch_1");
+    return grpc::Status::OK;
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  const Outcome outcome = this->Charge(kKey);
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(this->book_.runs, 1);
+  ChargeReply reply;
+  EXPECT_TRUE(reply.ParseFromString(outcome.body));
+  EXPECT_EQ(reply.charge_id(), "ch_1");
+  EXPECT_THAT(outcome.trailing, UnorderedElementsAre(Pair("idempotency-record", testing::_)));
+}
+
+TYPED_TEST(ServerGuardTest, WithoutARecordAnyMoreAFinalFailureIsSentAndNotRetried) {
+  this->options_.methods[kCharge].policy.emplace().recorded = {grpc::StatusCode::ABORTED};
+  this->book_.handler = [this](grpc::ServerContextBase* context, const auto&, auto*) {
+    this->store_->LoseRecord();
+    context->AddTrailingMetadata("grpc-retry-pushback-ms", "1");
+    return grpc::Status(grpc::StatusCode::ABORTED, "declined");
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  const Outcome outcome = this->Charge(kKey);
+  EXPECT_EQ(outcome.status.error_message(), "declined");
+  EXPECT_EQ(this->book_.runs, 1);
+  EXPECT_EQ(outcome.trailing.count("idempotency-expires"), 0u);
+}
+
+TYPED_TEST(ServerGuardTest, WithoutARecordAnyMoreAFailureIsNotRetried) {
+  this->book_.handler = [this](auto*, const auto&, auto*) {
+    this->store_->LoseRecord();
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "charged, or not");
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  const Outcome outcome = this->Charge(kKey);
+  EXPECT_EQ(outcome.reason(), Reason::kReservationLost);
+  EXPECT_THAT(outcome.status.error_message(), HasSubstr("would run it again"));
+  EXPECT_EQ(this->book_.runs, 1);
+}
+
+TYPED_TEST(ServerGuardTest, WithoutARecordAnyMoreWhatDidNothingMayRunAgain) {
+  this->book_.handler = [this](grpc::ServerContextBase* context, const auto&, auto*) {
+    if (this->book_.runs > 1) return grpc::Status::OK;
+    this->store_->LoseRecord();
+    Execution::FromContext(context)->MarkNoEffect();
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "busy");
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  EXPECT_TRUE(this->Charge(kKey).status.ok());
+  EXPECT_EQ(this->book_.runs, 2);
+}
+
+TYPED_TEST(ServerGuardTest, WithoutARecordAnyMoreAHeldBackStreamIsSent) {
+  MethodPolicy policy;
+  policy.key = MethodPolicy::Key::kRequired;
+  policy.stream = MethodPolicy::Stream::kHoldBack;
+  this->options_.methods[kWatch].policy = policy;
+  this->Start();
+  ErrorDetails details;
+  details.metadata["cause"] = "RECORD_EXPIRED";
+  this->store_->Fail(Operation::kComplete, MakeError(Reason::kReservationLost, "gone", details), 1);
+  const auto stub = Till::NewStub(this->channel_);
+  grpc::ClientContext context;
+  context.AddMetadata(std::string(kKeyMetadata), kKey);
+  BalanceReply reply;
+  const auto reader = stub->Watch(&context, BalanceRequest());
+  EXPECT_TRUE(reader->Read(&reply));
+  EXPECT_FALSE(reader->Read(&reply));
+  const grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TYPED_TEST(ServerGuardTest, ARetentionThatAHandlerMayOutliveIsReportedAtTheStart) {
+  std::vector<std::string> warnings;
+  this->options_.log = [&warnings](LogSeverity severity, std::string_view line) {
+    if (severity == LogSeverity::kWarning) warnings.emplace_back(line);
+  };
+  MethodPolicy policy;
+  policy.retention = absl::Minutes(1);
+  this->options_.methods[kCharge].policy = policy;
+  this->Start();
+  EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr("max_lease 1h is over the retention 1m")));
 }
 
 TYPED_TEST(ServerGuardTest, ReplyOverTheLimitIsSentButNotKept) {

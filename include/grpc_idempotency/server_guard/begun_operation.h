@@ -32,15 +32,15 @@ class OperationAdmission;
 // calls it with OUTCOME_NOT_RECORDED. Both forms return
 //   OK                    acknowledged: a repeat gets this reply, byte for byte (after Release:
 //                         the next attempt may run; after an unrecorded failure: see Fail)
-//   RESERVATION_LOST      (ABORTED) another attempt took over; nothing of this one was
-//                         recorded. Its effects may happen again
+//   RESERVATION_LOST      (ABORTED) another attempt took over, or the record expired (`cause`
+//                         RECORD_EXPIRED); nothing was recorded. Its effects may happen again
 //   OUTCOME_NOT_RECORDED  not acknowledged yet. The guard goes on recording; call Begin again
 //                         later for the outcome
-// If the result is not OK, do not acknowledge the message: it is delivered again, and Begin
-// then returns the outcome. An invalid call is refused with INVALID_ARGUMENT or
-// FAILED_PRECONDITION, and changes nothing. If idempotencyd refuses the guard itself (its
-// identity has no permission, for example), the guard repeats the request as if there were no
-// answer. If idempotencyd refuses a release for good, its status is returned, and the
+// If the result is not OK, do not acknowledge the message (docs/explicit.md has the exception): it
+// is delivered again, and Begin then returns the outcome. An invalid call is refused with
+// INVALID_ARGUMENT or FAILED_PRECONDITION, and changes nothing. If idempotencyd refuses the guard
+// itself (its identity has no permission, for example), the guard repeats the request as if there
+// were no answer. If idempotencyd refuses a release for good, its status is returned, and the
 // reservation ends with its lease.
 //
 // Movable; the methods are thread-safe, moving and destroying are not. The guard must outlive

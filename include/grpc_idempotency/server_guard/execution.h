@@ -59,8 +59,8 @@ class Execution {
   virtual const std::string& record_id() const = 0;
   // True once the reservation is known to be lost, and while its lease has expired: because the
   // store could not be reached, or after MethodPolicy::max_lease. Another attempt may run. A
-  // reply that the store then refuses is never delivered: the caller gets RESERVATION_LOST, and
-  // its retry gets the reply of the attempt that won.
+  // reply that the store then refuses is not delivered (unless the record expired): the caller gets
+  // RESERVATION_LOST, and its retry gets the reply of the attempt that won.
   virtual bool lost() const = 0;
 
   // --- Progress ---

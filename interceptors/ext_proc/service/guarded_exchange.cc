@@ -343,7 +343,8 @@ void GuardedExchange::SettleUnknown(Settling settling, const std::string& reason
 void GuardedExchange::OnSettled(const Settlement::Outcome& outcome) {
   const Settling settled = std::exchange(settling_, Settling::kNothing);
   if (settled == Settling::kReply) {
-    Count(outcome.error.ok() ? ExchangeResult::kForwarded : ExchangeResult::kNotRecorded);
+    Count(outcome.error.ok() && outcome.unrecorded.ok() ? ExchangeResult::kForwarded
+                                                        : ExchangeResult::kNotRecorded);
   }
   if (end_.has_value() || settled == Settling::kNothing) return;
   if (settled == Settling::kUnstated) {
@@ -351,18 +352,23 @@ void GuardedExchange::OnSettled(const Settlement::Outcome& outcome) {
                               "recorded; it is unknown"),
                   execution_->record_id());
   }
-  if (settled == Settling::kProxysReply || outcome.error.ok()) return SendReply(outcome.expires_at);
+  if (settled == Settling::kProxysReply || outcome.error.ok()) return SendReply(outcome);
   Reject(outcome.error, execution_->record_id());
 }
 
-void GuardedExchange::SendReply(absl::Time expires_at) {
+void GuardedExchange::SendReply(const Settlement::Outcome& outcome) {
   std::vector<std::string> removed = RemovedFromReply(exchange_.reply().headers);
   if (exchange_.reply().trailers.has_value()) {
     for (std::string& name : RemovedFromReply(*exchange_.reply().trailers)) {
       removed.push_back(std::move(name));
     }
   }
-  exchange_.Release(removed, RecordMetadata(execution_->record_id(), expires_at, false));
+  MetadataEntries added = RecordMetadata(execution_->record_id(), outcome.expires_at, false);
+  // A retry of a failure would reach the upstream again; gRPC ignores it with OK.
+  if (is_grpc_ && !outcome.unrecorded.ok()) {
+    added.emplace_back(kPushbackMetadata, kNoRetryPushback);
+  }
+  exchange_.Release(removed, added);
 }
 
 void GuardedExchange::Replay(const v1::Reply& reply) {

@@ -107,7 +107,7 @@ class GuardedExchange {
   void OnReplyWithoutRequest();
   void OnReply();
   void SettleUnknown(Settling settling, const std::string& reason);
-  void SendReply(absl::Time expires_at);
+  void SendReply(const Settlement::Outcome& outcome);
   void Reject(const absl::Status& why, const std::string& record_id = "");
   // By a bound of this processor.
   void RejectOverloaded(const absl::Status& why);

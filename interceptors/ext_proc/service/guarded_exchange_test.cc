@@ -1,6 +1,7 @@
 #include "interceptors/ext_proc/service/guarded_exchange.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,12 +34,14 @@ class CountedEvents final : public ProcessorEvents {
   void Ended(ExchangeResult result) override {
     refused_ += result == ExchangeResult::kRefused;
     unconfigured_ += result == ExchangeResult::kUnconfigured;
+    not_recorded_ += result == ExchangeResult::kNotRecorded;
   }
   void Misconfigured(absl::string_view /*what*/) override { ++misconfigured_; }
   void Holds(std::size_t /*exchanges*/, std::size_t bytes) override { held_ = bytes; }
 
   int refused_ = 0;
   int unconfigured_ = 0;
+  int not_recorded_ = 0;
   int misconfigured_ = 0;
   std::size_t held_ = 0;
 };
@@ -439,7 +442,9 @@ TEST_F(GuardedExchangeTest, AProxyThatDoesNotWaitIsRefused) {
 // Exchanges with a reservation, on a clock that the test advances.
 class GrantedExchangeTest : public GuardedExchangeTest {
  protected:
-  GrantedExchangeTest() {
+  explicit GrantedExchangeTest(const Exchange::Request& headers = Headers("/orders",
+                                                                          "application/json"),
+                               std::string body = "{}") {
     auto scheduler = std::make_unique<FakeScheduler>();
     scheduler_ = scheduler.get();
     auto connection = std::make_unique<FakeConnection>(*scheduler);
@@ -447,8 +452,8 @@ class GrantedExchangeTest : public GuardedExchangeTest {
     reservations_ = std::make_unique<ReservationClient>(std::move(connection), absl::Seconds(20),
                                                         absl::ZeroDuration(), /*replays=*/nullptr,
                                                         std::move(scheduler));
-    exchange_.OnMessage(Headers("/orders", "application/json"));
-    exchange_.OnMessage(Body("{}"));
+    exchange_.OnMessage(headers);
+    exchange_.OnMessage(Body(std::move(body)));
   }
   ~GrantedExchangeTest() override {
     reservations_->Close();
@@ -471,11 +476,53 @@ class GrantedExchangeTest : public GuardedExchangeTest {
     return execution;
   }
 
+  // An upstream's reply without a body.
+  static Exchange::Request HttpReply(const std::string& status) {
+    return Reply({{":status", status}});
+  }
+  static Exchange::Request Reply(const std::map<std::string, std::string>& headers) {
+    Exchange::Request message;
+    for (const auto& [key, value] : headers) {
+      auto& header = *message.mutable_response_headers()->mutable_headers()->add_headers();
+      header.set_key(key);
+      header.set_raw_value(value);
+    }
+    message.mutable_response_headers()->set_end_of_stream(true);
+    auto& attributes = (*message.mutable_attributes())["envoy.filters.http.ext_proc"];
+    (*attributes.mutable_fields())["response.code_details"].set_string_value("via_upstream");
+    return message;
+  }
+
+  // The headers that are added to this reply once it is settled.
+  std::map<std::string, std::string> OutcomeOf(const Exchange::Request& reply) {
+    while (exchange_.TakeResponse().has_value()) {
+    }
+    exchange_.OnMessage(reply);
+    auto task = exchange_.TakeTask();
+    const auto done = [this](const Settlement::Outcome& outcome) { settled_ = outcome; };
+    if (auto* settle = std::get_if<GuardedExchange::Settle>(&*task)) {
+      ExchangeGuard::Perform(std::move(*settle), done);
+    } else {
+      ExchangeGuard::Perform(std::get<GuardedExchange::ReleaseWithoutEffect>(*std::move(task)),
+                             done);
+    }
+    exchange_.OnSettled(*settled_);
+    std::map<std::string, std::string> added;
+    const Response response = exchange_.TakeResponse().value_or(Response());
+    EXPECT_TRUE(response.has_response_headers()) << response.ShortDebugString();
+    const auto& mutation = response.response_headers().response().header_mutation();
+    for (const auto& option : mutation.set_headers()) {
+      added[option.header().key()] = option.header().raw_value();
+    }
+    return added;
+  }
+
   FakeConnection* store_ = nullptr;
   FakeScheduler* scheduler_ = nullptr;
   std::unique_ptr<ReservationClient> reservations_;
   WorkerPools pools_;
   GuardedExchange exchange_{Settings(), bounds_, events_};
+  std::optional<Settlement::Outcome> settled_;
 };
 
 // The next attempt may run already.
@@ -494,6 +541,37 @@ TEST_F(GrantedExchangeTest, AGrantThatIsLostIsNotForwarded) {
   ASSERT_TRUE(std::holds_alternative<GuardedExchange::ReleaseWithoutEffect>(*task));
   ExchangeGuard::Perform(std::get<GuardedExchange::ReleaseWithoutEffect>(*std::move(task)),
                          [](const Settlement::Outcome&) {});
+}
+
+// A retry would reach the upstream again, and no record can contradict the reply.
+TEST_F(GrantedExchangeTest, WithoutARecordAnyMoreTheReplyPasses) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  store_->LoseRecord();
+  EXPECT_EQ(OutcomeOf(HttpReply("201")).count("idempotency-expires"), 0u);
+  EXPECT_EQ(settled_->unrecorded.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(events_.not_recorded_, 1);
+}
+
+class GrantedGrpcExchangeTest : public GrantedExchangeTest {
+ protected:
+  GrantedGrpcExchangeTest()
+      : GrantedExchangeTest(Headers("/shop.v1.Shop/Order", "application/grpc"), EmptyMessage()) {}
+
+ private:
+  static std::string EmptyMessage() {
+    std::string body;
+    AppendGrpcMessage("", body);
+    return body;
+  }
+};
+
+TEST_F(GrantedGrpcExchangeTest, WithoutARecordAnyMoreAFinalFailurePassesAndIsNotRetried) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  store_->LoseRecord();
+  const auto added = OutcomeOf(
+      Reply({{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "9"}}));
+  EXPECT_EQ(added.count("grpc-status"), 0u) << "its own";
+  EXPECT_EQ(added.at("grpc-retry-pushback-ms"), "-1");
 }
 
 // Replays of recorded responses of HTTP.

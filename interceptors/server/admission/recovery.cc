@@ -140,7 +140,8 @@ void Recovery::Complete(const RecoveryDecision& decision) {
 void Recovery::LeaveUnknown(const absl::Status& why) {
   execution_->reservation()->Release(
       kUndecided, v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [self = shared_from_this(), why] {
-        self->done_(Open{self->execution_->reservation()->refused() ? ReservationLost() : why});
+        const absl::Status loss = self->execution_->reservation()->loss();
+        self->done_(Open{loss.ok() ? why : loss});
       });
 }
 

@@ -53,18 +53,20 @@ std::string WhatHappened(const v1::OutcomeUnknown& unknown) {
   return "no more is recorded about it";
 }
 
-// The trailer that sets the delay of gRPC's own retries of a rejection.
+}  // namespace
+
 std::optional<std::string> PushbackFor(const absl::Status& rejection) {
   const std::optional<Reason> reason = ReasonOf(rejection);
-  // Retries do not change it, under any retry policy of a client.
-  if (reason == Reason::kOutcomeUnknown) return "-1";
+  // Retries do not change the one, and run the operation again after the other, under any retry
+  // policy of a client.
+  if (reason == Reason::kOutcomeUnknown || IsRecordGone(rejection)) {
+    return std::string(kNoRetryPushback);
+  }
   if (reason != Reason::kInFlight) return PushbackOf(rejection);
   ErrorDetails details = DetailsOf(rejection);
   if (details.retry_delay) details.retry_delay = std::min(*details.retry_delay, kLongestPushback);
   return PushbackOf(MakeError(*reason, /*message=*/"", std::move(details)));
 }
-
-}  // namespace
 
 bool CanBeReplayed(const v1::Reply& reply) {
   if (IsComplete(reply)) return true;

@@ -2,6 +2,8 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_REJECTION_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -28,6 +30,13 @@ absl::Status OutcomeUnknownRejection(const v1::OutcomeUnknown& unknown);
 // The same for an attempt that was to find out the outcome, and has just been released as
 // unknown for `reason`.
 absl::Status OutcomeUndecided(std::uint32_t attempt, std::string_view reason);
+
+// The value of grpc-retry-pushback-ms with which gRPC's own retries, and those of the client
+// library, end.
+inline constexpr std::string_view kNoRetryPushback = "-1";
+
+// The trailer that sets the delay of gRPC's own retries of a rejection.
+std::optional<std::string> PushbackFor(const absl::Status& rejection);
 
 // Converts a rejection to a reply to send, Trailers-Only: details and retry delay of the
 // catalogue, and the record's id if it is known. The pushback makes gRPC's own retries try

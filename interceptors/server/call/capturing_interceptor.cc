@@ -174,7 +174,11 @@ void CapturingInterceptor::Finish(Batch& batch, const Settlement::Outcome& outco
   if (call_->stream() != nullptr && call_->stream()->holds_back()) {
     error = FinishHeldBack(batch, outcome);
   }
-  if (!error.ok()) Replace(batch, error);
+  if (!error.ok()) {
+    Replace(batch, error);
+  } else if (!outcome.unrecorded.ok()) {
+    ForbidRetries(batch);
+  }
   // Once the batch has proceeded, the call and this object may be destroyed.
   Proceed(batch, outcome.expires_at);
 }
@@ -182,7 +186,8 @@ void CapturingInterceptor::Finish(Batch& batch, const Settlement::Outcome& outco
 absl::Status CapturingInterceptor::FinishHeldBack(Batch& batch,
                                                   const Settlement::Outcome& outcome) {
   GuardedStream& stream = *call_->stream();
-  const bool recorded = outcome.error.ok() && outcome.expires_at > absl::InfinitePast();
+  const bool recorded =
+      outcome.error.ok() && (outcome.expires_at > absl::InfinitePast() || !outcome.unrecorded.ok());
   if (recorded && !stream.over_limit()) return absl::OkStatus();
   // Messages of an attempt that may run again, or too many messages: the caller gets only the
   // status.
@@ -207,10 +212,18 @@ void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
     batch.GetSendInitialMetadata()->clear();
   }
   batch.GetSendTrailingMetadata()->clear();
-  if (std::optional<std::string> pushback = PushbackOf(error); pushback.has_value()) {
+  if (std::optional<std::string> pushback = PushbackFor(error); pushback.has_value()) {
     batch.GetSendTrailingMetadata()->emplace(kPushbackMetadata, *std::move(pushback));
   }
   batch.ModifySendStatus(ToGrpcStatus(error));
+}
+
+void CapturingInterceptor::ForbidRetries(Batch& batch) {
+  if (batch.GetSendStatus().ok()) return;
+  Metadata& trailers = *batch.GetSendTrailingMetadata();
+  const std::string name(kPushbackMetadata);
+  trailers.erase(name);
+  trailers.emplace(name, kNoRetryPushback);
 }
 
 void CapturingInterceptor::Proceed(Batch& batch, absl::Time expires_at) {

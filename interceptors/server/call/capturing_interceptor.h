@@ -58,6 +58,8 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   absl::Status FinishHeldBack(Batch& batch, const Settlement::Outcome& outcome);
   // Sends `error` instead of the handler's status, and nothing of its reply.
   void Replace(Batch& batch, const absl::Status& error);
+  // No record prevents that a retry of a handler's failure runs it again.
+  static void ForbidRetries(Batch& batch);
   void Proceed(Batch& batch, absl::Time expires_at);
   // The batch with the status proceeds; the call is no longer found by its context.
   void End(Batch& batch);

@@ -192,7 +192,9 @@ void Settlement::AnswerAhead() {
   }
   // Recording may continue after its answer.
   execution_->reservation()->KeepUntilEnd(std::move(place));
-  done({absl::OkStatus(), execution_->expires_at()});
+  Outcome ahead;
+  ahead.expires_at = execution_->expires_at();
+  done(ahead);
 }
 
 void Settlement::Abandon(const absl::Status& why) {
@@ -230,17 +232,18 @@ void Settlement::Dispose(Disposition disposition) {
       Record();
       return;
     case Disposition::kRelease:
-      Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+      Release(disposition, v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
       return;
     case Disposition::kReleaseLater:
-      Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED, ReleasePause(execution_->attempt()));
+      Release(disposition, v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+              ReleasePause(execution_->attempt()));
       return;
     case Disposition::kReleaseUnknown:
-      Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+      Release(disposition, v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
       return;
     case Disposition::kLetLapse:
       execution_->reservation()->LetLapse();
-      Finish({LossIfRefused()});
+      Finish({LossIfRefused(disposition)});
       return;
   }
 }
@@ -252,13 +255,16 @@ void Settlement::Record() {
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
 }
 
-void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
+void Settlement::Release(Disposition disposition, v1::ReleaseOutcome released,
+                         absl::Duration pause) {
   if (release_reason_.empty()) release_reason_ = HandlersAnswer();
   execution_->reservation()->Release(
-      release_reason_, outcome,
-      [self = shared_from_this()] {
-        self->Finish({self->LossIfRefused(), absl::InfinitePast(),
-                      self->execution_->reservation()->release_answer()});
+      release_reason_, released,
+      [self = shared_from_this(), disposition] {
+        Outcome outcome;
+        outcome.error = self->LossIfRefused(disposition);
+        outcome.release = self->execution_->reservation()->release_answer();
+        self->Finish(outcome);
       },
       pause);
 }
@@ -272,21 +278,38 @@ std::string Settlement::HandlersAnswer() const {
   return answer;
 }
 
-absl::Status Settlement::LossIfRefused() const {
+absl::Status Settlement::LossIfRefused(Disposition disposition) const {
+  const absl::Status loss = execution_->reservation()->loss();
+  if (loss.ok()) return instead_;
   // A failure must not count as the operation's: another attempt decides.
-  return execution_->reservation()->refused() ? ReservationLost() : instead_;
+  if (!IsRecordGone(loss)) return loss;
+  // Nothing happened: a retry may run.
+  if (disposition == Disposition::kRelease) return instead_;
+  // The ledger has a row, or refuses a second effect: a retry gets its outcome.
+  const bool ledger = execution_->operation().on_unknown == UnknownOutcome::kLookUpLedger;
+  return ledger ? ReservationLost() : loss;
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
   if (answer.ok()) {
-    Finish({instead_,
-            answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
+    Outcome outcome;
+    outcome.error = instead_;
+    outcome.expires_at =
+        answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at();
+    Finish(outcome);
     return;
   }
   execution_->operation().log->Error(LogEvent::kNotRecorded, execution_->operation().name,
                                      ": record ", execution_->record_id(), ": ",
                                      answer.status().message());
-  Finish({answer.status()});
+  Outcome outcome;
+  if (IsRecordGone(answer.status())) {
+    outcome.error = instead_;
+    outcome.unrecorded = answer.status();
+  } else {
+    outcome.error = answer.status();
+  }
+  Finish(outcome);
 }
 
 void Settlement::Finish(const Outcome& outcome) {
@@ -300,11 +323,12 @@ void Settlement::Finish(const Outcome& outcome) {
     execution_->operation().reservations.scheduler().Cancel(caller_timer_);
   }
   const GuardedOperation& operation = execution_->operation();
+  const absl::Status& recorded = outcome.error.ok() ? outcome.unrecorded : outcome.error;
   if (span_.has_value()) {
     span_->Set("idempotency.record_id", execution_->record_id());
     span_->Set("idempotency.attempt", static_cast<std::int64_t>(execution_->attempt()));
     span_->Set("idempotency.disposition", DispositionName(disposition));
-    std::move(*span_).End(operation, outcome.error);
+    std::move(*span_).End(operation, recorded);
   }
   if (operation.options.hooks.on_recorded) {
     CallHook(*operation.log, operation.options.hooks.on_recorded,
@@ -312,7 +336,7 @@ void Settlement::Finish(const Outcome& outcome) {
                             TraceparentOf(execution_->reserve_request().labels())},
                            code_,
                            disposition,
-                           outcome.error});
+                           recorded});
   }
   if (done != nullptr) done(outcome);
 }

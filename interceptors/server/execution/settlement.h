@@ -26,6 +26,10 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   struct Outcome {
     // OK: the caller gets the handler's reply. Any other status is sent instead of the reply.
     absl::Status error;
+    // RESERVATION_LOST (IsRecordGone) beside an OK `error`: the record does not exist any more, so
+    // that the reply could not be recorded. It is the truth about this execution, and no record can
+    // contradict it; its caller must not call again.
+    absl::Status unrecorded = absl::OkStatus();
     // When the record expires; InfinitePast if it has no reply.
     absl::Time expires_at = absl::InfinitePast();
     // If the reservation was released: the store's answer to that
@@ -84,10 +88,11 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
   void Record();
-  void Release(v1::ReleaseOutcome outcome, absl::Duration pause = absl::ZeroDuration());
-  // RESERVATION_LOST if the store has reported that another attempt holds the record; otherwise
-  // the status that is sent instead of the reply, if any.
-  absl::Status LossIfRefused() const;
+  void Release(Disposition disposition, v1::ReleaseOutcome released,
+               absl::Duration pause = absl::ZeroDuration());
+  // RESERVATION_LOST if the store has refused the token; otherwise the status that is sent instead
+  // of the reply, if any.
+  absl::Status LossIfRefused(Disposition disposition) const;
   // The record's reason for a release that was given none.
   std::string HandlersAnswer() const;
   // The caller gets `why`, and the next attempt may run, or recover.

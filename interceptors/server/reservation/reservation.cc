@@ -69,12 +69,14 @@ void Reservation::Start() {
 
 bool Reservation::lost() const {
   MutexLock lock(mutex_);
-  return refused_ || context_->scheduler.Now() >= lease_deadline_;
+  return !loss_.ok() || context_->scheduler.Now() >= lease_deadline_;
 }
 
-bool Reservation::refused() const {
+bool Reservation::refused() const { return !loss().ok(); }
+
+absl::Status Reservation::loss() const {
   MutexLock lock(mutex_);
-  return refused_;
+  return loss_;
 }
 
 void Reservation::OnLost(Lost on_lost) {
@@ -98,10 +100,10 @@ void Reservation::NotifyLost() {
   for (Lost& call : on_lost) call(*this);
 }
 
-void Reservation::NoteRefused() {
+void Reservation::NoteRefused(const absl::Status& refusal) {
   {
     MutexLock lock(mutex_);
-    refused_ = true;
+    loss_ = LossOf(refusal);
   }
   NotifyLost();
 }
@@ -145,7 +147,7 @@ v1::ExtendRequest Reservation::MakeExtend(absl::Duration lease) const {
 void Reservation::Beat() {
   {
     MutexLock lock(mutex_);
-    if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
+    if (!loss_.ok() || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
     // Not before: a call that ends within a third of its lease, as nearly all do, needs no
     // watch.
     if (phase_ == Phase::kRunning && lease_watch_ == 0 && !lost_notified_) WatchLease();
@@ -159,7 +161,7 @@ void Reservation::Beat() {
 void Reservation::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
   NoteExtended(sent, answer);
   MutexLock lock(mutex_);
-  if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
+  if (!loss_.ok() || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
   // Nothing is left to extend; Complete gets the same answer, or has settled the record.
   if (IsLost(answer.status())) return;
   // Soon again after a failure: with an unstable store, many tries save the lease. But never so
@@ -176,7 +178,7 @@ void Reservation::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendRespons
       // The own Complete or Release may have settled the record, and its answer may come later:
       // that one decides.
       if (phase_ != Phase::kRunning) return;
-      refused_ = true;
+      loss_ = LossOf(answer.status());
     }
     NotifyLost();
     return;
@@ -190,8 +192,9 @@ absl::Status Reservation::CheckpointRefusal(const std::string& progress) {
   if (progress.empty()) return InvalidField("checkpoint", "is empty");
   if (absl::Status valid = ValidateCheckpoint(progress); !valid.ok()) return valid;
   MutexLock lock(mutex_);
+  if (!loss_.ok()) return loss_;
   const bool over = beats_over_ && context_->scheduler.Now() >= lease_deadline_;
-  return phase_ != Phase::kRunning || refused_ || over ? ReservationLost() : absl::OkStatus();
+  return phase_ != Phase::kRunning || over ? ReservationLost() : absl::OkStatus();
 }
 
 void Reservation::Checkpoint(std::string progress, Stored done) {
@@ -229,7 +232,7 @@ void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
       request, After(sent, kTryTimeout),
       [self = shared_from_this(), sent, answered = std::move(answered)](auto answer) {
         self->NoteExtended(sent, answer);
-        answered(IsLost(answer.status()) ? ReservationLost() : answer.status());
+        answered(IsLost(answer.status()) ? LossOf(answer.status()) : answer.status());
       });
 }
 
@@ -317,7 +320,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   if (MayRejectContent(answer.status())) return ProbeRefusal(answer.status());
   const bool is_lost = IsLost(answer.status());
   const bool acknowledged = answer.ok();
-  if (is_lost) NoteRefused();
+  if (is_lost) NoteRefused(answer.status());
   OutstandingWork::Hold hold;
   {
     MutexLock lock(mutex_);
@@ -343,7 +346,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
     hold = End();
   }
   if (!acknowledged) NotifyLeftOpen();
-  if (is_lost) answer = ReservationLost();
+  if (is_lost) answer = LossOf(answer.status());
   FinishComplete(answer);
 }
 
@@ -445,7 +448,7 @@ void Reservation::TryRelease() {
 }
 
 void Reservation::OnReleased(const absl::Status& answer) {
-  if (IsLost(answer)) NoteRefused();
+  if (IsLost(answer)) NoteRefused(answer);
   bool is_unknown = false;
   OutstandingWork::Hold hold;
   {
@@ -469,7 +472,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
     // An unanswered release stays open, and one that was only refused for the moment: an earlier
     // try may have reached the store.
     if (!IsTemporary(answer)) {
-      release_answer_ = IsLost(answer) ? ReservationLost() : answer;
+      release_answer_ = IsLost(answer) ? LossOf(answer) : answer;
     }
     hold = End();
   }

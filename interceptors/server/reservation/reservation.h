@@ -68,6 +68,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   bool lost() const;
   // True once the store has refused the token.
   bool refused() const;
+  // How the caller of the attempt learns that: ReservationLost() or RecordGone(). OK until then.
+  absl::Status loss() const;
 
   // `on_lost` is called once, when the reservation is lost: its lease expires while the handler
   // runs, or the store refuses its token. Called at once if that has already happened; never if
@@ -78,8 +80,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // is called once, with
   //   OK                 durable
   //   REQUEST_INVALID    empty, or over limits::kMaxCheckpointBytes
-  //   RESERVATION_LOST   (ABORTED) not stored: another attempt may run, or this one has
-  //                      answered
+  //   RESERVATION_LOST   (ABORTED) not stored: another attempt may run, this one has
+  //                      answered, or the record does not exist any more (IsRecordGone)
   //   OVERLOADED         too many are waiting; not stored
   //   STORE_UNAVAILABLE  no answer within caller_timeout. It may still be stored.
   // Checkpoints are stored one after another, in the order given.
@@ -100,7 +102,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Records the reply; repeated until the store has answered, also while it refuses the guard
   // itself (RefusesCaller). `done` is called once, with
   //   OK                    acknowledged: the reply is durable
-  //   RESERVATION_LOST      (ABORTED) another attempt took over; this reply is not the record's
+  //   RESERVATION_LOST      (ABORTED) another attempt took over; this reply is not the record's.
+  //                         Or no record exists any more (IsRecordGone): then none has another
   //   OUTCOME_NOT_RECORDED  no answer within caller_timeout. Recording continues, and the lease
   //                         is extended, until one of the above.
   // If the reply itself is rejected, it is completed without its content: a record that is done
@@ -124,7 +127,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
 
   // The result of Release:
   //   OK                    acknowledged
-  //   RESERVATION_LOST      (ABORTED) another attempt holds the record
+  //   RESERVATION_LOST      (ABORTED) another attempt holds the record, or it does not exist any
+  //                         more (IsRecordGone)
   //   OUTCOME_NOT_RECORDED  not acknowledged; unless a repeat still is, the reservation ends
   //                         with its lease
   //   any other             the service refuses the request, and the reservation ends with its
@@ -153,7 +157,7 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   // Checks the lease again at its deadline.
   void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnLeaseDeadline();
-  void NoteRefused();
+  void NoteRefused(const absl::Status& refusal);
   void NotifyLost();
 
   absl::Status CheckpointRefusal(const std::string& progress);
@@ -198,7 +202,8 @@ class Reservation final : public std::enable_shared_from_this<Reservation> {
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<void> kept_until_end_ ABSL_GUARDED_BY(mutex_);
   Time lease_deadline_ ABSL_GUARDED_BY(mutex_);
-  bool refused_ ABSL_GUARDED_BY(mutex_) = false;
+  // OK: the token is not refused.
+  absl::Status loss_ ABSL_GUARDED_BY(mutex_);
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId beat_ ABSL_GUARDED_BY(mutex_) = 0;
   // max_lease is over.

@@ -1065,7 +1065,19 @@ TEST_F(ReservationTest, AMissingRecordIsALoss) {
   store_.Fail(Operation::kComplete, MakeError(Reason::kRecordNotFound, "no such record"), 1);
   Complete();
   EXPECT_EQ(ReasonOf(outcome_), Reason::kReservationLost);
+  EXPECT_FALSE(DetailsOf(outcome_).retry_delay.has_value()) << "a retry would run it again";
   EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationTest, ACheckpointWithoutARecordIsNotFollowedByARetry) {
+  store_.LoseRecord();
+  Checkpoint("half");
+  Checkpoint("rest");
+  ASSERT_EQ(stored_.size(), 2u);
+  for (const absl::Status& stored : stored_) {
+    EXPECT_EQ(ReasonOf(stored), Reason::kReservationLost);
+    EXPECT_FALSE(DetailsOf(stored).retry_delay.has_value());
+  }
 }
 
 TEST_F(ReservationTest, WhatABusyServicePutsOffIsRepeatedAsItIs) {

@@ -12,6 +12,17 @@ absl::Status KeyReused();
 // of an attempt that the store refused. The caller's retry gets the winner's reply.
 absl::Status ReservationLost();
 
+// True if the service has answered that a token's record does not exist: neither it nor a record of
+// another attempt can have a reply.
+bool IsRecordGone(const absl::Status& refusal);
+
+// RESERVATION_LOST of such a record, ABORTED, without a retry delay: a retry of the operation would
+// run it again, as if for the first time.
+absl::Status RecordGone();
+
+// The one of the two that is true after this refusal of a token.
+absl::Status LossOf(const absl::Status& refusal);
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_WIRE_GUARD_ERRORS_H_
