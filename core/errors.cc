@@ -11,6 +11,7 @@
 #include "google/protobuf/util/time_util.h"
 
 #include "core/absl_view.h"
+#include "core/error_domain.h"
 #include "core/status_payload.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
@@ -138,6 +139,19 @@ std::optional<wire::ErrorInfo> CatalogueInfo(const wire::Status& status) {
 }
 
 }  // namespace
+
+namespace internal {
+
+bool HasErrorDomain(const std::string& details) {
+  wire::Status status;
+  if (!status.ParseFromString(details)) return false;
+  return std::any_of(status.details().begin(), status.details().end(), [](const auto& any) {
+    wire::ErrorInfo info;
+    return Unpack(any, kErrorInfoUrl, info) && info.domain() == kErrorDomain;
+  });
+}
+
+}  // namespace internal
 
 std::vector<Reason> AllReasons() {
   std::vector<Reason> all;

@@ -20,6 +20,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/testing/fake_ledger.h"
@@ -176,6 +177,14 @@ TEST_F(BeginTest, AFailureThatIsNotRecordedCannotComplete) {
   EXPECT_EQ(begun->Fail(grpc::Status::OK).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
   EXPECT_TRUE(begun->Complete(Reply()).ok()) << "it can still be settled";
+}
+
+TEST_F(BeginTest, AnErrorOfAnotherGuardCannotComplete) {
+  auto begun = Begin();
+  const grpc::Status passed_on = ToGrpcStatus(MakeError(Reason::kKeyReused, "of another guard"));
+  EXPECT_EQ(begun->Complete(passed_on).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(begun->Fail(passed_on).ok());
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RELEASED);
 }
 
 TEST_F(BeginTest, FailFollowsThePolicy) {

@@ -22,6 +22,7 @@ namespace idempotency {
 using internal::Await;
 using internal::Contained;
 using internal::GuardedOperation;
+using internal::IsOutcome;
 using internal::IsRecorded;
 using internal::LiveExecution;
 using internal::LogEvent;
@@ -161,6 +162,10 @@ void BegunOperation::Complete(const grpc::Status& failure, Done done) {
   const bool recorded =
       run_ == nullptr ||
       (!failure.ok() && IsRecorded(run_->execution->operation().policy, failure.error_code()));
+  if (!IsOutcome(failure.error_code(), failure.error_details())) {
+    done(absl::InvalidArgumentError("an error of another guard is no outcome of this operation"));
+    return;
+  }
   if (!recorded) {
     done(absl::InvalidArgumentError(
         absl::StrCat("the policy does not record ", StatusCodeName(failure.error_code()))));

@@ -533,6 +533,16 @@ TYPED_TEST(ServerGuardTest, WhereItMayRunAgainAnIndefiniteErrorIsReleasedWithAPa
   EXPECT_EQ(this->store_->record().attempt, 2u);
 }
 
+TYPED_TEST(ServerGuardTest, AStatusOfAnotherGuardIsNotTheOutcome) {
+  this->book_.handler = [](auto*, const auto&, auto*) {
+    return ToGrpcStatus(MakeError(Reason::kOutcomeUnknown, "of the payment"));
+  };
+  this->Start();
+  EXPECT_EQ(this->Charge(kKey).reason(), Reason::kOutcomeUnknown);
+  EXPECT_EQ(this->store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(this->store_->calls(Operation::kComplete), 0);
+}
+
 TYPED_TEST(ServerGuardTest, HandlerThatThrowsIsNeverRecorded) {
   this->book_.handler = [](auto*, const auto&, auto*) -> grpc::Status {
     throw std::runtime_error("thrown on purpose");

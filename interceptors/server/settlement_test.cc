@@ -13,7 +13,9 @@
 #include "absl/time/time.h"
 
 #include "client/testing/fake_connection.h"
+#include "client/testing/log_lines.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/admission/admission.h"
@@ -40,7 +42,7 @@ v1::Reply ReplyOf(grpc::StatusCode code, const std::string& text) {
   return reply;
 }
 
-class SettlementTest : public testing::Test {
+class SettlementTest : public ::testing::Test {
  protected:
   SettlementTest() {
     options_.name_space = "tills";
@@ -51,12 +53,16 @@ class SettlementTest : public testing::Test {
   }
   ~SettlementTest() override { pools_.Stop(); }
 
+  GuardedOperation Operation() {
+    GuardedOperation operation{"/tills.v1.Till/Charge", policy_, options_,
+                               *reservations_,          pools_,  UnknownOutcome::kRunAgain};
+    operation.log = guard_log_;
+    return operation;
+  }
   // The next attempt, under the present policy and options.
   std::shared_ptr<LiveExecution> Run() {
     std::promise<Admission::Decision> decided;
-    Admission::Admit(std::make_shared<const GuardedOperation>(
-                         GuardedOperation{"/tills.v1.Till/Charge", policy_, options_,
-                                          *reservations_, pools_, UnknownOutcome::kRunAgain}),
+    Admission::Admit(std::make_shared<const GuardedOperation>(Operation()),
                      std::make_shared<v1::ReserveRequest>(SampleReserveRequest()),
                      reservations_->Now() + std::chrono::seconds(10),
                      [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
@@ -74,6 +80,8 @@ class SettlementTest : public testing::Test {
   MethodPolicy policy_;
   FakeConnection* store_ = nullptr;
   WorkerPools pools_;
+  testing::LogLines log_;
+  std::shared_ptr<GuardLog> guard_log_ = std::make_shared<GuardLog>(log_.Sink());
   std::unique_ptr<ReservationClient> reservations_;
 };
 
@@ -119,6 +127,43 @@ TEST_F(SettlementTest, OfALargerReplyOnlyTheStatusIsKept) {
   EXPECT_TRUE(SettleWith(Run(), reply).error.ok());
   EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_FALSE(Kept().has_body());
+}
+
+TEST_F(SettlementTest, AnErrorOfAnotherGuardIsNoOutcome) {
+  v1::Reply passed_on = ReplyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, "no");
+  passed_on.set_details(
+      ToGrpcStatus(MakeError(Reason::kQuotaExceeded, "of another guard")).error_details());
+  policy_.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+  SettleWith(Run(), passed_on);
+  EXPECT_GT(store_->record().release_pause, absl::ZeroDuration()) << "its effects are unknown";
+  policy_.released = {};
+  policy_.recorded = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+  SettleWith(Run(), passed_on);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_GE(log_.Count("reason of another guard"), 1u);
+
+  const auto without_effect = Run();
+  ASSERT_NE(without_effect, nullptr);
+  without_effect->MarkNoEffect();
+  SettleWith(without_effect, passed_on);
+  EXPECT_EQ(store_->record().release_pause, absl::ZeroDuration());
+}
+
+// The reason may be one that only a newer version has; details may be anybody's.
+TEST_F(SettlementTest, OnlyTheDomainOfTheCatalogueMakesAStatusNoOutcome) {
+  std::string details =
+      ToGrpcStatus(MakeError(Reason::kKeyReused, "of another guard")).error_details();
+  const auto settled_with = [this](const std::string& of_status) {
+    v1::Reply failure = ReplyOf(grpc::StatusCode::FAILED_PRECONDITION, "no");
+    failure.set_details(of_status);
+    SettleWith(Run(), failure);
+    return store_->record().state;
+  };
+  details.replace(details.find("KEY_REUSED"), 10, "KEY_RETIRE");
+  EXPECT_EQ(settled_with(details), v1::RECORD_STATE_RELEASED);
+  const std::string domain = "grpc-idempotency.dev";
+  details.replace(details.find(domain), domain.size(), "grpc-idempotency.org");
+  EXPECT_EQ(settled_with(details), v1::RECORD_STATE_COMPLETED);
 }
 
 // gRPC returns UNKNOWN for a handler that threw in the sync API, UNIMPLEMENTED in the other.

@@ -75,7 +75,7 @@ class BegunOperation {
   absl::Status Complete(const google::protobuf::Message& reply);
   void Complete(const google::protobuf::Message& reply, Done done);
   // The work failed permanently, and a repeat gets the same failure. INVALID_ARGUMENT for a
-  // code that the policy does not record.
+  // code that the policy does not record, and for an error of another guard.
   absl::Status Complete(const grpc::Status& failure);
   void Complete(const grpc::Status& failure, Done done);
 

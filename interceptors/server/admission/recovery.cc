@@ -114,6 +114,10 @@ absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const 
                                                    decision.reply().code(),
                                                    ", which the method does not record"));
   }
+  if (!IsOutcome(code, decision.reply().details())) {
+    return absl::InvalidArgumentError(
+        "its handler returned an error of another guard, which is no outcome of this operation");
+  }
   if (code == grpc::StatusCode::OK && !operation.reply_type.name().empty() &&
       decision.reply_type() != operation.reply_type.name()) {
     return absl::InvalidArgumentError(absl::StrCat("its handler returned a ", decision.reply_type(),

@@ -20,6 +20,7 @@
 #include "client/testing/log_lines.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/admission/background_recovery.h"
 #include "interceptors/server/execution/settlement.h"
@@ -199,6 +200,10 @@ TEST_F(RecoveryTest, WhatCannotBeRecordedStaysUnknown) {
       },
       [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(grpc::Status::OK); },
       [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(v1::ReserveRequest()); },
+      [](const RecoveryCase&) {
+        return RecoveryDecision::CompleteWith(
+            ToGrpcStatus(MakeError(Reason::kKeyReused, "of another guard")));
+      },
       [](const RecoveryCase&) -> RecoveryDecision {
         throw std::runtime_error("as the test requests");
       },

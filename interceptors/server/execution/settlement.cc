@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/absl_view.h"
 #include "core/retry_delays.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
@@ -28,6 +29,12 @@ namespace {
 
 absl::Status NotRecorded(std::string_view message) {
   return MakeError(Reason::kOutcomeNotRecorded, message);
+}
+
+// An error of the catalogue is as good as no answer, of which UNAVAILABLE is the usual code.
+grpc::StatusCode DecidingCode(grpc::StatusCode code, const v1::Reply& reply) {
+  if (!CanBeRecorded(code) || IsOutcome(code, reply.details())) return code;
+  return grpc::StatusCode::UNAVAILABLE;
 }
 
 std::string_view DispositionName(Disposition disposition) {
@@ -92,10 +99,12 @@ Settlement::Settlement(PassKey<Settlement> /*key*/, std::shared_ptr<LiveExecutio
       span_(CallSpan::Start(execution_->operation(), "idempotency recording",
                             TraceparentOf(execution_->reserve_request().labels()))),
       code_(StatusCodeFrom(reply->code())),
+      deciding_code_(DecidingCode(code_, *reply)),
       reply_(std::move(reply)),
       done_(std::move(done)) {}
 
 void Settlement::Start() {
+  LogPassedOn();
   if (std::optional<v1::Reply> committed = execution_->committed(); committed.has_value()) {
     commit_acknowledged_ = true;
     OnLedger(std::move(committed));
@@ -219,7 +228,21 @@ bool Settlement::MayStillCommit() const {
 
 Disposition Settlement::DispositionByPolicy() const {
   const GuardedOperation& operation = execution_->operation();
-  return DispositionFor(operation.policy, operation.on_unknown, code_, execution_->no_effect());
+  return DispositionFor(operation.policy, operation.on_unknown, deciding_code_,
+                        execution_->no_effect());
+}
+
+void Settlement::LogPassedOn() const {
+  if (deciding_code_ == code_) return;
+  const GuardedOperation& operation = execution_->operation();
+  const Disposition of_code =
+      DispositionFor(operation.policy, operation.on_unknown, code_, /*no_effect=*/false);
+  if (of_code != Disposition::kComplete && of_code != Disposition::kRelease) return;
+  operation.log->Error(LogEvent::kNotRecorded, operation.name, ": record ", execution_->record_id(),
+                       ": the handler answered ", StatusCodeName(code_),
+                       " with the reason of another guard ", "(ErrorInfo of ",
+                       AbslView(kErrorDomain), "), which is no outcome of this operation: it is ",
+                       "not recorded. Answer with a status of the handler's own");
 }
 
 void Settlement::Dispose(Disposition disposition) {

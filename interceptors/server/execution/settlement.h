@@ -77,6 +77,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   void AnswerAhead();
   // The ledger has no row of an outcome that needs one.
   void OnNotCommitted();
+  // Reports an error of the catalogue that would otherwise have been taken for the outcome.
+  void LogPassedOn() const;
   // For its log line, after the handler's answer.
   const char* WhyNotCommitted() const;
   // The ledger decides, and another attempt may have committed or may still commit: its reply
@@ -104,6 +106,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // Until the end, of a sampled call. Used by the one that gets `done_`.
   std::optional<CallSpan> span_;
   const grpc::StatusCode code_;
+  // The code by which the policy decides.
+  const grpc::StatusCode deciding_code_;
   // Until it is recorded.
   std::unique_ptr<v1::Reply> reply_;
   // The reason of a release; "": the handler's answer.

@@ -1,9 +1,14 @@
 #include "interceptors/server/policy/disposition_rule.h"
 
+#include "core/error_domain.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency::internal {
+
+bool IsOutcome(grpc::StatusCode code, const std::string& details) {
+  return code == grpc::StatusCode::OK || details.empty() || !HasErrorDomain(details);
+}
 
 bool CanBeRecorded(grpc::StatusCode code) { return !ProvesNothing(code); }
 

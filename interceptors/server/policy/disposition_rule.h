@@ -3,6 +3,8 @@
 
 #include <grpcpp/support/status.h>
 
+#include <string>
+
 #include "grpc_idempotency/server_guard/disposition.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 
@@ -17,6 +19,10 @@ Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown
 
 // The policy's recorded codes, and OK.
 bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code);
+
+// False for an error of the catalogue that a handler passes on (from another guard, for example):
+// it states nothing about this operation, whatever its code. `details` are a status's.
+bool IsOutcome(grpc::StatusCode code, const std::string& details);
 
 // False for the codes of ProvesNothing(): gRPC generates them whatever the handler did.
 bool CanBeRecorded(grpc::StatusCode code);
