@@ -1086,6 +1086,37 @@ TYPED_TEST(ServerGuardTest, OptionalKeyGuardsOnlyCallsThatBringOne) {
   EXPECT_EQ(this->book_.runs, 3);
 }
 
+// Nothing would stop a second effect.
+TYPED_TEST(ServerGuardTest, GrpcDoesNotRetryAFailureOfACallWithoutAKey) {
+  MethodPolicy policy;
+  policy.key = MethodPolicy::Key::kOptional;
+  this->options_.methods[kCharge].policy = policy;
+  this->book_.handler = [](grpc::ServerContextBase* context, const auto&, auto*) {
+    // As a handler does that forwards the trailers of another service.
+    context->AddTrailingMetadata("grpc-retry-pushback-ms", "1");
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "charged, or not");
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  EXPECT_EQ(this->Charge(std::nullopt).status.error_message(), "charged, or not");
+  EXPECT_EQ(this->book_.runs, 1);
+}
+
+TYPED_TEST(ServerGuardTest, GrpcDoesNotRetryAFailureOfACallThatRanUnguarded) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  this->options_.methods[kCharge].policy = policy;
+  this->options_.verdict_timeout = absl::Milliseconds(100);
+  this->book_.handler = [](auto*, const auto&, auto*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "charged, or not");
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  this->store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 1000);
+  EXPECT_EQ(this->Charge(kKey).status.error_message(), "charged, or not");
+  EXPECT_EQ(this->book_.runs, 1);
+}
+
 TYPED_TEST(ServerGuardTest, MissingInterceptorFailsTheCallBeforeTheHandler) {
   this->Start({}, /*replace_interceptors=*/true);
   EXPECT_EQ(this->Charge(kKey).status.error_code(), grpc::StatusCode::INTERNAL);

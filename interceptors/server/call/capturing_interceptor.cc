@@ -104,6 +104,7 @@ bool CapturingInterceptor::WaitsHere() const {
 
 void CapturingInterceptor::EndOrSettle(Batch& batch) {
   if (call_->execution() == nullptr) {
+    if (call_->unguarded()) ForbidRetries(batch);
     End(batch);
     return;
   }

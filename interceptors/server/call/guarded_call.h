@@ -47,6 +47,10 @@ class GuardedCall {
   // Cancels the call while its handler runs; thread-safe.
   CallCanceller& canceller() { return canceller_; }
 
+  // The handler runs without a record.
+  void MarkUnguarded() { unguarded_ = true; }
+  bool unguarded() const { return unguarded_; }
+
   // The stored reply was OK and had no message: none must be sent.
   void OmitMessage() { omit_message_ = true; }
   bool omits_message() const { return omit_message_; }
@@ -59,6 +63,7 @@ class GuardedCall {
   CallCanceller canceller_;
   bool sync_ = false;
   bool omit_message_ = false;
+  bool unguarded_ = false;
 };
 
 }  // namespace idempotency::internal

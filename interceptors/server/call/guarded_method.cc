@@ -58,7 +58,12 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
   absl::StatusOr<std::string> key = identity_.KeyOf(pending->context(), pending->request());
   if (ReasonOf(key.status()) == Reason::kKeyMissing &&
       operation_->policy.key == MethodPolicy::Key::kOptional) {
-    pending->Run({});
+    HandlerStart start;
+    start.last_look = [guarded = call.guarded]() -> std::optional<v1::Reply> {
+      guarded->MarkUnguarded();
+      return std::nullopt;
+    };
+    pending->Run(std::move(start));
     return;
   }
   if (!key.ok()) {
@@ -176,7 +181,8 @@ void GuardedMethod::RunUnguarded(const Call& call) {
   HandlerStart start;
   start.needs_client = true;
   // Not before: the handler may still not run.
-  start.last_look = [this]() -> std::optional<v1::Reply> {
+  start.last_look = [this, guarded = call.guarded]() -> std::optional<v1::Reply> {
+    guarded->MarkUnguarded();
     calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
     operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
                           ": no verdict was received: a call runs unguarded, as its policy allows");
