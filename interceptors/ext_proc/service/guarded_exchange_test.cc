@@ -574,6 +574,19 @@ TEST_F(GrantedGrpcExchangeTest, WithoutARecordAnyMoreAFinalFailurePassesAndIsNot
   EXPECT_EQ(added.at("grpc-retry-pushback-ms"), "-1");
 }
 
+TEST_F(GrantedExchangeTest, ARedirectedRequestIsStillToBeDone) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  EXPECT_EQ(OutcomeOf(HttpReply("308")).count("idempotency-expires"), 0u);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+}
+
+// As after a form.
+TEST_F(GrantedExchangeTest, ARedirectToTheResultIsAnOutcome) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  EXPECT_EQ(OutcomeOf(HttpReply("303")).count("idempotency-expires"), 1u);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
 // Replays of recorded responses of HTTP.
 class HttpReplayTest : public ::testing::Test {
  protected:
