@@ -129,6 +129,22 @@ TEST_F(SettlementTest, OfALargerReplyOnlyTheStatusIsKept) {
   EXPECT_FALSE(Kept().has_body());
 }
 
+TEST_F(SettlementTest, WithoutARecordTheReplyIsSentUnlessAnotherAttemptHadTakenOver) {
+  const auto alone = Run();
+  store_->LoseRecord();
+  Settlement::Outcome outcome = SettleWith(alone, ReplyOf(grpc::StatusCode::OK, "paid"));
+  EXPECT_TRUE(outcome.error.ok()) << outcome.error;
+  EXPECT_EQ(ReasonOf(outcome.unrecorded), Reason::kReservationLost);
+
+  const auto superseded = Run();
+  store_->TakeOver();
+  EXPECT_EQ(ReasonOf(superseded->Checkpoint("half")), Reason::kReservationLost);
+  store_->LoseRecord();
+  outcome = SettleWith(superseded, ReplyOf(grpc::StatusCode::OK, "paid"));
+  EXPECT_EQ(ReasonOf(outcome.error), Reason::kReservationLost);
+  EXPECT_FALSE(DetailsOf(outcome.error).retry_delay.has_value()) << "a retry would run it again";
+}
+
 TEST_F(SettlementTest, AnErrorOfAnotherGuardIsNoOutcome) {
   v1::Reply passed_on = ReplyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, "no");
   passed_on.set_details(

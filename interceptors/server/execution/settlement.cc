@@ -273,6 +273,8 @@ void Settlement::Dispose(Disposition disposition) {
 
 void Settlement::Record() {
   ReduceToStored(*execution_, *reply_);
+  const absl::Status loss = execution_->reservation()->loss();
+  superseded_ = !loss.ok() && !IsRecordGone(loss);
   execution_->reservation()->Complete(
       std::move(reply_),
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
@@ -326,7 +328,7 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
                                      ": record ", execution_->record_id(), ": ",
                                      answer.status().message());
   Outcome outcome;
-  if (IsRecordGone(answer.status())) {
+  if (IsRecordGone(answer.status()) && !superseded_) {
     outcome.error = instead_;
     outcome.unrecorded = answer.status();
   } else {

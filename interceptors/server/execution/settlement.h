@@ -114,6 +114,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   std::string release_reason_;
   // The status that the caller gets although the reply is recorded or given up.
   absl::Status instead_;
+  // Another attempt had taken over before: callers may have its reply, also if its record is gone.
+  bool superseded_ = false;
   // The ledger's commit was acknowledged to the handler.
   bool commit_acknowledged_ = false;
 

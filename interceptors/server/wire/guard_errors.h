@@ -12,8 +12,8 @@ absl::Status KeyReused();
 // of an attempt that the store refused. The caller's retry gets the winner's reply.
 absl::Status ReservationLost();
 
-// True if the service has answered that a token's record does not exist: neither it nor a record of
-// another attempt can have a reply.
+// True if the service has answered that a token's record has expired or does not exist: no record
+// of this key, also none of another attempt, has a reply for a retry.
 bool IsRecordGone(const absl::Status& refusal);
 
 // RESERVATION_LOST of such a record, ABORTED, without a retry delay: a retry of the operation would
