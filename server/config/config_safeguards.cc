@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "grpc_idempotency/limits.h"
-#include "server/store/limits.h"
 
 namespace idempotency::internal {
 
@@ -39,8 +38,8 @@ std::vector<std::string> ConfigSafeguards::WindowsRaisedIn(const ConfigSafeguard
                                                            absl::Time now) const {
   std::vector<std::string> raised;
   for (const std::string& name : NamesWith(next)) {
-    // The operator wrote it a little before the file applied.
-    const bool covered = next.NotBeforeOf(name) >= now - limits::kClockStepMargin;
+    // A record that this replica reserved a moment ago is kept for the shorter window.
+    const bool covered = next.NotBeforeOf(name) >= now;
     if (next.WindowOf(name) > WindowOf(name) && !covered) raised.push_back(name);
   }
   return raised;

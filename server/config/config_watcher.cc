@@ -63,8 +63,10 @@ void ConfigWatcher::Apply(LoadedConfig loaded) {
          before.IdentitiesLostIn(safeguards_));
   WarnOf("not_before was removed from the configuration, or is earlier", "namespaces",
          before.NotBeforeLostIn(safeguards_));
-  WarnOf("windows were raised without not_before: keys whose records are forgotten run again",
-         "namespaces", before.WindowsRaisedIn(safeguards_, absl::Now()));
+  WarnOf(
+      "windows were raised without a not_before after the change: keys whose records are "
+      "forgotten run again; set it to five minutes from now",
+      "namespaces", before.WindowsRaisedIn(safeguards_, absl::Now()));
   WarnOf("bounds of the retention were tightened: guards that state another one are refused",
          "namespaces", before.RetentionsTightenedIn(safeguards_));
   WarnOf("scope_from: PEER was removed from the configuration", "namespaces",

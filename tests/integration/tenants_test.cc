@@ -293,8 +293,19 @@ TEST_P(TenantsOverTheWire, ALostShorterWindowOrPeerScopeIsWarnedOf) {
   Serve("namespaces { name: \"narrow\" window { seconds: 3600 } scope_from: PEER }");
   WriteConfig("namespaces { name: \"other\" }");
   ASSERT_TRUE(AwaitReload());
-  EXPECT_TRUE(AwaitLog("windows were raised without not_before"));
+  EXPECT_TRUE(AwaitLog("windows were raised without a not_before"));
   EXPECT_TRUE(AwaitLog("scope_from: PEER was removed"));
+}
+
+// The file applies after the time that it names: records reserved in between have the former
+// window.
+TEST_P(TenantsOverTheWire, AWindowRaisedWithATimeBeforeItAppliesIsWarnedOf) {
+  Serve("namespaces { name: \"narrow\" window { seconds: 3600 } }");
+  WriteConfig(absl::StrCat("namespaces { name: \"narrow\" not_before: \"",
+                           absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
+                           "\" }"));
+  ASSERT_TRUE(AwaitReload());
+  EXPECT_TRUE(AwaitLog("windows were raised without a not_before after the change"));
 }
 
 // A record from before `not_before` that survived the restore is known as ever.
