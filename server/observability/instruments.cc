@@ -145,6 +145,9 @@ ReservationInstruments::ReservationInstruments(Registry& registry)
                      "Completions that arrived after their lease expired and were accepted.")),
       take_overs(OneCounter(registry, "idempotency_take_overs_total",
                             "Reservations granted over one whose lease had expired.")),
+      marked_unknown(OneCounter(registry, "idempotency_marked_unknown_total",
+                                "Records that became UNKNOWN: by a release, by a retry after the "
+                                "lease had expired, or by a sweep.")),
       retries_after_expiry(OneCounter(registry, "idempotency_retries_after_expiry_total",
                                       "Reservations granted for a record that had expired.")),
       repeated_grants(
@@ -255,8 +258,6 @@ void StoreInstruments::SetConnections(const StoreConnections& count) const {
 SweepInstruments::SweepInstruments(Registry& registry)
     : removed(OneCounter(registry, "idempotency_swept_records_total",
                          "Expired records that a sweep removed.")),
-      marked_unknown(OneCounter(registry, "idempotency_marked_unknown_total",
-                                "Expired reservations that a sweep marked UNKNOWN.")),
       unknown_ended(OneCounter(registry, "idempotency_unknown_ended_total",
                                "UNKNOWN records that reached the end of their unknown_life; their "
                                "keys stay refused.")),
@@ -280,6 +281,8 @@ FileInstruments::FileInstruments(Registry& registry)
                            "in use, else 1.")),
       key_ring_errors(OneCounter(registry, "idempotency_keyring_errors_total",
                                  "Times that the key ring's file became unusable.")),
+      key_ring_keys(Gauges(registry, "idempotency_keyring_key_info",
+                           "1 for each key of the key ring in use, by its id.")),
       config_valid(
           OneGauge(registry, "idempotency_config_valid",
                    "1 if the configuration file was valid when it was last read, and without one. "

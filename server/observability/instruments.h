@@ -68,6 +68,8 @@ struct ReservationInstruments {
   OperationCounters lost;
   prometheus::Counter& lease_overruns;
   prometheus::Counter& take_overs;
+  // Those that a sweep marks too.
+  prometheus::Counter& marked_unknown;
   prometheus::Counter& retries_after_expiry;
   prometheus::Counter& repeated_grants;
   prometheus::Counter& relaxed_grants;
@@ -131,7 +133,6 @@ struct SweepInstruments {
   explicit SweepInstruments(prometheus::Registry& registry);
 
   prometheus::Counter& removed;
-  prometheus::Counter& marked_unknown;
   prometheus::Counter& unknown_ended;
   prometheus::Counter& errors;
   prometheus::Counter& elsewhere;
@@ -146,6 +147,8 @@ struct FileInstruments {
 
   prometheus::Gauge& key_ring_up;
   prometheus::Counter& key_ring_errors;
+  // Without series while there is no key ring.
+  prometheus::Family<prometheus::Gauge>& key_ring_keys;
   prometheus::Gauge& config_valid;
 };
 

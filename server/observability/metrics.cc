@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace idempotency::internal {
 
@@ -78,6 +79,8 @@ void Metrics::LeaseOverrun() { reservations_.lease_overruns.Increment(); }
 
 void Metrics::TookOver() { reservations_.take_overs.Increment(); }
 
+void Metrics::MarkedUnknown() { reservations_.marked_unknown.Increment(); }
+
 void Metrics::RetriedAfterExpiry() { reservations_.retries_after_expiry.Increment(); }
 
 void Metrics::GrantRepeated() { reservations_.repeated_grants.Increment(); }
@@ -108,7 +111,7 @@ void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Dur
   }
   sweeps_.step_latency.Observe(absl::ToDoubleSeconds(took));
   sweeps_.removed.Increment(static_cast<double>(step->removed));
-  sweeps_.marked_unknown.Increment(static_cast<double>(step->marked_unknown));
+  reservations_.marked_unknown.Increment(static_cast<double>(step->marked_unknown));
 }
 
 void Metrics::SweepFailed() { sweeps_.errors.Increment(); }
@@ -118,6 +121,18 @@ void Metrics::SweepCompleted() { sweeps_.completed.SetToCurrentTime(); }
 void Metrics::KeyRingRead(const absl::Status& status) {
   files_.key_ring_up.Set(status.ok() ? 1 : 0);
   if (!status.ok()) files_.key_ring_errors.Increment();
+}
+
+void Metrics::KeyRingUsed(const std::vector<std::uint32_t>& key_ids) {
+  const MutexLock lock(mutex_);
+  std::map<std::uint32_t, prometheus::Gauge*> before = std::exchange(key_ring_keys_, {});
+  for (const std::uint32_t id : key_ids) {
+    before.erase(id);
+    prometheus::Gauge& gauge = files_.key_ring_keys.Add({{"key_id", std::to_string(id)}});
+    gauge.Set(1);
+    key_ring_keys_.emplace(id, &gauge);
+  }
+  for (const auto& [id, gauge] : before) files_.key_ring_keys.Remove(gauge);
 }
 
 void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {

@@ -4,8 +4,14 @@
 #include <prometheus/registry.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+
+#include "core/mutex.h"
 #include "server/observability/instruments.h"
 #include "server/observability/observer.h"
 
@@ -42,6 +48,7 @@ class Metrics : public Observer {
   void ReservationLost(OperationKind kind) override;
   void LeaseOverrun() override;
   void TookOver() override;
+  void MarkedUnknown() override;
   void RetriedAfterExpiry() override;
   void GrantRepeated() override;
   void GrantRelaxed() override;
@@ -53,6 +60,7 @@ class Metrics : public Observer {
   void SweepFailed() override;
   void SweepCompleted() override;
   void KeyRingRead(const absl::Status& status) override;
+  void KeyRingUsed(const std::vector<std::uint32_t>& key_ids) override ABSL_LOCKS_EXCLUDED(mutex_);
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
   void ConnectionsChanged(const StoreConnections& connections) override;
   void TenantAdmitted(absl::string_view name_space) override;
@@ -81,6 +89,10 @@ class Metrics : public Observer {
   const FileInstruments files_{*registry_};
   const NamespaceInstruments namespaces_{*registry_};
   const SpanInstruments spans_{*registry_};
+
+  Mutex mutex_;
+  // The series of the keys in use, by their ids.
+  std::map<std::uint32_t, prometheus::Gauge*> key_ring_keys_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

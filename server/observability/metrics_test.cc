@@ -23,7 +23,9 @@ namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 std::string TypeName(prometheus::MetricType type) {
   switch (type) {
@@ -82,6 +84,8 @@ void AddOptionalSeries(Metrics& metrics) {
   metrics.UsageMeasured("payments", {});
   // And these with TLS.
   for (const CertificateUse use : kAllCertificateUses) metrics.CertificateLoaded(use, {});
+  // And this one with a key ring.
+  metrics.KeyRingUsed({7});
 }
 
 TEST(MetricsTest, NamesTypesAndLabelsAreAContract) {
@@ -102,7 +106,8 @@ std::string DescribeLabels(const prometheus::MetricFamily& family) {
   }
   std::vector<std::string> labels;
   for (const auto& [name, its_values] : values) {
-    const bool open = name == "namespace" || name == "version" || name == "code";
+    const bool open =
+        name == "namespace" || name == "version" || name == "code" || name == "key_id";
     labels.push_back(absl::StrCat("`", name, "`", open ? "" : ": ",
                                   open ? "" : absl::StrJoin(its_values, ", ")));
   }
@@ -212,6 +217,37 @@ TEST(MetricsTest, CountsTheSweeper) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_errors_total"), 0) << "passes count, not steps";
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweep_step_duration_seconds"), 1) << "steps of work";
   EXPECT_EQ(ValueOf(metrics, "idempotency_sweeps_elsewhere_total"), 1);
+}
+
+TEST(MetricsTest, CountsEachRecordThatBecomesUnknown) {
+  Metrics metrics;
+  metrics.MarkedUnknown();
+  SweepProgress progress;
+  progress.marked_unknown = 2;
+  metrics.SweepStepDone(progress, absl::Milliseconds(5));
+  EXPECT_EQ(ValueOf(metrics, "idempotency_marked_unknown_total"), 3);
+}
+
+// The series of the keys, by their ids.
+std::vector<std::string> KeyRingKeys(const Metrics& metrics) {
+  std::vector<std::string> ids;
+  for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+    if (family.name != "idempotency_keyring_key_info") continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      EXPECT_EQ(metric.gauge.value, 1);
+      ids.push_back(metric.label.at(0).value);
+    }
+  }
+  return ids;
+}
+
+TEST(MetricsTest, AKeyThatLeavesTheRingHasNoSeries) {
+  Metrics metrics;
+  EXPECT_THAT(KeyRingKeys(metrics), IsEmpty());
+  metrics.KeyRingUsed({1, 4'000'000'000});
+  EXPECT_THAT(KeyRingKeys(metrics), UnorderedElementsAre("1", "4000000000"));
+  metrics.KeyRingUsed({4'000'000'000, 3});
+  EXPECT_THAT(KeyRingKeys(metrics), UnorderedElementsAre("3", "4000000000"));
 }
 
 TEST(MetricsTest, CountsUnknownRecordsThatEnd) {

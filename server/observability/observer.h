@@ -2,7 +2,9 @@
 #define IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -94,6 +96,9 @@ class Observer {
   virtual void LeaseOverrun() {}
   // A reservation was granted over one whose lease had expired.
   virtual void TookOver() {}
+  // A release, or a reservation over an expired lease, made a record UNKNOWN. Of a release that is
+  // repeated, each time. Those of a sweep: SweepStepDone().
+  virtual void MarkedUnknown() {}
   // A reservation was granted for a record that had expired.
   virtual void RetriedAfterExpiry() {}
   // A repeated Reserve got the grant that it already had.
@@ -129,6 +134,8 @@ class Observer {
   // The key ring's file was read for the first time, or is not as usable as it was: OK, or
   // why the previous ring stays in use.
   virtual void KeyRingRead(const absl::Status&) {}
+  // The keys of the ring that is in use from now on.
+  virtual void KeyRingUsed(const std::vector<std::uint32_t>& /*key_ids*/) {}
 
   // Spans of traces were taken by the collector; or not, and are lost.
   virtual void SpansExported(std::size_t /*spans*/) {}

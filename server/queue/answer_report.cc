@@ -27,6 +27,10 @@ void ReportAnswer(Observer& observer, OperationKind kind, const RecordId& id,
 void ReportAnswer(Observer& observer, OperationKind kind, const RecordId& id,
                   const absl::StatusOr<Verdict>& answer) {
   if (!answer.ok()) return ReportAnswer(observer, kind, id, answer.status());
+  if (const auto* const unknown = std::get_if<OutcomeUnknown>(&*answer)) {
+    if (unknown->marked) observer.MarkedUnknown();
+    return;
+  }
   const Reserved* const reserved = std::get_if<Reserved>(&*answer);
   if (reserved == nullptr) return;
   if (reserved->took_over) observer.TookOver();
@@ -39,6 +43,11 @@ void ReportAnswer(Observer& observer, OperationKind kind, const RecordId& id,
                   const absl::StatusOr<Completion>& answer) {
   if (!answer.ok()) return ReportAnswer(observer, kind, id, answer.status());
   if (answer->lease_overrun && !answer->repeated) observer.LeaseOverrun();
+}
+
+void ReportAnswer(Observer& observer, const ReleaseOp& op, const absl::Status& answer) {
+  ReportAnswer(observer, OperationKind::kRelease, op.id, answer);
+  if (answer.ok() && op.outcome_unknown) observer.MarkedUnknown();
 }
 
 }  // namespace idempotency::internal

@@ -8,6 +8,7 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/observability/observer.h"
+#include "server/queue/store_method.h"
 #include "server/store/record_operations.h"
 
 namespace idempotency::internal {
@@ -19,10 +20,16 @@ void ReportAnswer(Observer& observer, OperationKind kind, const RecordId& id,
                   const absl::StatusOr<Verdict>& answer);
 void ReportAnswer(Observer& observer, OperationKind kind, const RecordId& id,
                   const absl::StatusOr<Completion>& answer);
+// A release.
+void ReportAnswer(Observer& observer, const ReleaseOp& op, const absl::Status& answer);
 template <typename T>
 void ReportAnswer(Observer& observer, OperationKind kind, const RecordId& id,
                   const absl::StatusOr<T>& answer) {
   ReportAnswer(observer, kind, id, answer.status());
+}
+template <typename Op, typename Answer>
+void ReportAnswer(Observer& observer, const Op& op, const Answer& answer) {
+  ReportAnswer(observer, StoreMethod<Op>::kKind, op.id, answer);
 }
 
 // Whether the metrics count the answer as a failure of the store.

@@ -158,7 +158,8 @@ void BatchRunner::AnswerAll(StoreCall<Op> call, absl::Duration took) {
   for (const auto& answer : answers) budget_.Add(ReplyBytesIn(answer));
   std::vector<QueuedPtr> left;
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    QueuedFor<Op>::Of(*taken[i]).op = std::move(call.ops[i]);
+    Op& op = QueuedFor<Op>::Of(*taken[i]).op;
+    op = std::move(call.ops[i]);
     std::vector<QueuedPtr> followers = std::exchange(taken[i]->followers, {});
     if (IsLeftForNextCall(StatusOf(answers[i]))) {
       left.push_back(std::move(taken[i]));
@@ -166,7 +167,7 @@ void BatchRunner::AnswerAll(StoreCall<Op> call, absl::Duration took) {
       continue;
     }
     const std::size_t reply_bytes = ReplyBytesIn(answers[i]);
-    ReportAnswer(observer_, StoreMethod<Op>::kKind, taken[i]->id, answers[i]);
+    ReportAnswer(observer_, op, answers[i]);
     if (!followers.empty()) AnswerFollowers<Op>(std::move(followers), answers[i]);
     AnswerOne<Op>(std::move(taken[i]), std::move(answers[i]), reply_bytes);
   }

@@ -1155,6 +1155,32 @@ TEST_F(BatcherTest, TheObserverGetsUnusualGrants) {
   EXPECT_EQ(observer_.counts().lease_overruns, 1u);
 }
 
+TEST_F(BatcherTest, TheObserverGetsEachRecordThatBecomesUnknown) {
+  Batcher& batcher = Make();
+  ReserveOp op = ReserveNamed("lapsed");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  std::size_t sent = 0;
+  const auto reserve = [&] {
+    batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+    ++sent;
+    verdicts_.Await(sent);
+  };
+  reserve();
+  clock_.Advance(op.lease);
+  EXPECT_EQ(observer_.counts().marked_unknown, 0u);
+  reserve();
+  reserve();
+  EXPECT_EQ(observer_.counts().marked_unknown, 1u) << "the second one found it UNKNOWN";
+  ReleaseOp release = ReleaseNamed("released", Token("released"));
+  release.outcome_unknown = true;
+  batcher.Release(release, kNoDeadline, releases_.Sink());
+  EXPECT_TRUE(releases_.Await(1)[0].ok());
+  release = ReleaseNamed("nothing", Token("nothing"));
+  batcher.Release(release, kNoDeadline, releases_.Sink());
+  EXPECT_TRUE(releases_.Await(2)[1].ok());
+  EXPECT_EQ(observer_.counts().marked_unknown, 2u);
+}
+
 TEST_F(BatcherTest, FailuresOfTheStoreAreThoseThatAreItsOwn) {
   Batcher& batcher = Make();
   std::size_t sent = 0;

@@ -1,6 +1,8 @@
 #include "server/service/key_ring_watch.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -28,6 +30,12 @@ std::string IdsMissing(const KeyRing& from, const KeyRing& in) {
   return ids;
 }
 
+std::vector<std::uint32_t> IdsOf(const KeyRing& ring) {
+  std::vector<std::uint32_t> ids;
+  for (const auto& key : ring.keys()) ids.push_back(key->id());
+  return ids;
+}
+
 void LogReplaced(const std::string& path, const KeyRing& before, const KeyRing& after) {
   Log(LogLevel::kInfo, "key ring replaced",
       {{"keyring", path},
@@ -48,6 +56,7 @@ absl::StatusOr<std::unique_ptr<KeyRingWatch>> KeyRingWatch::Start(const SealingO
   std::unique_ptr<KeyRingWatch> watch(new KeyRingWatch(
       options, observer, clock, std::make_shared<KeyRingSource>(*std::move(ring))));
   observer.KeyRingRead(absl::OkStatus());
+  observer.KeyRingUsed(IdsOf(*watch->source_->Current()));
   watch->thread_.emplace("key ring", refresh, [pointer = watch.get(), refresh] {
     pointer->Refresh();
     return refresh;
@@ -87,6 +96,7 @@ absl::Status KeyRingWatch::Adopt() {
         ", which seals now: without it the rows that it sealed cannot be opened; put it back"));
   }
   LogReplaced(options_.key_ring, *before, **ring);
+  observer_.KeyRingUsed(IdsOf(**ring));
   source_->Replace(*std::move(ring));
   return absl::OkStatus();
 }

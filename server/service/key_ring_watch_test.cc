@@ -21,12 +21,15 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 // Keeps the reported error of each reading of the file; "" if it was valid.
 class WatchingObserver final : public Observer {
  public:
   void KeyRingRead(const absl::Status& status) override { read.emplace_back(status.message()); }
+  void KeyRingUsed(const std::vector<std::uint32_t>& key_ids) override { used = key_ids; }
   std::vector<std::string> read;
+  std::vector<std::uint32_t> used;
 };
 
 class KeyRingWatchTest : public ::testing::Test {
@@ -67,6 +70,22 @@ TEST_F(KeyRingWatchTest, ANewFileIsUsedFromItsNextReadingOn) {
   EXPECT_EQ(Sealing(**watch, start_), 1U);
   EXPECT_EQ(Sealing(**watch, start_ + absl::Hours(1)), 2U);
   EXPECT_THAT(observer_.read, ElementsAre("")) << "nothing became worse or better";
+}
+
+TEST_F(KeyRingWatchTest, TheObserverGetsTheKeysInUse) {
+  const auto watch = Start();
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  EXPECT_THAT(observer_.used, ElementsAre(1U));
+  Write(absl::StrCat(TestKey(1, start_), TestKey(2, start_ + absl::Hours(1))));
+  (*watch)->Refresh();
+  EXPECT_THAT(observer_.used, UnorderedElementsAre(1U, 2U));
+  // Lacks the key that seals.
+  Write(TestKey(2, start_ + absl::Hours(1)));
+  (*watch)->Refresh();
+  EXPECT_THAT(observer_.used, UnorderedElementsAre(1U, 2U));
+  clock_.Advance(absl::Hours(1));
+  (*watch)->Refresh();
+  EXPECT_THAT(observer_.used, ElementsAre(2U));
 }
 
 TEST_F(KeyRingWatchTest, ABadFileLeavesThePreviousRingAndIsReportedOnce) {

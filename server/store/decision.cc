@@ -167,7 +167,9 @@ ReserveDecision DecideReserved(const ReserveOp& op, absl::Time now, StoredRecord
     return NextAttempt(op, now, std::move(stored), ReserveAction::kGrant);
   }
   if (op.recover) return NextAttempt(op, now, std::move(stored), ReserveAction::kGrantRecovery);
-  ReserveDecision decision = AnswerWith(Verdict(AfterTheLease(record)));
+  OutcomeUnknown unknown = AfterTheLease(record);
+  unknown.marked = true;
+  ReserveDecision decision = AnswerWith(Verdict(std::move(unknown)));
   decision.action = ReserveAction::kMarkUnknown;
   decision.expected = RowVersionOf(stored);
   return decision;

@@ -89,6 +89,8 @@ struct OutcomeUnknown {
   std::string reason;
   // When it was released, or its lease ended.
   absl::Time since;
+  // For counting only: this reservation made the record UNKNOWN.
+  bool marked = false;
 };
 
 // The key is too old to determine whether it ran.

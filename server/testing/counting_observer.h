@@ -35,6 +35,7 @@ class CountingObserver final : public Observer {
     std::size_t reservations_lost = 0;
     std::size_t lease_overruns = 0;
     std::size_t take_overs = 0;
+    std::size_t marked_unknown = 0;
     std::size_t retries_after_expiry = 0;
     std::size_t repeated_grants = 0;
     std::size_t relaxed_grants = 0;
@@ -96,6 +97,7 @@ class CountingObserver final : public Observer {
   void ReservationLost(OperationKind) override { Add(&Counts::reservations_lost); }
   void LeaseOverrun() override { Add(&Counts::lease_overruns); }
   void TookOver() override { Add(&Counts::take_overs); }
+  void MarkedUnknown() override { Add(&Counts::marked_unknown); }
   void RetriedAfterExpiry() override { Add(&Counts::retries_after_expiry); }
   void GrantRepeated() override { Add(&Counts::repeated_grants); }
   void GrantRelaxed() override { Add(&Counts::relaxed_grants); }

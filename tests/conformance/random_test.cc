@@ -67,7 +67,7 @@ std::string Outcome(const absl::StatusOr<Verdict>& verdict) {
   if (const auto* v = std::get_if<Mismatch>(&*verdict)) return absl::StrCat(name, " ", v->attempt);
   if (const auto* v = std::get_if<OutcomeUnknown>(&*verdict)) {
     return absl::StrCat(name, " ", v->attempt, " ", static_cast<int>(v->cause), " ", v->reason, " ",
-                        absl::ToUnixMicros(v->since));
+                        absl::ToUnixMicros(v->since), v->marked ? " marked" : "");
   }
   return name;
 }

@@ -600,9 +600,12 @@ TEST_P(ReserveTest, Line8TheParentOfTheFirstReservationStaysThroughEveryState) {
 TEST_P(ReserveTest, Line9WithoutRecoverALapsedReservationBecomesUnknown) {
   const ReserveOp op = Lapsed(LeaseExpiry::kRequireRecovery);
   EXPECT_EQ(MustGet(op).state, RecordState::kReserved) << "reading changes nothing";
-  EXPECT_EQ(Expect<OutcomeUnknown>(Reserve(op)).attempt, 1u);
-  EXPECT_EQ(MustGet(op).state, RecordState::kUnknown);
-  EXPECT_EQ(Expect<OutcomeUnknown>(Reserve(op)).attempt, 1u);
+  for (const bool marks : {true, false}) {
+    const auto unknown = Expect<OutcomeUnknown>(Reserve(op));
+    EXPECT_EQ(unknown.attempt, 1u);
+    EXPECT_EQ(unknown.marked, marks);
+    EXPECT_EQ(MustGet(op).state, RecordState::kUnknown);
+  }
 }
 
 TEST_P(ReserveTest, Line9ThePolicyIsTheStoredOne) {

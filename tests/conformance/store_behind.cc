@@ -46,12 +46,23 @@ std::optional<StoreBehind::CompletionMarks> StoreBehind::MarksOfCompletion(const
   return Find(completions_, token);
 }
 
+bool StoreBehind::MarkedUnknown(const RecordId& id) {
+  MutexLock lock(mutex_);
+  return marked_unknown_.count(id) > 0;
+}
+
 StoreBehind::Totals StoreBehind::Tally() {
   MutexLock lock(mutex_);
   return totals_;
 }
 
-void StoreBehind::Note(const ReserveOp& /*op*/, const absl::StatusOr<Verdict>& answer) {
+void StoreBehind::Note(const ReserveOp& op, const absl::StatusOr<Verdict>& answer) {
+  const auto* const unknown = answer.ok() ? std::get_if<OutcomeUnknown>(&*answer) : nullptr;
+  marked_unknown_.erase(op.id);
+  if (unknown != nullptr && unknown->marked) {
+    marked_unknown_.insert(op.id);
+    ++totals_.marked_unknown;
+  }
   const Reserved* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
   if (reserved == nullptr) return;
   grants_[reserved->token] = {reserved->took_over, reserved->after_expiry, reserved->repeated};
@@ -64,6 +75,10 @@ void StoreBehind::Note(const CompleteOp& op, const absl::StatusOr<Completion>& a
   if (!answer.ok()) return;
   completions_[op.token] = {answer->lease_overrun, answer->repeated};
   totals_.lease_overruns += answer->lease_overrun && !answer->repeated ? 1 : 0;
+}
+
+void StoreBehind::Note(const ReleaseOp& op, const absl::Status& answer) {
+  if (answer.ok() && op.outcome_unknown) ++totals_.marked_unknown;
 }
 
 }  // namespace idempotency::internal

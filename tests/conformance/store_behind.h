@@ -25,7 +25,7 @@ namespace idempotency::internal {
 // Thread-safe.
 class StoreBehind final : public StoreDecorator<StoreBehind> {
  public:
-  // The values in Reserved and Completion that are for counting.
+  // The values in Reserved, OutcomeUnknown and Completion that are for counting.
   struct ReservedMarks {
     bool took_over = false;
     bool after_expiry = false;
@@ -39,6 +39,7 @@ class StoreBehind final : public StoreDecorator<StoreBehind> {
     std::size_t took_over = 0;
     std::size_t after_expiry = 0;
     std::size_t repeated = 0;
+    std::size_t marked_unknown = 0;
     // Repeated completions are not counted again.
     std::size_t lease_overruns = 0;
   };
@@ -54,6 +55,8 @@ class StoreBehind final : public StoreDecorator<StoreBehind> {
   // From the last answer that contained this token. nullopt: the store gave none.
   std::optional<ReservedMarks> MarksOfGrant(const Uuid& token);
   std::optional<CompletionMarks> MarksOfCompletion(const Uuid& token);
+  // Whether the last reservation of this id marked the record UNKNOWN.
+  bool MarkedUnknown(const RecordId& id);
   Totals Tally();
 
  private:
@@ -78,6 +81,7 @@ class StoreBehind final : public StoreDecorator<StoreBehind> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Note(const CompleteOp& op, const absl::StatusOr<Completion>& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(const ReleaseOp& op, const absl::Status& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   // By the key's own id.
@@ -87,6 +91,8 @@ class StoreBehind final : public StoreDecorator<StoreBehind> {
   // By reservation token.
   std::map<Uuid, ReservedMarks> grants_ ABSL_GUARDED_BY(mutex_);
   std::map<Uuid, CompletionMarks> completions_ ABSL_GUARDED_BY(mutex_);
+  // Ids of the service.
+  std::set<RecordId> marked_unknown_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
 };
 

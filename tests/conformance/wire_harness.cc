@@ -49,6 +49,7 @@ void WireHarness::Disconnect() {
   EXPECT_EQ(counted.take_overs, marked.took_over);
   EXPECT_EQ(counted.retries_after_expiry, marked.after_expiry);
   EXPECT_EQ(counted.repeated_grants, marked.repeated);
+  EXPECT_EQ(counted.marked_unknown, marked.marked_unknown);
   EXPECT_EQ(counted.lease_overruns, marked.lease_overruns);
   // A session that fell back to unary calls would try those twice.
   EXPECT_EQ(counted.frames_received > 0, kind_ == Kind::kSession && counted.rpcs > 0);

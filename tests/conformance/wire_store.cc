@@ -84,7 +84,11 @@ std::vector<absl::StatusOr<Verdict>> WireStore::Reserve(absl::Span<const Reserve
     behind_.AnnounceOnlyExisting(op.key, op.only_existing);
   }
   auto answers = SendAll<absl::StatusOr<Verdict>>(ops, &Connection::Reserve);
-  for (absl::StatusOr<Verdict>& answer : answers) {
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    absl::StatusOr<Verdict>& answer = answers[i];
+    if (auto* const unknown = answer.ok() ? std::get_if<OutcomeUnknown>(&*answer) : nullptr) {
+      unknown->marked = behind_.MarkedUnknown(RecordIdFor(ops[i].key));
+    }
     Reserved* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
     if (reserved == nullptr) continue;
     const auto marks = behind_.MarksOfGrant(reserved->token);

@@ -22,8 +22,9 @@ namespace idempotency::internal {
 //   ReserveOp::window     the same, unless it is the service's.
 //   ReserveOp::only_existing
 //                         the same: the service sets it by its configuration.
-//   Reserved::took_over, after_expiry, repeated; Completion::lease_overrun,
-//   repeated              are for counting: read from the store behind.
+//   Reserved::took_over, after_expiry, repeated; OutcomeUnknown::marked;
+//   Completion::lease_overrun, repeated
+//                         are for counting: read from the store behind.
 //
 // Where the wire deliberately differs from a store, the line of the list of stores has the
 // difference (StoreUnderTest).

@@ -91,6 +91,7 @@ FAMILIES = {
     "idempotency_namespace_reply_bytes": {"namespace"},
     "idempotency_certificate_not_before_timestamp_seconds": {"certificate"},
     "idempotency_certificate_not_after_timestamp_seconds": {"certificate"},
+    "idempotency_keyring_key_info": {"key_id"},
 }
 
 

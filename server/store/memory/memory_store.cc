@@ -268,8 +268,11 @@ absl::StatusOr<Verdict> MemoryStore::ReserveLapsed(const ReserveOp& op, absl::Ti
   }
   // 9
   if (op.recover) return Verdict(GrantNextAttempt(op, now, row, /*recovering=*/true));
-  if (record.state == RecordState::kReserved) MarkUnknown(record);
-  return Verdict(OutcomeUnknownOf(record));
+  const bool marks = record.state == RecordState::kReserved;
+  if (marks) MarkUnknown(record);
+  OutcomeUnknown unknown = OutcomeUnknownOf(record);
+  unknown.marked = marks;
+  return Verdict(std::move(unknown));
 }
 
 absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {

@@ -101,6 +101,7 @@ absl::StatusOr<Verdict> UnknownOf(RedisValue answer) {
   unknown.cause = unknown.reason.empty() ? OutcomeUnknown::Cause::kLeaseExpired
                                          : OutcomeUnknown::Cause::kReleased;
   unknown.since = TimeOf(answer[3]);
+  unknown.marked = answer[4].integer() != 0;
   return Verdict(std::move(unknown));
 }
 

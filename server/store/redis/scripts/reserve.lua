@@ -106,8 +106,8 @@ local function replay(record)
                             record.rd, size, reply, flag(record.ru and now >= record.ru)})
 end
 
-local function outcome_unknown(record)
-  return {'outcome_unknown', record.at, record.rr, record.le}
+local function outcome_unknown(record, marked)
+  return {'outcome_unknown', record.at, record.rr, record.le, flag(marked)}
 end
 
 local function decide(record)
@@ -126,11 +126,11 @@ local function decide(record)
     if record.po ~= REQUIRE_RECOVERY then return next_attempt(record, false) end
     if a.recover then return next_attempt(record, true) end
     write(record, {st = UNKNOWN, rr = ''})
-    return outcome_unknown(record)
+    return outcome_unknown(record, true)
   end
   if record.st == UNKNOWN then
     if a.recover then return next_attempt(record, true) end
-    return confirmed(record, outcome_unknown(record))
+    return confirmed(record, outcome_unknown(record, false))
   end
   if repeats then return confirmed(record, {'failed', 'lost', 'RELEASED'}) end
   if now < record.le then
