@@ -196,6 +196,14 @@ class ChartTest(unittest.TestCase):
                          sorted([*usual, "HorizontalPodAutoscaler", "ServiceMonitor", "ConfigMap",
                                  "PrometheusRule"]))
 
+    def test_releases_of_one_name_in_two_namespaces_are_two_jobs(self):
+        """The rules count over a job, and the operator names it after the Service alone."""
+        endpoint, = self.objects["everything"][("ServiceMonitor", NAME)]["spec"]["endpoints"]
+        relabeling, = endpoint["relabelings"]
+        self.assertEqual(relabeling, {
+            "sourceLabels": ["__meta_kubernetes_namespace", "__meta_kubernetes_service_name"],
+            "separator": "/", "targetLabel": "job"})
+
     def test_the_rules_are_those_of_the_file(self):
         rule = self.objects["everything"][("PrometheusRule", NAME)]
         self.assertEqual(rule["metadata"]["labels"]["release"], "prometheus")
