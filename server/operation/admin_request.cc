@@ -252,10 +252,17 @@ absl::StatusOr<AuditOp> AuditOpFrom(const v1::ListAuditRequest& request) {
   FieldFaults faults;
   faults.Add(ValidateNamespace(request.namespace_()));
   CheckPageSize(request.page_size(), faults);
+  if (!request.record_id().empty()) CheckId(request.record_id(), faults);
   if (!faults.empty()) return faults.status();
   const absl::StatusOr<std::int64_t> after = SequenceOf(request);
   if (!after.ok()) return after.status();
-  return AuditOp{request.namespace_(), *after, PageSizeFrom(request.page_size())};
+  AuditOp op;
+  op.name_space = request.namespace_();
+  op.after = *after;
+  op.limit = PageSizeFrom(request.page_size());
+  if (!request.record_id().empty()) op.record_id = Uuid::Parse(request.record_id());
+  op.newest_first = request.newest_first();
+  return op;
 }
 
 std::optional<RecordTarget> RecordOf(const v1::ResolveRequest& request) {

@@ -380,6 +380,13 @@ TEST_P(AdminServiceTest, SettlesAndPurgesAndTells) {
   ASSERT_EQ(second->entries_size(), 1);
   EXPECT_EQ(second->entries(0).record_id(), RecordIdFor(two).ToString());
   EXPECT_EQ(second->next_page_token(), "");
+  request.clear_page_token();
+  request.set_newest_first(true);
+  EXPECT_EQ(ListAudit(request)->entries(0).record_id(), RecordIdFor(two).ToString());
+  request.set_record_id(RecordIdFor(one).ToString());
+  EXPECT_EQ(ListAudit(request)->entries(0).record_id(), RecordIdFor(one).ToString());
+  request.set_record_id("one");
+  EXPECT_EQ(ReasonOf(ListAudit(request).status()), Reason::kRequestInvalid);
 }
 
 // By id: a caller that may not administer its namespace gets the answer for a missing one.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -132,6 +133,31 @@ bool IsListed(const ListOp& op, const Record& record, absl::Time now) {
          (!op.created_after || record.created_at >= *op.created_after) &&
          (!op.created_before || record.created_at < *op.created_before) &&
          (!op.parent || record.parent == op.parent);
+}
+
+std::int64_t AuditPageMaker::Place(const AuditOp& op) {
+  constexpr std::int64_t kBehindAll = std::numeric_limits<std::int64_t>::max();
+  return op.newest_first && op.after == 0 ? kBehindAll : op.after;
+}
+
+int AuditPageMaker::ReadLimit(const AuditOp& op) {
+  return (op.record_id ? limits::kMaxAuditVisited : op.limit) + 1;
+}
+
+bool AuditPageMaker::Add(AuditEntry entry) {
+  const std::int64_t place = Place(op_);
+  if (op_.newest_first ? entry.sequence >= place : entry.sequence <= place) return true;
+  const bool full = page_.entries.size() == static_cast<std::size_t>(op_.limit);
+  if (full || visited_ == ReadLimit(op_) - 1) {
+    page_.next = last_;
+    return false;
+  }
+  ++visited_;
+  last_ = entry.sequence;
+  if (!op_.record_id || *op_.record_id == entry.record_id) {
+    page_.entries.push_back(std::move(entry));
+  }
+  return true;
 }
 
 ResolveDecision DecideResolve(const ResolveOp& op, absl::Time now,

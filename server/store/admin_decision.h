@@ -3,7 +3,9 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_ADMIN_DECISION_H_
 #define IDEMPOTENCY_SERVER_STORE_ADMIN_DECISION_H_
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -39,6 +41,29 @@ int VisitLimit(const ListOp& op);
 
 // Whether a record of the walk is in the list. Forgotten records never are.
 bool IsListed(const ListOp& op, const Record& record, absl::Time now);
+
+// The audit log.
+
+// Makes a page of entries that are added in the order of `op`, which outlives it.
+class AuditPageMaker {
+ public:
+  explicit AuditPageMaker(const AuditOp& op) : op_(op) {}
+
+  // The sequence behind which the page begins.
+  static std::int64_t Place(const AuditOp& op);
+  // How many entries to read: those that the page may visit, and one that shows that there are
+  // more.
+  static int ReadLimit(const AuditOp& op);
+  // False once the page is full. Leaves out entries before op.after, and of other records.
+  bool Add(AuditEntry entry);
+  AuditPage Take() && { return std::move(page_); }
+
+ private:
+  const AuditOp& op_;
+  int visited_ = 0;
+  std::int64_t last_ = 0;
+  AuditPage page_;
+};
 
 // Resolve.
 

@@ -160,10 +160,14 @@ struct AuditEntry {
 
 struct AuditOp {
   std::string name_space;
-  // Entries with higher sequences.
+  // Where the last page ended; 0 at the beginning.
   std::int64_t after = 0;
   // 1 to limits::kMaxListPage.
   int limit = limits::kDefaultListPage;
+  // Only entries of this record.
+  std::optional<RecordId> record_id = std::nullopt;
+  // By falling sequences, not by rising ones.
+  bool newest_first = false;
 };
 
 struct AuditPage {

@@ -47,7 +47,9 @@ class AdminStore {
   // without a sealer.
   virtual absl::StatusOr<ResealStep> Reseal(const ResealOp& op) = 0;
 
-  // A page of the audit log, oldest entries first.
+  // A page of the audit log. A store without an index of the entries of a record reads at most
+  // limits::kMaxAuditVisited for them: a page may then have fewer than its limit, or none, and yet
+  // a next one.
   virtual absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) = 0;
 };
 

@@ -26,6 +26,8 @@ inline constexpr int kDefaultListPage = 50;
 inline constexpr int kMaxListPage = 200;
 // Records that one page examines where filters leave some out.
 inline constexpr int kMaxListVisited = 500;
+// The same for entries of the audit log.
+inline constexpr int kMaxAuditVisited = 1'000;
 // Records of one step of a purge, which is one transaction.
 inline constexpr int kMaxPurgeStep = 500;
 // Records of one step of a reseal, and the replies that it reads, exceeded by at most one. Each

@@ -89,9 +89,13 @@ PurgeOp AdminTest::Purging(const Case& made) {
 }
 
 std::vector<AuditEntry> AdminTest::Audit(const std::string& name_space) {
-  std::vector<AuditEntry> entries;
   AuditOp op;
   op.name_space = name_space;
+  return Audit(std::move(op));
+}
+
+std::vector<AuditEntry> AdminTest::Audit(AuditOp op) {
+  std::vector<AuditEntry> entries;
   op.limit = 3;
   while (true) {
     const absl::StatusOr<AuditPage> page = store().ReadAudit(op);

@@ -56,6 +56,8 @@ class AdminTest : public StoreTest {
 
   // Every entry of the namespace.
   std::vector<AuditEntry> Audit(const std::string& name_space = "payments");
+  // Those of `op`, by pages of three at most.
+  std::vector<AuditEntry> Audit(AuditOp op);
   // Every record of the list, page by page.
   std::vector<Record> ListAll(ListOp op);
   static std::vector<std::string> KeysOf(const std::vector<Record>& records);

@@ -16,6 +16,7 @@
 namespace idempotency::internal {
 namespace {
 
+using ::testing::ElementsAreArray;
 using ::testing::SizeIs;
 
 class ResolveTest : public AdminTest {
@@ -198,6 +199,34 @@ TEST_P(ResolveTest, KeysAreNotInTheLogButRecogniseable) {
   EXPECT_NE(entries[0].key_hmac, entries[2].key_hmac);
   EXPECT_LT(entries[0].sequence, entries[1].sequence);
   EXPECT_THAT(Audit("another"), SizeIs(0));
+}
+
+TEST_P(ResolveTest, TheLogIsReadFromEitherEndAndByRecord) {
+  std::vector<Case> made;
+  for (int i = 0; i < 5; ++i) {
+    made.push_back(Make(Situation::kUnknown));
+    ASSERT_THAT(store().Resolve(Completing(made.back())), Succeeds());
+  }
+  for (const Case& one : made) ASSERT_THAT(store().Purge(Purging(one)), Succeeds());
+  AuditOp op;
+  op.name_space = "payments";
+  std::vector<std::int64_t> sequences;
+  for (const AuditEntry& entry : Audit(op)) sequences.push_back(entry.sequence);
+  ASSERT_THAT(sequences, SizeIs(10));
+  op.newest_first = true;
+  std::vector<std::int64_t> reversed;
+  for (const AuditEntry& entry : Audit(op)) reversed.push_back(entry.sequence);
+  EXPECT_THAT(reversed, ElementsAreArray(sequences.rbegin(), sequences.rend()));
+  op.record_id = made[1].op.id;
+  for (const bool newest_first : {false, true}) {
+    op.newest_first = newest_first;
+    const std::vector<AuditEntry> entries = Audit(op);
+    ASSERT_THAT(entries, SizeIs(2));
+    EXPECT_EQ(entries[newest_first ? 1 : 0].sequence, sequences[1]);
+    EXPECT_EQ(entries[newest_first ? 0 : 1].sequence, sequences[6]);
+  }
+  op.name_space = "another";
+  EXPECT_THAT(Audit(op), SizeIs(0));
 }
 
 TEST_P(ResolveTest, TheLogOutlivesTheStore) {

@@ -5,8 +5,6 @@ import { daemonNow } from "./overview.js";
 import { timeText } from "./text.js";
 
 const pageSize = 50;
-// Of the way to the latest entries, at once.
-const pagesAtOnce = 100;
 
 const result = byId("audit-result");
 const form = byId("audit-form");
@@ -27,18 +25,11 @@ async function show(namespace, token) {
   }
 }
 
-// The last page, and the one before it if that is short.
+// Shown as other pages are, the oldest first.
 async function showLatest(namespace) {
   try {
-    let before = { entries: [] };
-    let page = { entries: [], next_page_token: "" };
-    for (let read = 0; read < pagesAtOnce; ++read) {
-      before = page;
-      page = await call("ListAudit", { namespace, page_size: 200, page_token: page.next_page_token });
-      if (!page.next_page_token) break;
-    }
-    const entries = [...before.entries, ...page.entries].slice(-pageSize);
-    display(namespace, { entries, next_page_token: page.next_page_token });
+    const page = await call("ListAudit", { namespace, page_size: pageSize, newest_first: true });
+    display(namespace, { entries: page.entries.reverse(), next_page_token: "" });
   } catch (fault) {
     result.replaceChildren(faultNotice(fault));
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "grpc_idempotency/errors.h"
+#include "server/store/admin_decision.h"
 #include "server/store/audit_hmac.h"
 #include "server/store/limits.h"
 #include "server/store/memory/memory_store.h"
@@ -320,16 +321,18 @@ AuditEntry& MemoryStore::Note(const AdminNote& note, AuditAction action, bool fo
 
 absl::StatusOr<AuditPage> MemoryStore::ReadAudit(const AuditOp& op) {
   MutexLock lock(mutex_);
-  AuditPage page;
-  for (const AuditEntry& entry : audit_) {
-    if (entry.sequence <= op.after || entry.name_space != op.name_space) continue;
-    if (page.entries.size() == static_cast<std::size_t>(op.limit)) {
-      page.next = page.entries.back().sequence;
-      break;
+  AuditPageMaker page(op);
+  const auto add = [&](const AuditEntry& entry) {
+    return entry.name_space != op.name_space || page.Add(entry);
+  };
+  if (op.newest_first) {
+    for (auto entry = audit_.rbegin(); entry != audit_.rend() && add(*entry); ++entry) {
     }
-    page.entries.push_back(entry);
+  } else {
+    for (auto entry = audit_.begin(); entry != audit_.end() && add(*entry); ++entry) {
+    }
   }
-  return page;
+  return std::move(page).Take();
 }
 
 }  // namespace idempotency::internal

@@ -89,6 +89,7 @@ class PostgresPlanTest : public PostgresStoreTest {
         {&statements.count_namespace, "records_by_scope"},
         {&statements.read_contents, "records_by_scope"},
         {&statements.read_audit, "audit_log_by_namespace"},
+        {&statements.read_newest_audit, "audit_log_by_namespace"},
     };
     for (const auto& [statement, index] : walks) {
       const std::string plan = PlanOf(connection, *statement);

@@ -67,6 +67,10 @@ std::int64_t SequenceOf(std::string_view id) {
   return millis * kPerMillisecond + number;
 }
 
+std::string StreamIdOf(std::int64_t sequence) {
+  return absl::StrCat(sequence / kPerMillisecond, "-", sequence % kPerMillisecond);
+}
+
 std::string StreamIdBehind(std::int64_t sequence) {
   return absl::StrCat(sequence / kPerMillisecond, "-", sequence % kPerMillisecond + 1);
 }
@@ -444,20 +448,21 @@ absl::StatusOr<std::vector<bool>> RedisStore::Forget(
 }
 
 absl::StatusOr<AuditPage> RedisStore::ReadAudit(const AuditOp& op) {
-  const std::string from = StreamIdBehind(op.after);
-  const absl::StatusOr<RedisReply> reply = RunOne(RedisCalls::Plain(
-      {"XRANGE", AuditLogOf(op.name_space), from, "+", "COUNT", absl::StrCat(op.limit + 1)}));
+  const std::string log = AuditLogOf(op.name_space);
+  const std::string from = op.newest_first ? StreamIdOf(AuditPageMaker::Place(op))
+                                           : StreamIdBehind(AuditPageMaker::Place(op));
+  // Of the newest, one more: the first one is where the last page ended.
+  const std::string count = absl::StrCat(AuditPageMaker::ReadLimit(op) + (op.newest_first ? 1 : 0));
+  const absl::StatusOr<RedisReply> reply =
+      RunOne(RedisCalls::Plain({op.newest_first ? "XREVRANGE" : "XRANGE", log, from,
+                                op.newest_first ? "-" : "+", "COUNT", count}));
   if (!reply.ok()) return reply.status();
-  AuditPage page;
+  AuditPageMaker page(op);
   const RedisValue entries = reply->value();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (page.entries.size() == static_cast<std::size_t>(op.limit)) {
-      page.next = page.entries.back().sequence;
-      break;
-    }
-    page.entries.push_back(EntryFrom(op.name_space, entries[i]));
+    if (!page.Add(EntryFrom(op.name_space, entries[i]))) break;
   }
-  return page;
+  return std::move(page).Take();
 }
 
 }  // namespace idempotency::internal

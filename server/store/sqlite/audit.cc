@@ -6,6 +6,7 @@
 
 #include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
+#include "server/store/admin_decision.h"
 #include "server/store/audit_hmac.h"
 #include "server/store/state_numbers.h"
 
@@ -16,10 +17,13 @@ constexpr char kReadKey[] = "SELECT key FROM audit_key WHERE id = 1";
 constexpr char kAppend[] =
     "INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac,"
     " state, attempt, records) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-constexpr char kRead[] =
-    "SELECT sequence, at, actor, reason, action, forced, namespace, record_id, key_hmac, state,"
-    " attempt, records FROM audit_log INDEXED BY audit_log_by_namespace"
-    " WHERE namespace = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3";
+#define IDEMPOTENCY_READ_AUDIT                                                                 \
+  "SELECT sequence, at, actor, reason, action, forced, namespace, record_id, key_hmac, state," \
+  " attempt, records FROM audit_log INDEXED BY audit_log_by_namespace WHERE namespace = ?1 AND "
+constexpr char kRead[] = IDEMPOTENCY_READ_AUDIT "sequence > ?2 ORDER BY sequence LIMIT ?3";
+constexpr char kReadNewest[] =
+    IDEMPOTENCY_READ_AUDIT "sequence < ?2 ORDER BY sequence DESC LIMIT ?3";
+#undef IDEMPOTENCY_READ_AUDIT
 
 AuditEntry EntryFrom(const SqliteStatement& row) {
   AuditEntry entry;
@@ -42,7 +46,10 @@ AuditEntry EntryFrom(const SqliteStatement& row) {
 absl::StatusOr<SqliteAudit> SqliteAudit::Prepare(SqliteConnection& connection) {
   SqliteAudit audit;
   const std::pair<SqliteStatement*, const char*> statements[] = {
-      {&audit.read_key_, kReadKey}, {&audit.append_, kAppend}, {&audit.read_, kRead}};
+      {&audit.read_key_, kReadKey},
+      {&audit.append_, kAppend},
+      {&audit.read_, kRead},
+      {&audit.read_newest_, kReadNewest}};
   for (const auto& [statement, sql] : statements) {
     absl::StatusOr<SqliteStatement> prepared = connection.Prepare(sql);
     if (!prepared.ok()) return prepared.status();
@@ -80,19 +87,14 @@ absl::Status SqliteAudit::Append(const AuditEntry& entry) {
 }
 
 absl::StatusOr<AuditPage> SqliteAudit::Read(const AuditOp& op) {
-  AuditPage page;
-  SqliteStatement::Run run(read_);
+  AuditPageMaker page(op);
+  SqliteStatement::Run run(op.newest_first ? read_newest_ : read_);
   run->BindText(1, op.name_space);
-  run->Bind(2, op.after);
-  run->Bind(3, std::int64_t{op.limit} + 1);
+  run->Bind(2, AuditPageMaker::Place(op));
+  run->Bind(3, std::int64_t{AuditPageMaker::ReadLimit(op)});
   for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
     if (!row.ok()) return row.status();
-    if (!*row) return page;
-    if (page.entries.size() == static_cast<std::size_t>(op.limit)) {
-      page.next = page.entries.back().sequence;
-      return page;
-    }
-    page.entries.push_back(EntryFrom(*run));
+    if (!*row || !page.Add(EntryFrom(*run))) return std::move(page).Take();
   }
 }
 

@@ -31,6 +31,7 @@ class SqliteAudit {
   SqliteStatement read_key_;
   SqliteStatement append_;
   SqliteStatement read_;
+  SqliteStatement read_newest_;
 };
 
 }  // namespace idempotency::internal

@@ -208,9 +208,16 @@ absl::StatusOr<PurgeStep> BatchedAdmin::PurgeWalk(const PurgeOp& op) {
 absl::StatusOr<AuditPage> BatchedAdmin::ReadAudit(const AuditOp& op) {
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
-  parameters.AddInt8(op.after);
+  parameters.AddInt8(AuditPageMaker::Place(op));
   parameters.Add(op.limit + 1);
-  const auto rows = connection_.Execute(statements_.read_audit, parameters);
+  if (op.record_id) {
+    parameters.Add(*op.record_id);
+    parameters.AddBool(op.newest_first);
+  }
+  const PostgresStatement& statement = op.record_id      ? statements_.read_audit_of_record
+                                       : op.newest_first ? statements_.read_newest_audit
+                                                         : statements_.read_audit;
+  const auto rows = connection_.Execute(statement, parameters);
   if (!rows.ok()) return ToCallerStatus(rows.status());
   AuditPage page;
   for (int row = 0; row < rows->rows() && row < op.limit; ++row) {

@@ -90,6 +90,8 @@ PostgresStatements::PostgresStatements(SqlSections sql)
       read_content_place(sql.Statement("read_content_place")),
       reseal(sql.Statement("reseal")),
       read_audit(sql.Statement("read_audit")),
+      read_newest_audit(sql.Statement("read_newest_audit")),
+      read_audit_of_record(sql.Statement("read_audit_of_record")),
       end_unknown(sql.Statement("end_unknown")),
       measure_usage(sql.Statement("measure_usage")),
       begin_session(sql.Statement("begin_session")),

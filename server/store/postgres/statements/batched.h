@@ -85,6 +85,8 @@ struct PostgresStatements {
   PostgresStatement read_content_place;
   PostgresStatement reseal;
   PostgresStatement read_audit;
+  PostgresStatement read_newest_audit;
+  PostgresStatement read_audit_of_record;
 
   // The bounds of namespaces.
   PostgresStatement end_unknown;

@@ -232,6 +232,24 @@ SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.r
   a.key_hmac, a.state, a.attempt, a.records
 FROM audit_log a WHERE a.namespace = $1::text AND a.sequence > $2::bigint
 ORDER BY a.sequence LIMIT $3::integer
+
+-- statement: read_newest_audit
+-- $1 namespace, $2 the sequence to continue before, $3 how many.
+SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.record_id,
+  a.key_hmac, a.state, a.attempt, a.records
+FROM audit_log a WHERE a.namespace = $1::text AND a.sequence < $2::bigint
+ORDER BY a.sequence DESC LIMIT $3::integer
+
+-- statement: read_audit_of_record
+-- $1-$3 as in read_audit, $4 the record, $5 whether newest first. A record has few entries; apart,
+-- so that none of the namespace's others are read for the order.
+WITH found AS MATERIALIZED (
+  SELECT a.* FROM audit_log a WHERE a.record_id = $4::uuid)
+SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.record_id,
+  a.key_hmac, a.state, a.attempt, a.records
+FROM found a WHERE a.namespace = $1::text
+  AND CASE WHEN $5::boolean THEN a.sequence < $2::bigint ELSE a.sequence > $2::bigint END
+ORDER BY CASE WHEN $5::boolean THEN -a.sequence ELSE a.sequence END LIMIT $3::integer
 )sql";
 
 }  // namespace idempotency::internal::batched_sql
