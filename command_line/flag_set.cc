@@ -49,8 +49,9 @@ void FlagSet::AddInt(absl::string_view name, int* value, int min, int max, absl:
       {std::string(name), "N", absl::StrCat(help, "\n", limits, "."), absl::StrCat(*value), set});
 }
 
-void FlagSet::AddDuration(absl::string_view name, absl::Duration* value, absl::Duration min,
-                          absl::Duration max, absl::string_view help) {
+template <typename Value>
+FlagSet::Flag FlagSet::DurationFlag(absl::string_view name, Value* value, absl::Duration min,
+                                    absl::Duration max, absl::string_view help) {
   const std::string limits =
       absl::StrCat(absl::FormatDuration(min), " to ", absl::FormatDuration(max));
   const auto set = [=](absl::string_view text) {
@@ -62,8 +63,18 @@ void FlagSet::AddDuration(absl::string_view name, absl::Duration* value, absl::D
     *value = parsed;
     return absl::OkStatus();
   };
-  flags_.push_back({std::string(name), "DURATION", absl::StrCat(help, "\n", limits, "."),
-                    absl::FormatDuration(*value), set});
+  return {std::string(name), "DURATION", absl::StrCat(help, "\n", limits, "."), "", set};
+}
+
+void FlagSet::AddDuration(absl::string_view name, absl::Duration* value, absl::Duration min,
+                          absl::Duration max, absl::string_view help) {
+  flags_.push_back(DurationFlag(name, value, min, max, help));
+  flags_.back().default_text = absl::FormatDuration(*value);
+}
+
+void FlagSet::AddDuration(absl::string_view name, std::optional<absl::Duration>* value,
+                          absl::Duration min, absl::Duration max, absl::string_view help) {
+  flags_.push_back(DurationFlag(name, value, min, max, help));
 }
 
 void FlagSet::AddSwitch(absl::string_view name, bool* value, absl::string_view help) {

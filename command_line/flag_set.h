@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_COMMAND_LINE_FLAG_SET_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class FlagSet {
   // A value outside [min, max] is refused; the help shows the limits.
   void AddInt(absl::string_view name, int* value, int min, int max, absl::string_view help);
   void AddDuration(absl::string_view name, absl::Duration* value, absl::Duration min,
+                   absl::Duration max, absl::string_view help);
+  // Without a default, so that a value that must be chosen is distinguished from none.
+  void AddDuration(absl::string_view name, std::optional<absl::Duration>* value, absl::Duration min,
                    absl::Duration max, absl::string_view help);
   // --name, --name=true or --name=false.
   void AddSwitch(absl::string_view name, bool* value, absl::string_view help);
@@ -65,6 +69,10 @@ class FlagSet {
     std::function<absl::Status(absl::string_view)> set;
     bool seen = false;
   };
+
+  template <typename Value>
+  static Flag DurationFlag(absl::string_view name, Value* value, absl::Duration min,
+                           absl::Duration max, absl::string_view help);
 
   Flag* Find(absl::string_view name);
 

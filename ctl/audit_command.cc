@@ -14,13 +14,13 @@ class AuditCommand final : public Command {
   absl::string_view name() const override { return "audit"; }
   absl::string_view summary() const override { return "show the acts of administrators"; }
   absl::string_view description() const override {
-    return "Shows the audit log of a namespace, oldest entries first. Needs the permission ADMIN.";
+    return "Shows the audit log of a namespace, newest entries first. Needs the permission ADMIN.";
   }
 
   void AddFlags(FlagSet& flags) override {
     flags.AddName("namespace", "NAME", &namespace_, "The namespace. Required.");
     flags.AddText("record", "RECORD_ID", &record_, "Only the entries of this record.");
-    flags.AddInt("limit", &limit_, 1, 1'000'000, "The most entries that are read.");
+    flags.AddInt("limit", &limit_, 1, 1'000'000, "The most entries that are shown.");
     flags.AddSwitch("json", &json_, "Print a line of JSON for each, as idempotency.v1.AuditEntry.");
   }
 
@@ -32,14 +32,18 @@ class AuditCommand final : public Command {
   absl::Status Run(Service* service, Terminal& terminal) override {
     const absl::Time now = terminal.Now();
     TextTable table({"AT", "RECORD", "ATTEMPT", "STATE", "DONE"});
-    int read = 0;
+    int shown = 0;
     v1::ListAuditRequest request;
     request.set_namespace_(namespace_);
-    const absl::StatusOr<bool> complete =
-        service->VisitAudit(request, [&](const v1::AuditEntry& entry) {
-          if (read == limit_) return false;
-          ++read;
+    request.set_record_id(record_);
+    request.set_newest_first(true);
+    const absl::StatusOr<bool> complete = service->VisitAudit(
+        request,
+        [&](const v1::AuditEntry& entry) {
+          // Of a server that is older than the field.
           if (!record_.empty() && entry.record_id() != record_) return true;
+          if (shown == limit_) return false;
+          ++shown;
           if (json_) {
             terminal.PrintJson(entry);
           } else {
@@ -48,11 +52,13 @@ class AuditCommand final : public Command {
                           AuditText(entry)});
           }
           return true;
+        },
+        [&] {
+          if (!json_) terminal.Print(table.TakeText(terminal.width()));
         });
     if (!complete.ok()) return complete.status();
-    if (!json_) terminal.Print(table.ToString(terminal.width()));
     if (!*complete) {
-      terminal.Note(absl::StrCat("Only ", limit_, " entries were read: raise --limit.\n"));
+      terminal.Note(absl::StrCat("There are more than ", limit_, ": raise --limit.\n"));
     }
     return absl::OkStatus();
   }

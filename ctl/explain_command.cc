@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
@@ -23,8 +28,9 @@ class ExplainCommand final : public Command {
 
   void AddFlags(FlagSet& flags) override {
     record_.AddTo(flags);
-    flags.AddInt("audit_limit", &audit_limit_, 0, 1'000'000,
-                 "The most entries of the namespace's audit log that are searched; 0: none.");
+    flags.AddInt(
+        "audit_limit", &audit_limit_, 0, 1'000'000,
+        "The most entries of the record in the audit log that are shown, the newest; 0: none.");
   }
 
   absl::Status Validate(absl::string_view operand) override { return record_.Set(operand); }
@@ -48,16 +54,16 @@ class ExplainCommand final : public Command {
   void PrintAudit(Service* service, const v1::Record& record, Terminal& terminal) const {
     v1::ListAuditRequest request;
     request.set_namespace_(record.record_key().namespace_());
-    int read = 0;
-    std::string text;
+    request.set_record_id(record.record_id());
+    request.set_newest_first(true);
+    std::vector<std::string> lines;
     const absl::StatusOr<bool> complete =
         service->VisitAudit(request, [&](const v1::AuditEntry& entry) {
-          if (read == audit_limit_) return false;
-          ++read;
-          if (entry.record_id() == record.record_id()) {
-            absl::StrAppend(&text, TimeText(entry.at(), terminal.Now()), "  ", AuditText(entry),
-                            "\n");
-          }
+          // Of a server that is older than the field.
+          if (entry.record_id() != record.record_id()) return true;
+          if (static_cast<int>(lines.size()) == audit_limit_) return false;
+          lines.push_back(
+              absl::StrCat(TimeText(entry.at(), terminal.Now()), "  ", AuditText(entry), "\n"));
           return true;
         });
     if (!complete.ok()) {
@@ -65,10 +71,13 @@ class ExplainCommand final : public Command {
                                  PrintableText(std::string(complete.status().message())), "\n"));
       return;
     }
-    if (!text.empty()) terminal.Print(absl::StrCat("\nAdministrators:\n", text));
+    std::reverse(lines.begin(), lines.end());
+    if (!lines.empty()) {
+      terminal.Print(absl::StrCat("\nAdministrators:\n", absl::StrJoin(lines, "")));
+    }
     if (!*complete) {
-      terminal.Note(absl::StrCat("The search of the audit log ended at --audit_limit=",
-                                 audit_limit_, " entries: raise it to search the others.\n"));
+      terminal.Note(absl::StrCat("Administrators did more with it than the --audit_limit=",
+                                 audit_limit_, " entries: raise it to see all.\n"));
     }
   }
 

@@ -29,8 +29,9 @@ class ListCommand final : public Command {
     const absl::Time now = terminal.Now();
     TextTable table(RecordHeading());
     int shown = 0;
-    const absl::StatusOr<bool> complete =
-        service->VisitRecords(filter_.ToRequest(now), [&](const v1::Record& record) {
+    const absl::StatusOr<bool> complete = service->VisitRecords(
+        filter_.ToRequest(now),
+        [&](const v1::Record& record) {
           if (shown == limit_) return false;
           ++shown;
           if (json_) {
@@ -39,9 +40,11 @@ class ListCommand final : public Command {
             table.AddRow(RecordRow(record, now));
           }
           return true;
+        },
+        [&] {
+          if (!json_) terminal.Print(table.TakeText(terminal.width()));
         });
     if (!complete.ok()) return complete.status();
-    if (!json_) terminal.Print(table.ToString(terminal.width()));
     if (!*complete) {
       terminal.Note(absl::StrCat("There are more than ", limit_, ": raise --limit.\n"));
     }

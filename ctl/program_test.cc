@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +21,8 @@
 
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "tests/support/temp_folder.h"
 
@@ -121,6 +125,13 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("purge f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --scope=s",
                   "give RECORD_ID; or"),
         std::pair("purge --namespace=n --scope=s", "--reason is missing"),
+        std::pair("purge --reason=r --namespace=n --scope=s --yes", "--tombstone is missing"),
+        std::pair("purge --reason=r --namespace=n --older_than=1h --yes",
+                  "--tombstone=24h, or --tombstone=0s"),
+        std::pair("purge --reason=r --namespace=n --scope=s --tombstone=0s --no_count",
+                  "--no_count is for more than one record, with --yes"),
+        std::pair("purge f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --yes --no_count",
+                  "--no_count is for more than one record, with --yes"),
         std::pair("purge --reason=r --namespace=n --scope=s --operation= --key=",
                   "--operation must not be empty"),
         std::pair("purge --reason=r --namespace=n --scope=s --operation=o --key=",
@@ -199,10 +210,10 @@ TEST(ProgramTest, AnUnreachableServerIsAFailureThatNamesIt) {
     EXPECT_EQ(result.code, ExitCode::kFailed);
     EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << command;
   }
-  for (const char* line :
-       {"list --namespace=n", "stats --namespace=n", "audit --namespace=n",
-        "watch --namespace=n --listings=1", "purge --namespace=n --scope=s --reason=r",
-        "keyring reseal --namespace=n --reason=r"}) {
+  for (const char* line : {"list --namespace=n", "stats --namespace=n", "audit --namespace=n",
+                           "watch --namespace=n --listings=1",
+                           "purge --namespace=n --scope=s --reason=r --tombstone=0s",
+                           "keyring reseal --namespace=n --reason=r"}) {
     const Result result = RunLine(absl::StrCat(line, kNowhere));
     EXPECT_EQ(result.code, ExitCode::kFailed) << line;
     EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << line;
@@ -223,13 +234,17 @@ class Purged final : public v1::IdempotencyAdminService::Service {
   std::string address() const { return absl::StrCat(" --address=127.0.0.1:", port_); }
   // Of the purge; read after the command.
   const v1::PurgeRequest& written() const { return written_; }
+  int counts() const { return counts_; }
 
   grpc::Status Purge(grpc::ServerContext* /*context*/, const v1::PurgeRequest* request,
                      v1::PurgeResponse* response) override {
     response->set_purged(1);
     response->set_previous_state(v1::RECORD_STATE_RELEASED);
     response->set_attempt(3);
-    if (request->validate_only()) return grpc::Status::OK;
+    if (request->validate_only()) {
+      ++counts_;
+      return grpc::Status::OK;
+    }
     written_ = *request;
     return outcome_;
   }
@@ -237,6 +252,7 @@ class Purged final : public v1::IdempotencyAdminService::Service {
  private:
   const grpc::Status outcome_;
   int port_ = 0;
+  int counts_ = 0;
   v1::PurgeRequest written_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -263,6 +279,115 @@ TEST(ProgramTest, ARecordIsPurgedAsItWasCounted) {
   EXPECT_EQ(result.code, ExitCode::kDone) << result.err;
   EXPECT_EQ(service.written().expected_state(), v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(service.written().expected_attempt(), 3);
+}
+
+TEST(ProgramTest, APurgeOfManyIsNotCountedIfItIsNotWanted) {
+  const Purged service(grpc::Status::OK);
+  const std::string line = absl::StrCat(
+      "purge --namespace=n --scope=s --tombstone=0s --reason=r --yes", service.address());
+  EXPECT_EQ(RunLine(line).code, ExitCode::kDone);
+  EXPECT_EQ(service.counts(), 1);
+  const Result result = RunLine(absl::StrCat(line, " --no_count"));
+  EXPECT_EQ(result.code, ExitCode::kDone) << result.err;
+  EXPECT_EQ(result.out, "1 records are forgotten.\n");
+  EXPECT_EQ(service.counts(), 1);
+  EXPECT_EQ(service.written().scope().scope(), "s");
+}
+
+// A line that is run on a terminal, where the answer is no. What it wrote to stderr.
+std::string AskedBy(const std::string& line) {
+  int terminal = -1;
+  int program = -1;
+  EXPECT_EQ(openpty(&terminal, &program, nullptr, nullptr, nullptr), 0);
+  EXPECT_EQ(write(terminal, "n\n", 2), 2);
+  const File in(fdopen(program, "r"));
+  const File out(std::tmpfile());
+  const File err(std::tmpfile());
+  Terminal streams({in.get(), out.get(), err.get()});
+  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  const std::vector<absl::string_view> args(words.begin(), words.end());
+  EXPECT_EQ(RunProgram(args, streams), ExitCode::kNotConfirmed);
+  close(terminal);
+  return Content(err.get());
+}
+
+TEST(ProgramTest, TheQuestionOfAPurgeNamesItsTarget) {
+  const Purged service(grpc::Status::OK);
+  const std::string rest = absl::StrCat(" --reason=r", service.address());
+  EXPECT_THAT(AskedBy(absl::StrCat("purge --namespace=shop --scope=t-1 --tombstone=1h", rest)),
+              HasSubstr("Forget 1 records of the scope t-1 in the namespace shop (their keys are "
+                        "refused for the time of --tombstone)?"));
+  EXPECT_THAT(AskedBy(absl::StrCat("purge --namespace=shop --older_than=1h --tombstone=0s", rest)),
+              ContainsRegex("of the namespace shop that were first reserved before 20.*Z \\(a late "
+                            "retry of theirs will run again\\)"));
+  EXPECT_THAT(
+      AskedBy(absl::StrCat("purge --namespace=shop --scope=t-1 --operation=/a.B/C --key=k", rest)),
+      HasSubstr("with the key k of /a.B/C, scope t-1, namespace shop ("));
+  EXPECT_THAT(AskedBy(absl::StrCat("purge ", kId, rest)),
+              HasSubstr(absl::StrCat("with the id ", kId, " (")));
+  EXPECT_EQ(service.written().reason(), "");
+}
+
+// Two pages of one record each; the first `failures` requests of the second one get `failure`.
+class Pages final : public v1::IdempotencyAdminService::Service {
+ public:
+  Pages(int failures, grpc::Status failure) : failures_(failures), failure_(std::move(failure)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Pages() override { server_->Shutdown(); }
+
+  std::string address() const { return absl::StrCat(" --address=127.0.0.1:", port_); }
+
+  grpc::Status List(grpc::ServerContext* /*context*/, const v1::ListRequest* request,
+                    v1::ListResponse* response) override {
+    const bool second = request->page_token() == "second";
+    if (second && failures_-- > 0) return failure_;
+    response->add_records()->set_record_id(second ? "two" : "one");
+    if (!second) response->set_next_page_token("second");
+    return grpc::Status::OK;
+  }
+  grpc::Status ListAudit(grpc::ServerContext* /*context*/, const v1::ListAuditRequest* request,
+                         v1::ListAuditResponse* response) override {
+    const bool second = request->page_token() == "second";
+    if (second && failures_-- > 0) return failure_;
+    response->add_entries()->set_record_id(second ? "two" : "one");
+    if (!second) response->set_next_page_token("second");
+    return grpc::Status::OK;
+  }
+
+ private:
+  int failures_;
+  const grpc::Status failure_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+constexpr const char* kListings[] = {"list --namespace=n", "audit --namespace=n"};
+
+TEST(ProgramTest, APageThatFailsOnceIsRequestedAgain) {
+  for (const char* const line : kListings) {
+    for (const grpc::Status& failure :
+         {grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone"),
+          ToGrpcStatus(MakeError(Reason::kOverloaded, "too much to do"))}) {
+      const Pages service(/*failures=*/1, failure);
+      const Result result = RunLine(absl::StrCat(line, service.address()));
+      EXPECT_EQ(result.code, ExitCode::kDone) << line << result.err;
+      EXPECT_THAT(result.out, AllOf(HasSubstr("one"), HasSubstr("two"))) << line;
+    }
+  }
+}
+
+TEST(ProgramTest, WhatWasListedBeforeAFailureIsShown) {
+  for (const char* const line : kListings) {
+    const Pages service(/*failures=*/1'000, grpc::Status(grpc::StatusCode::INTERNAL, "broken"));
+    const Result result = RunLine(absl::StrCat(line, service.address()));
+    EXPECT_EQ(result.code, ExitCode::kFailed) << line;
+    EXPECT_THAT(result.out, HasSubstr("one")) << line;
+    EXPECT_THAT(result.err, HasSubstr("broken")) << line;
+  }
 }
 
 TEST(ProgramTest, AnEnvoyWhoseRequestsOutlastTheProcessorIsNoted) {

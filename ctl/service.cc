@@ -1,9 +1,12 @@
 #include "ctl/service.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
@@ -14,6 +17,13 @@ namespace {
 
 // The most that a page may have.
 constexpr int kPageSize = 200;
+
+// Before a page is requested again; doubled each time. All together almost eight seconds.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(250);
+
+bool MayPass(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable || ReasonOf(status) == Reason::kOverloaded;
+}
 
 // A status without a reason is of gRPC itself: the server was not reached, or is no idempotencyd.
 absl::Status Explain(const absl::Status& status, const Service::Options& options) {
@@ -59,6 +69,7 @@ absl::StatusOr<Response> Service::Call(const Method& method, const Request& requ
 void Service::Cancel() {
   const MutexLock lock(mutex_);
   cancelled_ = true;
+  was_cancelled_.NotifyAll();
   if (running_ != nullptr) running_->TryCancel();
 }
 
@@ -112,29 +123,55 @@ absl::StatusOr<v1::ListAuditResponse> Service::ListAudit(const v1::ListAuditRequ
       request);
 }
 
+void Service::Pause(absl::Duration pause) {
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
+  MutexLock lock(mutex_);
+  while (!cancelled_ && was_cancelled_.WaitUntil(lock, end)) {
+  }
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<Response> Service::NextPage(
+    absl::StatusOr<Response> (Service::*method)(const Request&), const Request& request) {
+  absl::Duration pause = kFirstPause;
+  for (int tries = 1;; ++tries) {
+    absl::StatusOr<Response> page = (this->*method)(request);
+    if (page.ok() || request.page_token().empty() || tries == kPageTries ||
+        !MayPass(page.status())) {
+      return page;
+    }
+    Pause(pause);
+    pause *= 2;
+  }
+}
+
 absl::StatusOr<bool> Service::VisitRecords(v1::ListRequest request,
-                                           const std::function<bool(const v1::Record&)>& visit) {
+                                           const std::function<bool(const v1::Record&)>& visit,
+                                           const std::function<void()>& page_ended) {
   request.set_page_size(kPageSize);
   while (true) {
-    const absl::StatusOr<v1::ListResponse> page = List(request);
+    const absl::StatusOr<v1::ListResponse> page = NextPage(&Service::List, request);
     if (!page.ok()) return page.status();
-    for (const v1::Record& record : page->records()) {
-      if (!visit(record)) return false;
-    }
+    const auto& records = page->records();
+    const bool whole = std::all_of(records.begin(), records.end(), visit);
+    page_ended();
+    if (!whole) return false;
     if (page->next_page_token().empty()) return true;
     request.set_page_token(page->next_page_token());
   }
 }
 
 absl::StatusOr<bool> Service::VisitAudit(v1::ListAuditRequest request,
-                                         const std::function<bool(const v1::AuditEntry&)>& visit) {
+                                         const std::function<bool(const v1::AuditEntry&)>& visit,
+                                         const std::function<void()>& page_ended) {
   request.set_page_size(kPageSize);
   while (true) {
-    const absl::StatusOr<v1::ListAuditResponse> page = ListAudit(request);
+    const absl::StatusOr<v1::ListAuditResponse> page = NextPage(&Service::ListAudit, request);
     if (!page.ok()) return page.status();
-    for (const v1::AuditEntry& entry : page->entries()) {
-      if (!visit(entry)) return false;
-    }
+    const auto& entries = page->entries();
+    const bool whole = std::all_of(entries.begin(), entries.end(), visit);
+    page_ended();
+    if (!whole) return false;
     if (page->next_page_token().empty()) return true;
     request.set_page_token(page->next_page_token());
   }

@@ -43,17 +43,27 @@ class Service {
   absl::StatusOr<v1::ResealResponse> Reseal(const v1::ResealRequest& request);
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request);
 
-  // Calls `visit` for each record, over all pages, until it returns false. True if none is left.
-  absl::StatusOr<bool> VisitRecords(v1::ListRequest request,
-                                    const std::function<bool(const v1::Record&)>& visit);
+  // Calls `visit` for each record, over all pages, until it returns false, and `page_ended` after
+  // each page. True if none is left. A page behind the first one is requested kPageTries times
+  // while the server is unavailable or overloaded: all before it would have been read in vain.
+  absl::StatusOr<bool> VisitRecords(
+      v1::ListRequest request, const std::function<bool(const v1::Record&)>& visit,
+      const std::function<void()>& page_ended = [] {});
   // The same for the audit log.
-  absl::StatusOr<bool> VisitAudit(v1::ListAuditRequest request,
-                                  const std::function<bool(const v1::AuditEntry&)>& visit);
+  absl::StatusOr<bool> VisitAudit(
+      v1::ListAuditRequest request, const std::function<bool(const v1::AuditEntry&)>& visit,
+      const std::function<void()>& page_ended = [] {});
+  static constexpr int kPageTries = 6;
 
   // Ends the running call and all later ones with CANCELLED.
   void Cancel() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> NextPage(absl::StatusOr<Response> (Service::*method)(const Request&),
+                                    const Request& request);
+  // Waits, unless Cancel() was called.
+  void Pause(absl::Duration pause) ABSL_LOCKS_EXCLUDED(mutex_);
   template <typename Response, typename Method, typename Request>
   absl::StatusOr<Response> Call(const Method& method, const Request& request);
 
@@ -61,6 +71,7 @@ class Service {
   const std::unique_ptr<v1::IdempotencyService::Stub> records_;
   const std::unique_ptr<v1::IdempotencyAdminService::Stub> administration_;
   Mutex mutex_;
+  CondVar was_cancelled_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   // Null: none.
   grpc::ClientContext* running_ ABSL_GUARDED_BY(mutex_) = nullptr;

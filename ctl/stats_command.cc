@@ -47,7 +47,7 @@ class StatsCommand final : public Command {
           return true;
         });
     if (!complete.ok()) return complete.status();
-    terminal.Print(Table().ToString(terminal.width()));
+    terminal.Print(Table().TakeText(terminal.width()));
     if (!*complete) {
       terminal.Note(absl::StrCat("Only ", limit_, " records were read: raise --limit.\n"));
     }

@@ -16,17 +16,19 @@ constexpr std::size_t kGap = 2;
 
 }  // namespace
 
-TextTable::TextTable(std::vector<std::string> heading) { rows_.push_back(std::move(heading)); }
+TextTable::TextTable(std::vector<std::string> heading) : columns_(heading.size()) {
+  AddRow(std::move(heading));
+}
 
-void TextTable::AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+void TextTable::AddRow(std::vector<std::string> cells) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    columns_[i] = std::max(columns_[i], ColumnsOf(cells[i]));
+  }
+  rows_.push_back(std::move(cells));
+}
 
 std::vector<std::size_t> TextTable::Widths(std::size_t width) const {
-  std::vector<std::size_t> widths(rows_.front().size());
-  for (const std::vector<std::string>& row : rows_) {
-    for (std::size_t i = 0; i < widths.size(); ++i) {
-      widths[i] = std::max(widths[i], ColumnsOf(row[i]));
-    }
-  }
+  std::vector<std::size_t> widths = columns_;
   const std::size_t gaps = kGap * (widths.size() - 1);
   while (width > 0 && std::accumulate(widths.begin(), widths.end(), gaps) > width) {
     const auto widest = std::max_element(widths.begin(), widths.end());
@@ -36,7 +38,7 @@ std::vector<std::size_t> TextTable::Widths(std::size_t width) const {
   return widths;
 }
 
-std::string TextTable::ToString(std::size_t width) const {
+std::string TextTable::TakeText(std::size_t width) {
   const std::vector<std::size_t> widths = Widths(width);
   std::string text;
   for (const std::vector<std::string>& row : rows_) {
@@ -48,6 +50,7 @@ std::string TextTable::ToString(std::size_t width) const {
     }
     absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
   }
+  rows_.clear();
   return text;
 }
 

@@ -15,16 +15,20 @@ class TextTable {
   // The row has as many cells as the heading.
   void AddRow(std::vector<std::string> cells);
 
-  // A line for each row, below the heading. The widest columns are cut until a line fits into
-  // `width` columns, as far as each keeps kMinColumns; 0: nothing is cut.
-  std::string ToString(std::size_t width) const;
+  // A line for each row that was added since the last call, the first time below the heading. A
+  // column is never narrower than before. The widest columns are cut until a line fits into `width`
+  // columns, as far as each keeps kMinColumns; 0: nothing is cut.
+  std::string TakeText(std::size_t width);
 
   static constexpr std::size_t kMinColumns = 8;
 
  private:
   std::vector<std::size_t> Widths(std::size_t width) const;
 
+  // Without those that were taken.
   std::vector<std::vector<std::string>> rows_;
+  // The most columns that a cell took, also of those rows.
+  std::vector<std::size_t> columns_;
 };
 
 }  // namespace idempotency::internal

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -35,6 +36,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::CertificateAuthority;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -131,6 +133,22 @@ class CtlTest : public ::testing::Test {
     return reserved.record_id();
   }
 
+  // Entries of other records, as a purge writes them, beside the daemon.
+  void FillAuditLog(int entries) {
+    sqlite3* opened = nullptr;
+    EXPECT_EQ(sqlite3_open(folder_.File("records.db").c_str(), &opened), SQLITE_OK);
+    const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> database(opened, &sqlite3_close);
+    sqlite3_busy_timeout(database.get(), 10'000);
+    const std::string sql = absl::StrCat(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ", entries,
+        ") INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, "
+        "key_hmac,"
+        " state, attempt, records) SELECT 0, 'on-call', 'the tenant left', 3, 0, 'payments',"
+        " randomblob(16), zeroblob(32), 3, 1, 1 FROM n");
+    EXPECT_EQ(sqlite3_exec(database.get(), sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+        << sqlite3_errmsg(database.get());
+  }
+
   testing::TempFolder folder_;
   CertificateAuthority authority_;
   std::unique_ptr<testing::DaemonProcess> daemon_;
@@ -219,20 +237,45 @@ TEST_F(CtlTest, ListsAreNarrowedByAge) {
   EXPECT_THAT(none.out, IsEmpty());
 }
 
-TEST_F(CtlTest, ExplainReportsThatItSearchedAPartOfTheAuditLog) {
+TEST_F(CtlTest, ExplainShowsTheNewestActsOnTheRecord) {
   const std::string id = MakeUnknown("order-1");
-  for (const std::string& settled : {id, MakeUnknown("order-2")}) {
+  const auto resolve = [&](const std::string& record, const std::string& reason) {
     EXPECT_EQ(
-        Run("on-call", {"resolve", settled, "--outcome=released", "--reason=retry", "--yes"}).code,
+        Run("on-call", {"resolve", record, "--outcome=released", "--reason=" + reason, "--yes"})
+            .code,
         0);
-  }
+  };
+  resolve(id, "first");
+  resolve(MakeUnknown("order-2"), "other");
+  EXPECT_EQ(MakeUnknown("order-1"), id);
+  resolve(id, "second");
   const Result part = Run("on-call", {"explain", id, "--audit_limit=1"});
-  EXPECT_THAT(part.err, HasSubstr("ended at --audit_limit=1 entries"));
+  EXPECT_THAT(part.err, HasSubstr("more with it than the --audit_limit=1 entries"));
+  EXPECT_THAT(part.out, AllOf(HasSubstr("RESOLVED_RELEASED by on-call: second"),
+                              Not(HasSubstr("by on-call: first"))));
   const Result whole = Run("on-call", {"explain", id, "--audit_limit=2"});
   EXPECT_THAT(whole.err, IsEmpty());
-  EXPECT_THAT(whole.out, HasSubstr("RESOLVED_RELEASED by on-call: retry"));
+  EXPECT_THAT(whole.out, AllOf(ContainsRegex("by on-call: first\n.*by on-call: second\n"),
+                               Not(HasSubstr("by on-call: other"))));
   EXPECT_THAT(Run("on-call", {"explain", id, "--audit_limit=0"}).out,
               Not(HasSubstr("RESOLVED_RELEASED")));
+  const Result audit = Run("on-call", {"audit", "--namespace=payments", "--record=" + id});
+  EXPECT_THAT(audit.out, AllOf(ContainsRegex("by on-call: second\n.*by on-call: first\n"),
+                               Not(HasSubstr("by on-call: other"))));
+}
+
+// As after a purge of a tenant.
+TEST_F(CtlTest, ExplainFindsAnActBehindManyOthers) {
+  constexpr int kOthers = 10'001;
+  const std::string id = MakeUnknown("order-1");
+  FillAuditLog(kOthers);
+  EXPECT_EQ(Run("on-call", {"resolve", id, "--outcome=released", "--reason=settled", "--yes"}).code,
+            0);
+  FillAuditLog(kOthers);
+  EXPECT_THAT(Run("on-call", {"explain", id}).out,
+              HasSubstr("RESOLVED_RELEASED by on-call: settled"));
+  EXPECT_THAT(Run("on-call", {"audit", "--namespace=payments", "--record=" + id}).out,
+              HasSubstr("by on-call: settled"));
 }
 
 TEST_F(CtlTest, ATenantIsPurged) {
@@ -241,12 +284,14 @@ TEST_F(CtlTest, ATenantIsPurged) {
   const std::string scope = absl::StrCat("--scope=", testing::SomeRecordKey("k").scope());
   const std::vector<std::string> purge = {"purge", "--namespace=payments", scope,
                                           "--reason=the tenant left"};
-  EXPECT_EQ(Run("on-call", purge).code, 5);
-  std::vector<std::string> yes = purge;
+  EXPECT_EQ(Run("on-call", purge).code, 2) << "without a tombstone";
+  std::vector<std::string> unconfirmed = purge;
+  unconfirmed.emplace_back("--tombstone=1h");
+  EXPECT_EQ(Run("on-call", unconfirmed).code, 5);
+  std::vector<std::string> yes = unconfirmed;
   yes.insert(yes.end(), {"--yes", "--json"});
   EXPECT_THAT(Run("on-call", yes).out, HasSubstr(R"("refused":"4")"));
   yes.emplace_back("--force");
-  yes.emplace_back("--tombstone=1h");
   EXPECT_THAT(Run("on-call", yes).out, HasSubstr(R"({"purged":"4"})"));
   EXPECT_EQ(Reserve("order-0").verdict_case(), v1::ReserveResponse::kExpired);
   EXPECT_THAT(Run("on-call", {"list", "--namespace=payments", "--json"}).out, IsEmpty());
@@ -304,8 +349,8 @@ TEST_F(CtlTest, RulesHoldForOperatorsToo) {
   const Result story = Run("reader", {"explain", id});
   EXPECT_EQ(story.code, 0);
   EXPECT_THAT(story.err, HasSubstr("What administrators did is not included"));
-  const Result denied =
-      Run("reader", {"purge", "--namespace=payments", "--scope=s", "--reason=r", "--yes"});
+  const Result denied = Run("reader", {"purge", "--namespace=payments", "--scope=s",
+                                       "--tombstone=0s", "--reason=r", "--yes"});
   EXPECT_EQ(denied.code, 1);
   EXPECT_THAT(denied.err, HasSubstr("ACCESS_DENIED: "));
   // A stranger does not learn that there is one.
