@@ -19,11 +19,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 
 #include "server/files/file_content.h"
 #include "server/observability/log.h"
+#include "server/process/certificate_change.h"
 
 namespace idempotency::internal {
 namespace {
@@ -288,15 +290,33 @@ void ListenerCredentials::WarnOfExpired(const std::string& authorities) {
   expired_ = std::move(expired);
 }
 
+void ListenerCredentials::WarnOfChange(const CertificateChange& change) const {
+  if (!change.names_lost.empty()) {
+    Log(LogLevel::kWarn,
+        "the new certificate lacks names of the previous one: clients that use them refuse it",
+        {{"tls_cert", files_.certificate}, {"names", absl::StrJoin(change.names_lost, " ")}});
+  }
+  if (change.issuer != change.former_issuer) {
+    Log(LogLevel::kWarn,
+        "the new certificate has another issuer: clients that do not trust it refuse it",
+        {{"tls_cert", files_.certificate},
+         {"issuer", change.issuer},
+         {"previous_issuer", change.former_issuer}});
+  }
+}
+
 void ListenerCredentials::Refresh() {
   absl::StatusOr<TlsContent> content = Read(files_);
   absl::Status refused = content.status();
-  if (refused.ok() && !(*content == *this->content())) {
+  const std::shared_ptr<const TlsContent> former = this->content();
+  if (refused.ok() && !(*content == *former)) {
     refused = identity_->Replace(content->identity);
     if (refused.ok()) refused = client_ca_->Replace(content->client_ca);
     if (refused.ok()) {
+      const CertificateChange change = ChangeOfCertificate(former->identity, content->identity);
       Publish(*std::move(content));
       Log(LogLevel::kInfo, "certificates replaced", {{"tls_cert", files_.certificate}});
+      WarnOfChange(change);
     }
   }
   WarnOfExpired(this->content()->client_ca);

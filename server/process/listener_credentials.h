@@ -16,6 +16,7 @@
 #include "server/console/tls_content.h"
 #include "server/files/memory_file.h"
 #include "server/observability/observer.h"
+#include "server/process/certificate_change.h"
 #include "server/process/command_line.h"
 #include "server/service/periodic_thread.h"
 
@@ -63,6 +64,8 @@ class ListenerCredentials {
   void Publish(TlsContent content) ABSL_LOCKS_EXCLUDED(mutex_);
   // Logs each authority that has expired since the last call.
   void WarnOfExpired(const std::string& authorities);
+  // Logs what of a new certificate may make clients refuse it: it is used all the same.
+  void WarnOfChange(const CertificateChange& change) const;
   void Refresh();
 
   const ListenerTlsFiles files_;

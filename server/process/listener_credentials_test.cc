@@ -10,6 +10,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include <chrono>
 #include <fstream>
@@ -22,12 +23,16 @@
 #include "absl/time/clock.h"
 
 #include "core/mutex.h"
+#include "server/process/certificate_change.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
@@ -205,6 +210,36 @@ TEST_F(ListenerCredentialsTest, ARenewedCertificateIsReported) {
   ASSERT_TRUE(made.ok());
   Write("renewed.pem", CertificatePem(key_, 7200));
   EXPECT_TRUE(validities_.AwaitEndAfter(CertificateUse::kServer, absl::Now() + absl::Hours(1)));
+}
+
+// Of the authority `issuer`, for these names.
+std::string NamedPem(const Key& key, const char* issuer, const std::string& names) {
+  const Certificate made = Issue(key, "idempotencyd", key, issuer, -3600, 3600);
+  if (!names.empty()) {
+    const std::unique_ptr<X509_EXTENSION, decltype(&X509_EXTENSION_free)> extension(
+        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, names.c_str()),
+        &X509_EXTENSION_free);
+    X509_add_ext(made.get(), extension.get(), -1);
+    X509_sign(made.get(), key.get(), EVP_sha256());
+  }
+  return KeyPem(key) + Pem([&](BIO* bio) { PEM_write_bio_X509(bio, made.get()); });
+}
+
+TEST_F(ListenerCredentialsTest, AChangeOfNamesAndOfTheIssuerIsFound) {
+  const std::string names = "DNS:a,DNS:b,IP:10.0.0.1,URI:spiffe://example.org/d";
+  const std::string former = NamedPem(key_, "one", names);
+  const auto lost = [&](const std::string& next) {
+    return ChangeOfCertificate(former, NamedPem(key_, "one", next)).names_lost;
+  };
+  EXPECT_THAT(lost(names + ",DNS:c"), IsEmpty());
+  EXPECT_THAT(lost("DNS:c,DNS:b"),
+              ElementsAre("DNS:a", "IP Address:10.0.0.1", "URI:spiffe://example.org/d"));
+  EXPECT_THAT(lost(""), SizeIs(4));
+  EXPECT_EQ(ChangeOfCertificate(former, NamedPem(NewKey(), "one", names)).issuer, "");
+  const CertificateChange issued = ChangeOfCertificate(former, NamedPem(key_, "two", names));
+  EXPECT_EQ(issued.former_issuer, "CN=one");
+  EXPECT_EQ(issued.issuer, "CN=two");
+  EXPECT_THAT(issued.names_lost, IsEmpty());
 }
 
 TEST_F(ListenerCredentialsTest, WithoutTlsNoValidityIsReported) {

@@ -137,7 +137,8 @@ TEST_F(DaemonTlsTest, AListOfAddressesIsVerifiedByTheNameThatIsGiven) {
 }
 
 TEST_F(DaemonTlsTest, NewFilesCountForNewConnections) {
-  Serve(first_.Issue("idempotencyd", kHere), first_.root());
+  Serve(first_.Issue("idempotencyd", absl::StrCat(kHere, ",DNS:idempotencyd.example")),
+        first_.root());
   const auto guard = first_.Issue("guard");
   const auto before = Connect(first_.root(), guard);
   ASSERT_TRUE(Call(*before).ok());
@@ -150,6 +151,8 @@ TEST_F(DaemonTlsTest, NewFilesCountForNewConnections) {
   EXPECT_TRUE(Reaches(second_.root(), second_.Issue("guard")));
   EXPECT_FALSE(Call(*Connect(first_.root(), guard)).ok());
   EXPECT_TRUE(Call(*before).ok()) << "a connection that is there goes on";
+  EXPECT_TRUE(AwaitLog("lacks names of the previous one")) << "its clients refuse it";
+  EXPECT_TRUE(AwaitLog("names=DNS:idempotencyd.example"));
 }
 
 TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
