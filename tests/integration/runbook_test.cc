@@ -8,11 +8,15 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 
+#include "grpc_idempotency/uuid.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
@@ -24,7 +28,9 @@ namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::_;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
 // The first SQL of an alert's entry that contains `word`.
@@ -140,6 +146,51 @@ TEST(RunbookTest, CountsOpenCasesByNamespaceInPostgres) {
   EXPECT_THAT(reserved,
               UnorderedElementsAre(ElementsAre("payments", "2", _), ElementsAre("orders", "1", _)));
   ExpectTimes(reserved);
+}
+
+// With the key in the place of the example's.
+std::string SqlOfKey(const std::string& word, const std::string& key) {
+  std::string sql = SqlOf("Charged twice", word);
+  const std::size_t example = sql.find("lower('") + std::string("lower('").size();
+  return sql.replace(example, sql.find('\'', example) - example, key);
+}
+
+TEST(RunbookTest, FindsTheRecordsOfAKeyByTheKeyAlone) {
+  const std::string url = PostgresCluster::Shared().NewDatabase();
+  MigrateStore(url);
+  const DaemonProcess daemon(url);
+  const ServiceClient client(daemon.address());
+  const std::string key = Uuid::TimeOrdered(absl::Now()).ToString();
+  std::vector<std::string> ids;
+  for (const std::string scope : {"one", "two"}) {
+    v1::ReserveRequest reserve = SomeReserve(key);
+    reserve.mutable_record_key()->set_scope(scope);
+    const auto reserved = client.Call(reserve);
+    ASSERT_TRUE(reserved.ok()) << reserved.status();
+    ids.push_back(reserved->record_id());
+  }
+  // Of the same millisecond.
+  const std::string neighbour = key.substr(0, 14) + "7fff-bfff-ffffffffffff";
+  ASSERT_TRUE(client.Call(SomeReserve(neighbour)).ok());
+  const std::string upper = absl::AsciiStrToUpper(key);
+  const Rows found = InPostgres(url, SqlOfKey("idempotency.records", upper));
+  EXPECT_THAT(found, UnorderedElementsAre(Contains(ids[0]), Contains(ids[1])));
+
+  const std::string audit = SqlOfKey("idempotency.audit_log", upper);
+  EXPECT_TRUE(InPostgres(url, audit).empty());
+  InPostgres(url,
+             "INSERT INTO idempotency.audit_log (at, actor, reason, action, forced, namespace,"
+             " record_id, key_hmac, state, attempt) SELECT now(), 'a', 'r', 3, false, namespace,"
+             " id, sha256(''), state, attempt FROM idempotency.records WHERE scope = 'one'");
+  EXPECT_THAT(InPostgres(url, audit), ElementsAre(Contains(ids[0])));
+
+  for (const auto& [sql, index] :
+       {std::pair(SqlOfKey("idempotency.records", upper), "records_pkey"),
+        std::pair(audit, "audit_log_by_record")}) {
+    const Rows plan = InPostgres(url, "SET enable_seqscan = off; EXPLAIN " + sql);
+    EXPECT_THAT(plan, Contains(Contains(HasSubstr(index)))) << sql;
+    EXPECT_THAT(plan, Contains(Contains(HasSubstr("Index Cond: ((")))) << sql;
+  }
 }
 
 TEST(RunbookTest, CountsOpenCasesByNamespaceInSqliteWhileTheDaemonRuns) {
