@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -191,6 +192,60 @@ TEST(RunbookTest, FindsTheRecordsOfAKeyByTheKeyAlone) {
     EXPECT_THAT(plan, Contains(Contains(HasSubstr(index)))) << sql;
     EXPECT_THAT(plan, Contains(Contains(HasSubstr("Index Cond: ((")))) << sql;
   }
+}
+
+void Shell(const std::string& command) {
+  const auto shell = Process::Start({"/bin/sh", "-ec", command});
+  ASSERT_TRUE(shell.ok()) << shell.status();
+  const auto ended = (*shell)->Wait();
+  EXPECT_TRUE(ended.ok() && ended->code == 0) << (*shell)->Stderr();
+}
+
+// The commands of the entry, with these databases.
+std::string CommandsOfARepair(const std::string& copy, const std::string& database) {
+  std::ifstream file(IDEMPOTENCY_RUNBOOK);
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string fence = "   ```\n";
+  const std::size_t entry = page.find("\n## Records were purged by mistake\n");
+  const std::size_t begin = page.find(fence, entry) + fence.size();
+  const std::string commands = page.substr(begin, page.find(fence, begin) - begin);
+  return absl::StrReplaceAll(commands, {{"\n   ", "\n"},
+                                        {"postgresql://OWNER@HOST/COPY", "'" + copy + "'"},
+                                        {"postgresql://OWNER@HOST/DATABASE", "'" + database + "'"},
+                                        {"'NAME'", "'payments'"}});
+}
+
+TEST(RunbookTest, RecordsThatWerePurgedComeBackFromACopy) {
+  const std::string database = PostgresCluster::Shared().NewDatabase();
+  const std::string copy = PostgresCluster::Shared().NewDatabase();
+  MigrateStore(database);
+  const DaemonProcess daemon(database);
+  const ServiceClient client(daemon.address());
+  const auto request = [](const std::string& key) {
+    v1::ReserveRequest reserve = SomeReserve(key);
+    reserve.mutable_record_key()->set_namespace_("payments");
+    return reserve;
+  };
+  for (const std::string key : {"completed", "running", "again", "kept"}) {
+    const auto reserved = client.Call(request(key));
+    ASSERT_TRUE(reserved.ok()) << reserved.status();
+    if (key == "running") continue;
+    v1::CompleteRequest complete =
+        SomeComplete(key, reserved->reserved().reservation_token(), "body");
+    complete.mutable_record_key()->set_namespace_("payments");
+    ASSERT_TRUE(client.Call(complete).ok());
+  }
+  const TempFolder folder;
+  Shell("pg_dump --schema=idempotency --dbname='" + database + "' | psql --quiet --dbname='" +
+        copy + "' --set=ON_ERROR_STOP=1");
+  InPostgres(database, "DELETE FROM idempotency.records WHERE key <> 'kept'");
+  ASSERT_TRUE(client.Call(request("again"))->has_reserved());
+  Shell("cd '" + folder.File(".") + "'\n" + CommandsOfARepair(copy, database));
+  EXPECT_THAT(InPostgres(database, "SELECT key, state FROM idempotency.records ORDER BY key"),
+              ElementsAre(ElementsAre("again", "1"), ElementsAre("completed", "2"),
+                          ElementsAre("kept", "2"), ElementsAre("running", "4")));
+  EXPECT_TRUE(client.Call(request("completed"))->has_replay());
+  EXPECT_TRUE(client.Call(request("running"))->has_outcome_unknown());
 }
 
 TEST(RunbookTest, CountsOpenCasesByNamespaceInSqliteWhileTheDaemonRuns) {
