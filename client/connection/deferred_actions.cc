@@ -41,9 +41,6 @@ void DeferredActions::Run() {
 void DeferredActions::Log(TransportErrorReporter& transport_errors,
                           const ApplicationLog& log) const {
   if (answered_) transport_errors.Answered();
-  for (const auto& [operation, failure] : failures_) {
-    if (const auto* status = std::get_if<grpc::Status>(&failure)) transport_errors.Report(*status);
-  }
   if (failed_.has_value()) transport_errors.Report(*failed_);
   for (const auto& [severity, line] : lines_) log.Write(severity, line);
 }

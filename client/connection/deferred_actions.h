@@ -47,7 +47,7 @@ class DeferredActions {
   void Fail(Operation operation, absl::Status status) {
     failures_.emplace_back(std::move(operation), std::move(status));
   }
-  // The call ended with `status`.
+  // The call ended with `status`, which ReportFailure() gets too if it concerns the daemon.
   void Fail(Operation operation, grpc::Status status) {
     failures_.emplace_back(std::move(operation), std::move(status));
   }
@@ -64,6 +64,8 @@ class DeferredActions {
 
   // Executes all actions, once. The callers' follow those of the streams.
   void Run();
+  // Whether there is anything for Log().
+  bool reports() const { return answered_ || failed_.has_value() || !lines_.empty(); }
   // After Run(): writes the lines of the log, since the application's may block.
   void Log(TransportErrorReporter& transport_errors, const ApplicationLog& log) const;
 

@@ -30,6 +30,7 @@ class OpenStreams {
   Ordered WritableByLoad() const;
   // How many new operations may be put on.
   std::size_t usable() const;
+  std::size_t size() const { return states_.size(); }
   bool AnyEstablished() const;
   // Whether one broke before it was established, and has not ended yet.
   bool AnyIsFailing() const;

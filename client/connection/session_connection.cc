@@ -73,10 +73,10 @@ SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now
   return std::max<Clock::duration>(deadline - now, kAlarmGrain);
 }
 
-// STORE_UNAVAILABLE has these codes.
+// As STORE_UNAVAILABLE. Not a deadline that passed in the queue: the callers choose their
+// deadlines.
 bool IsWithoutVerdict(const v1::SessionError& error) {
-  const grpc::StatusCode code = StatusCodeFrom(error.code());
-  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED;
+  return StatusCodeFrom(error.code()) == grpc::StatusCode::UNAVAILABLE;
 }
 
 // The session whose frame of answers this thread handles. Operations that
@@ -253,8 +253,10 @@ void SessionConnection::BeginRead(StreamState& state, DeferredActions& actions) 
 }
 
 void SessionConnection::Run(DeferredActions& actions) {
+  // The last callback may destroy this, unless a stream's event has reported something.
+  const bool reports = actions.reports();
   actions.Run();
-  actions.Log(transport_errors_, log_);
+  if (reports) actions.Log(transport_errors_, log_);
 }
 
 void SessionConnection::RunTogether(DeferredActions& actions) {
@@ -292,7 +294,6 @@ std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAn
                                                DeferredActions& actions) {
   if (!answer.has_error()) {
     state.ClearRefusals();
-    leaves_.Reset();
   } else if (IsWithoutVerdict(answer.error())) {
     state.CountRefusal();
   }
@@ -315,8 +316,14 @@ std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAn
 // Unanswered operations keep the old stream.
 void SessionConnection::LeaveIfRefused(StreamState& state, Time now) {
   if (state.refusals() < kMaxRefusals || !state.usable() || now < leave_at_) return;
+  // Those that were left may wait for their last answers as long as a waiter.
+  const auto most = static_cast<std::size_t>(2 * options_.streams);
+  if (streams_.size() >= most) return;
+  // Not after a verdict: some operations get one without the store.
+  if (now >= quiet_at_) leaves_.Reset();
   state.Drain();
   leave_at_ = now + absl::ToChronoNanoseconds(leaves_.Next());
+  quiet_at_ = leave_at_ + absl::ToChronoNanoseconds(kMaxPauseBetweenLeaves);
 }
 
 void SessionConnection::Establish(StreamState& state, const v1::SessionResponse& frame,
@@ -430,6 +437,7 @@ void SessionConnection::TakeBack(const StreamState& state, const grpc::Status& s
     if (operation->refused) {
       actions.Fail(Remove(operation->id), error);
     } else if (operation->times_sent >= kMaxTimesSent) {
+      actions.ReportFailure(EndForOthers(status));
       actions.Fail(Remove(operation->id), EndForOthers(status));
     } else {
       again.push_back(operation);

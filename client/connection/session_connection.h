@@ -147,6 +147,8 @@ class SessionConnection final : public Connection, private SessionStream::Events
   Time next_stream_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   // A daemon without verdicts is not left before this.
   Time leave_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
+  // From then on the pauses between leaves begin with the first.
+  Time quiet_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   Backoff leaves_ ABSL_GUARDED_BY(mutex_);
   Time next_warning_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <string>
 #include <thread>
@@ -397,8 +398,12 @@ class WithoutVerdictTest : public SessionConnectionTest {
       frame.mutable_answers(0)->mutable_error()->set_details(status.error_details());
       stream(on).ServerSends(frame);
       Settle();
-      EXPECT_EQ(answers_.size(), reserved_);
+      EXPECT_EQ(answers_.size() + unanswered_, reserved_);
     }
+  }
+  void RefuseUntil(const std::function<bool()>& done, std::size_t on) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!done() && std::chrono::steady_clock::now() < deadline) ReserveAndRefuse(on, 1);
   }
   void ReserveAndAnswer(std::size_t on) {
     Reserve("key");
@@ -406,6 +411,7 @@ class WithoutVerdictTest : public SessionConnectionTest {
   }
 
   std::size_t reserved_ = 0;
+  std::size_t unanswered_ = 0;
 };
 
 TEST_F(WithoutVerdictTest, TheDaemonIsLeftForTheNextOne) {
@@ -451,6 +457,7 @@ TEST_F(WithoutVerdictTest, RefusalsForAnotherReasonAreNoneToLeave) {
                               Reason::kAccessDenied, Reason::kRecordDamaged}) {
     ReserveAndRefuse(/*on=*/0, 4, MakeError(reason, ""));
   }
+  ReserveAndRefuse(/*on=*/0, 4, absl::DeadlineExceededError("callers choose their deadlines"));
   EXPECT_EQ(streams_.count(), 1u);
   EXPECT_FALSE(stream().half_closed());
 }
@@ -471,11 +478,39 @@ TEST_F(WithoutVerdictTest, TheNextDaemonIsNotLeftAtOnce) {
   ReserveAndRefuse(/*on=*/0, 3);
   ReserveAndRefuse(/*on=*/1, 10);
   EXPECT_EQ(streams_.count(), 2u);
-  // Half a second at the most, and then half of a second to a whole one.
-  std::this_thread::sleep_for(milliseconds(500));
-  ReserveAndRefuse(/*on=*/1, 1);
+  // A quarter to half a second, and then half of a second to a whole one.
+  const auto began = std::chrono::steady_clock::now();
+  RefuseUntil([&] { return stream(1).half_closed(); }, /*on=*/1);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(5000));
   ReserveAndRefuse(/*on=*/2, 3);
   EXPECT_EQ(streams_.count(), 3u);
+}
+
+// Callers that wait keep their streams.
+TEST_F(WithoutVerdictTest, FewStreamsThatWereLeftAreOpenAtOnce) {
+  Open();
+  Reserve("waits");
+  OpenStream();
+  v1::SessionResponse refusals;
+  for (std::uint64_t id = 2; id <= 4; ++id) {
+    Complete();
+    refusals.add_answers()->set_id(id);
+    refusals.mutable_answers()->rbegin()->mutable_error()->set_code(grpc::StatusCode::UNAVAILABLE);
+  }
+  stream().ServerSends(refusals);
+  Settle();
+  reserved_ = 4;
+  const auto began = std::chrono::steady_clock::now();
+  unanswered_ = 1;
+  RefuseUntil([&] { return std::chrono::steady_clock::now() - began > milliseconds(600); },
+              /*on=*/1);
+  EXPECT_FALSE(stream(1).half_closed());
+  AnswerId(stream(), 1);
+  unanswered_ = 0;
+  stream().End(grpc::Status::OK);
+  Settle();
+  ReserveAndRefuse(/*on=*/1, 1);
+  EXPECT_TRUE(stream(1).half_closed());
 }
 
 TEST_F(SessionConnectionTest, ADrainingServerIsLeftWithoutLosingAnything) {

@@ -77,6 +77,7 @@ class UsageMeterTest : public ::testing::Test {
   void Fill(const std::string& name_space) {
     for (int i = 0; i < 10; ++i) {
       ReserveOp op;
+      op.on_lease_expiry = LeaseExpiry::kTakeOver;
       op.key = {name_space, "scope", "operation", "key-" + std::to_string(i)};
       op.id = RecordIdFor(op.key);
       op.fingerprints = {Fingerprint{1, {}}};
@@ -125,6 +126,7 @@ TEST_F(UsageMeterTest, AfterAnErrorTheLastMeasurementApplies) {
   EXPECT_EQ(ReasonOf(Measure()), Reason::kStoreUnavailable);
   EXPECT_TRUE(observer_.records.empty());
   ReserveOp op;
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
   op.key = {"n", "scope", "operation", "one-more"};
   absl::Duration wait;
   EXPECT_TRUE(tenants_.AdmitReservation(op, {true, true}, wait).ok());
@@ -163,6 +165,7 @@ class UsageTurnsTest : public UsageMeterTest {
   // Whether a new key of the namespace is refused.
   bool IsFull(const std::string& name_space) {
     ReserveOp op;
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
     op.key = {name_space, "scope", "operation", "one-more"};
     absl::Duration wait;
     EXPECT_TRUE(tenants_.AdmitReservation(op, {true, true}, wait).ok());
@@ -170,6 +173,7 @@ class UsageTurnsTest : public UsageMeterTest {
   }
   void Grant(const std::string& name_space, absl::Duration retention) {
     ReserveOp op;
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
     op.key = {name_space, "scope", "operation", "granted"};
     op.retention = retention;
     absl::Duration wait;

@@ -8,6 +8,7 @@
 
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal {
@@ -53,9 +54,13 @@ bool HasQuota(const NamespaceSettings& settings) {
   return settings.max_records.has_value() || settings.max_reply_bytes.has_value();
 }
 
-// How long a record is kept that a reservation makes now.
-absl::Duration LifeOf(const ReserveOp& op) {
-  return KeyTime(op.key).has_value() ? std::max(op.retention, op.window) : op.retention;
+// How long a record may be kept that a reservation makes now. Its outcome may stay unknown; then
+// only a measurement finds that it was settled.
+absl::Duration LifeOf(const ReserveOp& op, absl::Time now) {
+  if (op.on_lease_expiry == LeaseExpiry::kRequireRecovery) return limits::kMaxRetention;
+  const std::optional<absl::Time> made = KeyTime(op.key);
+  if (!made.has_value()) return op.retention;
+  return std::max(op.retention, op.window) + std::max(absl::ZeroDuration(), *made - now);
 }
 
 }  // namespace
@@ -190,7 +195,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
     if (waits) ++tenant->waiting;
     reached = ReachedQuota(*tenant, settings);
     if (reached) tenant->reached = true;
-    if (HasQuota(settings)) life = LifeOf(op);
+    if (HasQuota(settings)) life = LifeOf(op, clock_.Now());
   }
   op.only_existing = reached.has_value() || !out_of_bounds.ok();
   return Place(std::move(tenant), waits, reached, std::move(out_of_bounds), life);

@@ -11,6 +11,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/tenants/recent_usage.h"
 
 namespace idempotency::internal {
@@ -369,9 +370,11 @@ TEST_F(TenantQuotaTest, WhatWasAddedCountsUntilTheEndOfTheRecords) {
   settings.max_reply_bytes = 1000;
   Configure(settings);
   Measure({9, 900});
-  const auto add = [this](absl::Duration retention, const std::string& key) {
+  const auto add = [this](absl::Duration retention, const std::string& key,
+                          LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver) {
     ReserveOp op = OpIn("n", key);
     op.retention = retention;
+    op.on_lease_expiry = on_lease_expiry;
     absl::Duration wait;
     auto place = tenants_.AdmitReservation(op, kAll, wait);
     ASSERT_TRUE(place.ok()) << place.status();
@@ -393,6 +396,18 @@ TEST_F(TenantQuotaTest, WhatWasAddedCountsUntilTheEndOfTheRecords) {
   clock_.Advance(absl::Hours(24));
   EXPECT_EQ(Reached(), QuotaLimit::kRecords);
   clock_.Advance(absl::Hours(2));
+  EXPECT_EQ(Reached(), std::nullopt);
+  // It may have been made ahead of the clock: 20 h here.
+  add(absl::Hours(1), Uuid::TimeOrdered(clock_.Now() + absl::Hours(20)).ToString());
+  clock_.Advance(absl::Hours(43));
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  clock_.Advance(absl::Hours(4));
+  EXPECT_EQ(Reached(), std::nullopt);
+  // Its outcome may stay unknown.
+  add(absl::Seconds(1), "order-0", LeaseExpiry::kRequireRecovery);
+  clock_.Advance(absl::Hours(24 * 30));
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  Measure({9, 0});
   EXPECT_EQ(Reached(), std::nullopt);
   // Also what a measurement that takes so long has not counted.
   tenants_.BeginMeasurement("n");

@@ -353,13 +353,13 @@ class ChartTest(unittest.TestCase):
             self.assertIn({"name": "grpc-ext-proc", "port": port, "targetPort": "grpc-ext-proc"},
                           objects[("Service", NAME)]["spec"]["ports"])
 
-    def test_a_name_has_addresses_while_no_replica_is_ready_unless_envoys_use_it(self):
-        def published(values):
-            service = rendered(values)[("Service", NAME)]["spec"]
-            return service.get("publishNotReadyAddresses", False)
-        self.assertTrue(published(MINIMAL))
-        self.assertFalse(published({**MINIMAL, "service": {"headless": False}}))
-        self.assertFalse(published({**EVERYTHING, "service": {}}))
+    def test_replicas_that_are_not_ready_have_addresses_only_where_it_is_chosen(self):
+        def published(service):
+            spec = rendered({**MINIMAL, "service": service})[("Service", NAME)]["spec"]
+            return spec.get("publishNotReadyAddresses", False)
+        self.assertFalse(published({}))
+        self.assertTrue(published({"publishNotReadyAddresses": True}))
+        self.assertFalse(published({"headless": False, "publishNotReadyAddresses": True}))
 
     def test_plaintext_is_served_only_where_it_is_chosen(self):
         self.assertIn("--allow_plaintext", self.container("minimal")["args"])
