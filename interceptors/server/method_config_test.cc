@@ -26,6 +26,7 @@ using testdata::ChargeRequest;
 using testdata::Envelope;
 using testdata::NewTill;
 using testdata::Till;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using Operation = FakeConnection::Operation;
@@ -56,7 +57,7 @@ class MethodConfigTest : public testing::Test {
   }
   void TearDown() override {
     guard_->Close();
-    server_->Shutdown();
+    if (server_ != nullptr) server_->Shutdown();
     server_ = nullptr;
     guard_ = nullptr;
   }
@@ -193,7 +194,34 @@ TEST_F(MethodConfigTest, TheFirstCallIsAuthorisedToo) {
   EXPECT_EQ(store_->calls(Operation::kReserve), 0);
   EXPECT_EQ(runs_, 0);
   has_key_ = false;
-  EXPECT_TRUE(Charge<Till>().ok()) << "a call without a key is the handler's to check";
+  EXPECT_EQ(Charge<Till>().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(MethodConfigTest, AnAuthorisedCallWithoutAKeyRuns) {
+  charge().authoriser = [](const grpc::ServerContextBase&, const google::protobuf::Message&) {
+    return absl::OkStatus();
+  };
+  charge().adjust = [](MethodPolicy& policy) { policy.key = MethodPolicy::Key::kOptional; };
+  Serve();
+  has_key_ = false;
+  EXPECT_TRUE(Charge<Till>().ok());
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_F(MethodConfigTest, AMethodWithoutKeysHasNeitherAuthoriserNorOperation) {
+  charge().adjust = [](MethodPolicy& policy) { policy.key = MethodPolicy::Key::kNone; };
+  charge().operation = "/charges";
+  charge().authoriser = [](const grpc::ServerContextBase&, const google::protobuf::Message&) {
+    return absl::OkStatus();
+  };
+  guard_ = ServerGuard::Create(std::make_unique<FakeConnection>(), options_).value();
+  grpc::ServerBuilder builder;
+  const absl::Status refused = guard_->Protect<Till>(builder, &till_);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("Till/Charge: "), HasSubstr("an authoriser"),
+                    HasSubstr("an operation, but key NONE")));
 }
 
 TEST_F(MethodConfigTest, AnAuthoriserThatFailsRefusesTheCall) {

@@ -45,6 +45,18 @@ using google::protobuf::ServiceDescriptor;
 // The name of a served method is its path, prefixed by the host if the service has its own.
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
 
+// Settings that would have no effect: the method's calls are not guarded.
+void RefuseSettingsOfUnguarded(const MethodConfig& config, PolicyFaults& faults) {
+  if (config.authoriser) {
+    faults.emplace_back(
+        "GuardOptions.methods has an authoriser, which is not called with key NONE: authorise in "
+        "the handler");
+  }
+  if (!config.operation.empty()) {
+    faults.emplace_back("GuardOptions.methods has an operation, but key NONE has no records");
+  }
+}
+
 // FAILED_PRECONDITION if a per-method option names a method that does not exist.
 absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
                         const std::set<std::string>& paths) {
@@ -162,6 +174,10 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
     if (policy.key != MethodPolicy::Key::kNone && policy.reply == MethodPolicy::Reply::kReference &&
         !LoaderOf(method)) {
       faults.push_back("reply REFERENCE needs a loader in GuardOptions.methods");
+    }
+    const auto config = options_.methods.find(MethodPath(method));
+    if (policy.key == MethodPolicy::Key::kNone && config != options_.methods.end()) {
+      RefuseSettingsOfUnguarded(config->second, faults);
     }
     for (const std::string& fault : faults) {
       wrong.push_back(absl::StrCat(MethodPath(method), ": ", fault));

@@ -14,14 +14,19 @@ namespace idempotency {
 
 // Decides whether the caller may make this request now. A replay does not run the handler, so a
 // check of permissions in the handler does not protect recorded replies: a caller who has lost a
-// permission still gets them. This check is made for every call with a key, before its record is
-// looked up: for replays, for first calls, and once for a call that waits for another one. For a
-// call without a key, which runs unguarded where the policy permits it, only the handler's own
-// check counts; likewise for ServerGuard::Begin, whose caller is the application itself.
+// permission still gets them. This check is made for every call of a guarded method, before its
+// record is looked up: for replays, for first calls, once for a call that waits for another one,
+// and for calls that run unguarded, without a key or under fail_open. Not for ServerGuard::Begin,
+// whose caller is the application itself. Protect() refuses an authoriser of a method with key
+// kNone.
 //
-// A status other than OK becomes the call's status. Nothing is reserved, stored or run, the
-// record stays as it is, and the answer has no metadata of a record: a client that keeps its key
-// may use it again later. UNAVAILABLE if the decision cannot be made now: clients retry it.
+// Decide by the caller's right to the object, not by state that the operation changes: if the first
+// call uses up a grant, its retry is denied instead of replayed. So a denial does not prove that
+// nothing has happened: an earlier call with the key may have had its effect.
+//
+// A status other than OK becomes the call's status. This call reserves, stores and runs nothing,
+// the record stays as it is, and the answer has no metadata of a record: a client that keeps its
+// key may use it again later. UNAVAILABLE if the decision cannot be made now: clients retry it.
 //
 // The request is as it was sent; for a server-streaming method it is the one request. Called on
 // gRPC's threads, as the scope function: it must be thread-safe and must not block.

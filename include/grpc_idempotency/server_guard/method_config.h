@@ -44,7 +44,8 @@ struct MethodConfig {
 
   // Accepts or refuses a key, before the service is queried.
   KeyValidator key_validator;
-  // Accepts or refuses a call with a key, replays included, before the service is queried.
+  // Accepts or refuses a call, with a key or without one, replays included, before the service is
+  // queried.
   Authoriser authoriser;
   // Removes the differences between requests that mean the same, before the fingerprint.
   Normaliser normaliser;

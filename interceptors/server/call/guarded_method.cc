@@ -58,12 +58,7 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
   absl::StatusOr<std::string> key = identity_.KeyOf(pending->context(), pending->request());
   if (ReasonOf(key.status()) == Reason::kKeyMissing &&
       operation_->policy.key == MethodPolicy::Key::kOptional) {
-    HandlerStart start;
-    start.last_look = [guarded = call.guarded]() -> std::optional<v1::Reply> {
-      guarded->MarkUnguarded();
-      return std::nullopt;
-    };
-    pending->Run(std::move(start));
+    RunWithoutKey(call);
     return;
   }
   if (!key.ok()) {
@@ -173,6 +168,21 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
   start.needs_client = true;
   start.not_run = [guarded = call.guarded](std::string_view reason) {
     GiveBack(*guarded, std::string(reason));
+  };
+  call.pending->Run(std::move(start));
+}
+
+void GuardedMethod::RunWithoutKey(const Call& call) {
+  const absl::Status authorised =
+      identity_.Authorise(call.pending->context(), call.pending->request());
+  if (!authorised.ok()) {
+    Reject(*call.pending, authorised);
+    return;
+  }
+  HandlerStart start;
+  start.last_look = [guarded = call.guarded]() -> std::optional<v1::Reply> {
+    guarded->MarkUnguarded();
+    return std::nullopt;
   };
   call.pending->Run(std::move(start));
 }
