@@ -32,6 +32,8 @@ using testing::IsEmpty;
 using Operation = FakeConnection::Operation;
 
 constexpr char kCharge[] = "/idempotency.testdata.Till/Charge";
+constexpr char kBalance[] = "/idempotency.testdata.Till/Balance";
+constexpr char kWatch[] = "/idempotency.testdata.Till/Watch";
 constexpr char kNewCharge[] = "/idempotency.testdata.NewTill/Charge";
 
 template <typename Service>
@@ -129,6 +131,62 @@ TEST_F(MethodConfigTest, AHostPrecedesTheOperationToo) {
   EXPECT_TRUE(Charge<NewTill>(/*amount_cents=*/100, "new.example").ok());
   EXPECT_EQ(runs_, 2);
   EXPECT_EQ(store_->last_reserve().record_key().operation(), std::string("new.example") + kCharge);
+}
+
+TEST_F(MethodConfigTest, AReplyOfAStreamIsNoReplyOfAUnaryMethod) {
+  Serve();
+  v1::ReserveResponse verdict;
+  verdict.mutable_replay()->mutable_reply()->add_stream("");
+  store_->SetVerdict(verdict);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(Charge<Till>())), Reason::kReplyNotKept);
+}
+
+// Install and Till's methods of one operation.
+class SharedOperationTest : public MethodConfigTest {
+ protected:
+  SharedOperationTest() { options_.methods[kNewCharge].operation = kCharge; }
+
+  absl::Status Install() {
+    guard_ = ServerGuard::Create(std::make_unique<FakeConnection>(), options_).value();
+    EXPECT_TRUE(guard_->Protect<Till>(builder_, &till_).ok());
+    EXPECT_TRUE(guard_->Protect<NewTill>(builder_, &new_till_).ok());
+    return guard_->Install(builder_);
+  }
+  std::string Refusal() {
+    const absl::Status refused = Install();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    return std::string(refused.message());
+  }
+
+  grpc::ServerBuilder builder_;
+};
+
+TEST_F(SharedOperationTest, MethodsThatAgreeAreInstalled) { EXPECT_TRUE(Install().ok()); }
+
+TEST_F(SharedOperationTest, TheyChooseTheSameForAnUnknownOutcome) {
+  options_.methods[kNewCharge].adjust = [](MethodPolicy& policy) {
+    policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  };
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr(kCharge), HasSubstr(kNewCharge),
+                               HasSubstr("differ in the choice for an unknown outcome")));
+}
+
+TEST_F(SharedOperationTest, TheyHaveARecoveryHandlerOrNone) {
+  options_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  charge().recovery = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
+  EXPECT_THAT(Refusal(), HasSubstr("only one of them has a recovery handler"));
+}
+
+TEST_F(SharedOperationTest, TheyAreOfOneKind) {
+  for (const char* const method : {kBalance, kWatch}) {
+    options_.methods[method].operation = "/balances";
+    options_.methods[method].adjust = [method](MethodPolicy& policy) {
+      policy.key = MethodPolicy::Key::kRequired;
+      if (method == kWatch) policy.stream = MethodPolicy::Stream::kHoldBack;
+    };
+  }
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr(kBalance), HasSubstr(kWatch),
+                               HasSubstr("one is unary, and the other one is streaming")));
 }
 
 TEST(MethodConfigRulesTest, AnOperationIsLikeAMethodsName) {

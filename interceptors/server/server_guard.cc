@@ -68,6 +68,22 @@ absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
   return absl::OkStatus();
 }
 
+// Why the records of `a` cannot be those of `b` too; "" if they can.
+absl::string_view DifferenceOf(const GuardedOperation& a, const GuardedOperation& b) {
+  const auto streams = [](const GuardedOperation& operation) {
+    return operation.policy.stream != MethodPolicy::Stream::kUnguarded;
+  };
+  if (streams(a) != streams(b)) return "one is unary, and the other one is streaming";
+  if (a.on_unknown != b.on_unknown) {
+    return "they differ in the choice for an unknown outcome: a retry through one of them would "
+           "run what the other one leaves unknown";
+  }
+  if (static_cast<bool>(a.recovery) != static_cast<bool>(b.recovery)) {
+    return "only one of them has a recovery handler";
+  }
+  return "";
+}
+
 class Guard final : public ServerGuard {
  public:
   // `cache` is nullptr while it is off.
@@ -138,6 +154,9 @@ class Guard final : public ServerGuard {
   // FAILED_PRECONDITION, which lists every guarded method of every service without a choice for
   // unknown outcomes.
   absl::Status CheckChoices() const;
+  // FAILED_PRECONDITION, which lists the methods whose records have one operation, but that do not
+  // treat them alike.
+  absl::Status CheckSharedOperations() const;
   // Where the method's records have another operation, a text that names it; else "".
   std::string RecordsOf(const std::string& operation) const;
   // A record does not outlive its retention while its handler runs, however long heartbeats may go
@@ -303,6 +322,23 @@ absl::Status Guard::CheckChoices() const {
                    absl::StrJoin(unchosen, ", "), ". For each of them ", UnknownOutcomeChoices()));
 }
 
+absl::Status Guard::CheckSharedOperations() const {
+  std::map<std::string, std::pair<std::string, const GuardedOperation*>> first;
+  std::vector<std::string> faults;
+  for (const auto& [name, method] : methods_) {
+    const GuardedOperation& its = method->guarded_operation();
+    const auto [other, is_first] = first.try_emplace(its.name, name, &its);
+    if (is_first) continue;
+    const absl::string_view difference = DifferenceOf(*other->second.second, its);
+    if (difference.empty()) continue;
+    faults.push_back(absl::StrCat(other->second.first, " and ", name,
+                                  " cannot have one operation: ", difference));
+  }
+  if (faults.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("GuardOptions.methods: ", absl::StrJoin(faults, "; ")));
+}
+
 std::string Guard::RecordsOf(const std::string& operation) const {
   const auto method = methods_.find(operation);
   if (method == methods_.end() || method->second->operation() == operation) return "";
@@ -336,6 +372,7 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   const absl::Status known = CheckNames(options_.methods, known_paths);
   if (!known.ok()) return known;
   if (const absl::Status chosen = CheckChoices(); !chosen.ok()) return chosen;
+  if (const absl::Status shared = CheckSharedOperations(); !shared.ok()) return shared;
   for (const auto& [operation, policy] : policies_) {
     log_->Once(LogSeverity::kInfo,
                absl::StrCat(operation, ": ", policy.Description(), RecordsOf(operation)));

@@ -205,6 +205,14 @@ void GuardedMethod::RunUnguarded(const Call& call) {
 }
 
 void GuardedMethod::Replay(const Call& call, SentReply reply) {
+  // Of a streaming method, perhaps of another guard, with the same operation. Without a body it
+  // would be sent as an OK with an empty message.
+  const bool is_unary = operation_->policy.stream == MethodPolicy::Stream::kUnguarded;
+  if (is_unary && reply.stored().code() == 0 && !reply.stored().has_body() &&
+      !reply.stored().stream().empty()) {
+    Reject(*call.pending, ReplyNotKept(reply.stored().code()));
+    return;
+  }
   if (!reply.stored().has_body() && reply.stored().stream().empty()) call.guarded->OmitMessage();
   call.pending->Answer(std::move(reply));
 }

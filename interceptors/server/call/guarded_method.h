@@ -25,6 +25,8 @@ class GuardedMethod final : public CallAdmitter {
 
   // The operation of its records.
   const std::string& operation() const { return operation_->name; }
+  // With its settings.
+  const GuardedOperation& guarded_operation() const { return *operation_; }
 
   // Calls that ran unguarded because there was no verdict.
   std::uint64_t calls_failed_open() const {
@@ -55,7 +57,7 @@ class GuardedMethod final : public CallAdmitter {
   // Its policy permits calls without a key.
   void RunWithoutKey(const Call& call);
   void RunUnguarded(const Call& call);
-  static void Replay(const Call& call, SentReply reply);
+  void Replay(const Call& call, SentReply reply);
 
   const RequestIdentity identity_;
   const std::shared_ptr<const GuardedOperation> operation_;
