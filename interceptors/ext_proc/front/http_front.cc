@@ -39,12 +39,12 @@ constexpr char kRawEntry[] = ".http-header-bin";
 constexpr char kMessagePrefix[] = "HTTP ";
 constexpr int kInternalError = 500;
 
-// Of one response alone: retry-after, too, since a replay does not change by waiting.
+// Of one response alone.
 bool IsOfOneResponse(std::string_view name) {
-  static constexpr std::array<std::string_view, 11> kNames = {
+  static constexpr std::array<std::string_view, 10> kNames = {
       "connection", "keep-alive", "proxy-connection", "transfer-encoding",
       "upgrade",    "te",         "trailer",          "content-length",
-      "date",       "server",     "retry-after"};
+      "date",       "server"};
   return name.empty() || name[0] == ':' || name[0] == '.' ||
          absl::StartsWith(AbslView(name), "x-envoy-") || IsRecordMetadata(name) ||
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
@@ -70,10 +70,17 @@ bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void Store(const HeaderList& headers, const std::vector<std::string>& unrecorded,
+// A replayed failure does not change by waiting. With other statuses it is a part of the outcome:
+// when a job that was accepted, or the target of a redirect, is to be looked at.
+bool IsRetryTimeOfFailure(std::string_view name, int status) {
+  return status >= 400 && name == "retry-after";
+}
+
+void Store(const HeaderList& headers, int status, const std::vector<std::string>& unrecorded,
            google::protobuf::RepeatedPtrField<v1::MetadataEntry>& metadata) {
   for (const auto& [name, value] : headers.all()) {
-    if (IsOfOneResponse(name) || Contains(unrecorded, name)) continue;
+    if (IsOfOneResponse(name) || IsRetryTimeOfFailure(name, status)) continue;
+    if (Contains(unrecorded, name)) continue;
     if (IsMetadata(name, value)) {
       AddEntry(name, value, metadata);
     } else {
@@ -277,9 +284,9 @@ v1::Reply HttpFront::Capture(const HttpMessage& response, bool whole) const {
   // It is not known which encodings the client of a replay accepts.
   if (!whole || !ContentCodings(response.headers).empty()) return WithoutContent(reply);
   AddEntry(kStatusEntry, absl::StrCat(status), *reply.mutable_initial_metadata());
-  Store(response.headers, unrecorded_, *reply.mutable_initial_metadata());
+  Store(response.headers, status, unrecorded_, *reply.mutable_initial_metadata());
   if (response.trailers.has_value()) {
-    Store(*response.trailers, unrecorded_, *reply.mutable_trailing_metadata());
+    Store(*response.trailers, status, unrecorded_, *reply.mutable_trailing_metadata());
   }
   reply.set_body(response.body);
   return reply;

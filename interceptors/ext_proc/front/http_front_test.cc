@@ -64,6 +64,18 @@ TEST(HttpFrontTest, ARetryTimeAndListedHeadersAreNotStored) {
   EXPECT_FALSE(restored.trailers.has_value());
 }
 
+// When to look for the outcome of what was accepted.
+TEST(HttpFrontTest, ARetryTimeOfASuccessIsStored) {
+  for (const auto& [status, stored] : {std::pair("202", true), std::pair("303", true),
+                                       std::pair("404", false), std::pair("500", false)}) {
+    HttpMessage response = Response(status);
+    response.headers.Add("retry-after", "5");
+    const HttpMessage restored = HttpFront().Restore(HttpFront().Capture(response, true));
+    EXPECT_EQ(restored.headers.OnlyValueOf("retry-after").value_or(""), stored ? "5" : "")
+        << status;
+  }
+}
+
 TEST(HttpFrontTest, TheCodeOfARecordDecides) {
   const auto code = [](const char* status) {
     return HttpFront().Capture(Response(status), true).code();
