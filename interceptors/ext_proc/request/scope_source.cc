@@ -94,6 +94,16 @@ class Finder {
   const HeaderList& headers_;
 };
 
+// nullptr if every part is shared by all callers.
+const SingleScopeSource* PartOfShare(const CombinedScopeSource& combined) {
+  const SingleScopeSource* found = nullptr;
+  for (const SingleScopeSource& part : combined.parts) {
+    if (std::holds_alternative<PeerName>(part)) return &part;
+    if (found == nullptr && !std::holds_alternative<SharedScopeName>(part)) found = &part;
+  }
+  return found;
+}
+
 }  // namespace
 
 bool StatesCallers(const ScopeSource& source, const ProxyContext& context) {
@@ -109,6 +119,14 @@ bool StatesCallers(const ScopeSource& source, const ProxyContext& context) {
 absl::StatusOr<std::string> ScopeFrom(const ScopeSource& source, const ProxyContext& context,
                                       const HeaderList& headers) {
   return std::visit(Finder(context, headers), source);
+}
+
+std::string ShareFrom(const ScopeSource& source, const ProxyContext& context,
+                      const HeaderList& headers, const std::string& scope) {
+  const auto* const combined = std::get_if<CombinedScopeSource>(&source);
+  const SingleScopeSource* const part = combined != nullptr ? PartOfShare(*combined) : nullptr;
+  if (part == nullptr) return scope;
+  return std::visit(Finder(context, headers), *part).value_or(scope);
 }
 
 }  // namespace idempotency::internal

@@ -64,6 +64,12 @@ bool StatesCallers(const ScopeSource& source, const ProxyContext& context);
 absl::StatusOr<std::string> ScopeFrom(const ScopeSource& source, const ProxyContext& context,
                                       const HeaderList& headers);
 
+// Whose share of the processor's bounds a call takes that has this scope: of a combined scope the
+// part that names the peer, or else the first part that names a caller. The other parts may be
+// values of the peer's choice, and with one share for each of them a peer would take all of them.
+std::string ShareFrom(const ScopeSource& source, const ProxyContext& context,
+                      const HeaderList& headers, const std::string& scope);
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_EXT_PROC_REQUEST_SCOPE_SOURCE_H_

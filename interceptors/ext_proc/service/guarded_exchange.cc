@@ -137,7 +137,7 @@ void GuardedExchange::OnRequestHeaders() {
   const bool unguarded = route_->policy.key == MethodPolicy::Key::kNone ||
                          (route_->policy.key == MethodPolicy::Key::kOptional && without_key);
   if (unguarded) {
-    if (!EnterScope("")) return RejectOverloaded(NoPlace(/*guarded=*/false));
+    if (!EnterShare("")) return RejectOverloaded(NoPlace(/*guarded=*/false));
     Count(ExchangeResult::kPassed);
     return exchange_.PassOn(RemovedFromRequest(headers));
   }
@@ -149,6 +149,7 @@ void GuardedExchange::OnRequestHeaders() {
   absl::StatusOr<std::string> scope =
       ScopeFrom(settings_->config.scope, exchange_.request_context(), headers);
   if (!scope.ok()) {
+    if (!absl::IsUnauthenticated(scope.status())) return Reject(scope.status());
     if (StatesCallers(settings_->config.scope, exchange_.request_context())) {
       CountUnconfigured(scope.status());
     } else {
@@ -157,12 +158,13 @@ void GuardedExchange::OnRequestHeaders() {
     return Reject(scope.status());
   }
   scope_ = *std::move(scope);
-  if (!EnterScope(scope_)) return RejectOverloaded(NoPlace(/*guarded=*/true));
+  share_ = ShareFrom(settings_->config.scope, exchange_.request_context(), headers, scope_);
+  if (!EnterShare(share_)) return RejectOverloaded(NoPlace(/*guarded=*/true));
   Handle(exchange_.Hold());
 }
 
-bool GuardedExchange::EnterScope(const std::string& scope) {
-  std::optional<ExchangeBounds::Place> place = bounds_.TryEnterScope(scope);
+bool GuardedExchange::EnterShare(const std::string& share) {
+  std::optional<ExchangeBounds::Place> place = bounds_.TryEnterScope(share);
   if (!place.has_value()) return false;
   place_.emplace(*std::move(place));
   return true;
@@ -258,7 +260,7 @@ absl::StatusOr<ExchangeBounds::Share> GuardedExchange::RoomForFields() {
   if (!bytes.ok()) return bytes.status();
   const std::size_t counted = *bytes > body.size() ? *bytes : 0;
   std::optional<ExchangeBounds::Share> room =
-      bounds_.TryShare({scope_, ExchangeBounds::Held::Kind::kRequest, counted});
+      bounds_.TryShare({share_, ExchangeBounds::Held::Kind::kRequest, counted});
   if (!room.has_value()) return NoRoom();
   return *std::move(room);
 }
@@ -475,7 +477,7 @@ void GuardedExchange::OnNoRoom() {
 
 ExchangeBounds::Held GuardedExchange::held() const {
   using Kind = ExchangeBounds::Held::Kind;
-  return {scope_, exchange_.holds_request() ? Kind::kRequest : Kind::kReply,
+  return {share_, exchange_.holds_request() ? Kind::kRequest : Kind::kReply,
           exchange_.held_bytes()};
 }
 

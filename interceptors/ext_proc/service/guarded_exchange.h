@@ -98,7 +98,7 @@ class GuardedExchange {
   // Decides with the headers alone. Sets front_ and route_.
   absl::Status Identify();
   // False: there is no place for it.
-  bool EnterScope(const std::string& scope);
+  bool EnterShare(const std::string& share);
   void OnRequest();
   absl::StatusOr<Admit> MakeAdmit();
   // For the request's message once it is parsed.
@@ -129,7 +129,9 @@ class GuardedExchange {
   const GuardedRoute* route_ = nullptr;
   std::string operation_;
   std::string scope_;
-  // Among those of the scope, or of calls that are not guarded.
+  // The scope in ExchangeBounds: another one than scope_ if that is a combined one.
+  std::string share_;
+  // Among those of the share, or of calls that are not guarded.
   std::optional<ExchangeBounds::Place> place_;
   // Between Admit and its decision.
   bool deciding_ = false;

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
@@ -384,6 +385,54 @@ TEST_F(GuardedExchangeTest, ACallerWithoutAScopeIsNoFaultOfTheConfiguration) {
   by_claim.OnMessage(Headers("/orders", "application/json"));
   EXPECT_EQ(events_.unconfigured_, 3);
   EXPECT_EQ(events_.misconfigured_, 0);
+}
+
+Exchange::Request OfPeer(const std::string& uri, const std::string& user) {
+  Exchange::Request request = Headers("/orders", "application/json");
+  Add("x-user", user, request);
+  auto& fields = *(*request.mutable_attributes())["envoy.filters.http.ext_proc"].mutable_fields();
+  fields["connection.mtls"].set_bool_value(true);
+  fields["connection.uri_san_peer_certificate"].set_string_value(uri);
+  return request;
+}
+
+// Else one of its callers would seem to be a fault of the configuration.
+TEST_F(GuardedExchangeTest, AValueThatNoScopeMayHaveIsTheCallersFault) {
+  const auto settings =
+      SettingsWithScope(CombinedScopeSource{{PeerName::kUri, ScopeHeader{"x-user"}}});
+  for (const std::string& user : {std::string(256, 'u'), std::string("a\nb")}) {
+    GuardedExchange exchange(settings, bounds_, events_);
+    exchange.OnMessage(OfPeer("spiffe://bff", user));
+    EXPECT_TRUE(exchange.TakeResponse().value_or(Response()).has_immediate_response());
+  }
+  EXPECT_EQ(events_.refused_, 2);
+  EXPECT_EQ(events_.unconfigured_, 0);
+  EXPECT_EQ(events_.misconfigured_, 0);
+}
+
+// A backend for a frontend names its users itself.
+TEST_F(GuardedExchangeTest, APeerHasOneShareForAllOfItsUsers) {
+  constexpr std::size_t kExchanges = 64;
+  for (const auto& scope :
+       {CombinedScopeSource{{PeerName::kUri, ScopeHeader{"x-user"}}},
+        CombinedScopeSource{{SharedScopeName{"shop"}, ScopeHeader{"x-user"}, PeerName::kUri}}}) {
+    const auto settings = SettingsWithScope(scope);
+    ExchangeBounds bounds({kExchanges, limits::kMaxExchangeBytes}, events_);
+    std::vector<std::unique_ptr<GuardedExchange>> exchanges;
+    const auto is_admitted = [&](const std::string& uri, const std::string& user) {
+      EXPECT_TRUE(bounds.Enter());
+      exchanges.push_back(std::make_unique<GuardedExchange>(settings, bounds, events_));
+      exchanges.back()->OnMessage(OfPeer(uri, user));
+      return !exchanges.back()->TakeResponse().value_or(Response()).has_immediate_response();
+    };
+    std::size_t admitted = 0;
+    for (std::size_t i = 0; i + 1 < kExchanges; ++i) {
+      admitted += is_admitted("spiffe://bff", absl::StrCat("user-", i));
+    }
+    EXPECT_LT(admitted, kExchanges - 1);
+    EXPECT_TRUE(is_admitted("spiffe://other", "user-1"));
+    EXPECT_EQ(exchanges.back()->held().scope, "spiffe://other") << "of the bytes, too";
+  }
 }
 
 TEST_F(GuardedExchangeTest, AProxyThatStatesNoCertificatesIsMisconfigured) {
