@@ -52,9 +52,9 @@ absl::Status ValidateThrottle(const RetryPolicy::Throttle& throttle) {
   }
   const double thousandths = throttle.token_ratio * 1000;
   // More than the maximum of tokens has no effect.
-  if (!(thousandths > 0) || throttle.token_ratio > kMaxThrottleTokens) {
+  if (!(std::round(thousandths) >= 1) || throttle.token_ratio > kMaxThrottleTokens) {
     return InvalidField("throttle.token_ratio",
-                        absl::StrCat("must be over 0, and at most ", kMaxThrottleTokens));
+                        absl::StrCat("must be 0.001 to ", kMaxThrottleTokens));
   }
   // gRPC ignores further decimals.
   if (std::abs(thousandths - std::round(thousandths)) > kRoundingError) {

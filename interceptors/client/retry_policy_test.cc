@@ -272,7 +272,7 @@ TEST(ServiceConfigJsonTest, RefusesWhatGrpcWouldRefuse) {
     });
   }
   for (const double ratio :
-       {0.0, -0.1, 0.0001, 0.1234, 1000.5, std::numeric_limits<double>::quiet_NaN()}) {
+       {0.0, -0.1, 1e-10, 0.0001, 0.1234, 1000.5, std::numeric_limits<double>::quiet_NaN()}) {
     expect_refused("throttle.token_ratio", [ratio](RetryPolicy& p) {
       p.throttle = {/*max_tokens=*/10, ratio};
     });

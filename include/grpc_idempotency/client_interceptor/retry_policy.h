@@ -44,7 +44,7 @@ struct RetryPolicy {
   struct Throttle {
     // 1-1000.
     int max_tokens = 0;
-    // Over 0, up to 1000, with at most three decimals. 0.1: ten successes pay for one failure.
+    // 0.001-1000, with at most three decimals. 0.1: ten successes pay for one failure.
     double token_ratio = 0;
   };
   std::optional<Throttle> throttle;
