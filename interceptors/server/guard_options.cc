@@ -9,6 +9,7 @@
 
 #include "core/record_key_parts.h"
 #include "interceptors/server/policy/policy_rules.h"
+#include "interceptors/server/request/combined_scope.h"
 
 namespace idempotency {
 
@@ -16,6 +17,7 @@ using internal::FaultsOf;
 using internal::PolicyFaults;
 using internal::ValidateNamespace;
 using internal::ValidateOperation;
+using internal::ValidateScopeFunction;
 
 namespace {
 
@@ -86,6 +88,9 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
     return Wrong("max_background_recoveries", "must be at least 1");
   }
   if (absl::Status valid = ValidateThreads(options.threads); !valid.ok()) return valid;
+  if (absl::Status valid = ValidateScopeFunction(options.scope); !valid.ok()) {
+    return Wrong("scope", valid.message());
+  }
   for (const auto& [method, config] : options.methods) {
     // Methods have such names; those of HTTP routes, which may share the namespace, have others.
     if (!config.operation.empty() &&

@@ -323,6 +323,17 @@ TEST_F(GuardOptionsTest, BackgroundRecoveryNeedsRoom) {
   ExpectRefused("max_background_recoveries");
 }
 
+TEST_F(GuardOptionsTest, ACombinedScopeNamesACaller) {
+  options_.scope = CombinedScope({SharedScope("a"), CombinedScope({SharedScope("b")})});
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  options_.scope = CombinedScope({});
+  ExpectRefused("scope must not be a CombinedScope without parts");
+  for (const ScopeFunction& empty : {ScopeFunction(), CombinedScope({ScopeFunction()})}) {
+    options_.scope = CombinedScope({SharedScope("a"), empty});
+    ExpectRefused("scope must not be a CombinedScope with an empty part");
+  }
+}
+
 class ScopeTest : public testing::Test {
  protected:
   grpc::ServerContext context_;

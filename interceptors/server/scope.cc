@@ -15,6 +15,7 @@
 
 #include "core/record_key_parts.h"
 #include "core/sha256.h"
+#include "interceptors/server/request/combined_scope.h"
 #include "interceptors/server/request/identity_scope.h"
 
 namespace idempotency {
@@ -59,6 +60,24 @@ bool NamesTheTransport(const grpc::AuthContext& auth) {
 bool HasCertificate(const grpc::AuthContext* auth) {
   return auth != nullptr && auth->IsPeerAuthenticated() && !NamesTheTransport(*auth);
 }
+
+// Of a type with a name, so that its parts can be checked.
+struct CombinedScopes {
+  absl::StatusOr<std::string> operator()(const grpc::ServerContextBase& context) const {
+    std::vector<std::string> scopes;
+    for (const ScopeFunction& part : parts) {
+      absl::StatusOr<std::string> scope = part(context);
+      if (!scope.ok()) return scope;
+      // The guard would refuse it alone: an empty one, for example.
+      absl::Status valid = ValidateScope(*scope);
+      if (!valid.ok()) return valid;
+      scopes.push_back(*std::move(scope));
+    }
+    return JoinedScope({scopes.begin(), scopes.end()});
+  }
+
+  std::vector<ScopeFunction> parts;
+};
 
 absl::Status NoCertificate() {
   return absl::UnauthenticatedError("this method needs a client certificate");
@@ -117,19 +136,20 @@ ScopeFunction AuthorizationScope() {
 }
 
 ScopeFunction CombinedScope(std::vector<ScopeFunction> parts) {
-  return [parts = std::move(parts)](
-             const grpc::ServerContextBase& context) -> absl::StatusOr<std::string> {
-    std::vector<std::string> scopes;
-    for (const ScopeFunction& part : parts) {
-      absl::StatusOr<std::string> scope = part(context);
-      if (!scope.ok()) return scope;
-      // The guard would refuse it alone: an empty one, for example.
-      absl::Status valid = ValidateScope(*scope);
-      if (!valid.ok()) return valid;
-      scopes.push_back(*std::move(scope));
-    }
-    return JoinedScope({scopes.begin(), scopes.end()});
-  };
+  return CombinedScopes{std::move(parts)};
+}
+
+absl::Status internal::ValidateScopeFunction(const ScopeFunction& scope) {
+  const auto* const combined = scope.target<CombinedScopes>();
+  if (combined == nullptr) return absl::OkStatus();
+  if (combined->parts.empty()) {
+    return absl::InvalidArgumentError("must not be a CombinedScope without parts");
+  }
+  for (const ScopeFunction& part : combined->parts) {
+    if (!part) return absl::InvalidArgumentError("must not be a CombinedScope with an empty part");
+    if (absl::Status valid = ValidateScopeFunction(part); !valid.ok()) return valid;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace idempotency

@@ -46,7 +46,8 @@ ScopeFunction AuthorizationScope();
 //
 // Callers have the same scope only if they have the same one in every part. A part that refuses
 // the call refuses it here with the same status. A scope that would be too long is replaced by its
-// digest.
+// digest. One part alone is that scope itself, unless it has a ',' or a '\' or begins with
+// "sha256:". ServerGuard::Create refuses an empty list, and an empty function in it.
 ScopeFunction CombinedScope(std::vector<ScopeFunction> parts);
 
 }  // namespace idempotency
