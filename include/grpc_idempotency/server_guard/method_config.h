@@ -34,12 +34,16 @@ struct MethodConfig {
   // finds its record. Part of the fingerprint in place of the method's name: an equal request is
   // replayed, any other gets KEY_REUSED. It begins with '/', and the host of Protect() precedes
   // it, as with a method's name; the same limits as for every operation apply
-  // (limits::kMaxOperationBytes).
+  // (limits::kMaxOperationBytes). Set it from the method's first release on, and on all replicas:
+  // changing it for a method in service makes a retry that is due a second execution. Refused for
+  // a method with key kNone.
   //
   // Several methods may have one operation, also the full name of another one: a key then runs in
   // one of them only, and each replays the replies of the others. The stored bytes are sent as
-  // they are, so all of them must be unary, or all streaming, and a reply of one must parse, and
-  // mean the same, as a reply of the others.
+  // they are, so a reply of one must parse, and mean the same, as a reply of the others. They
+  // must agree in what decides about a record: normaliser, key field and fingerprint metadata,
+  // recovery and loader. Install() refuses those of which some are streaming and some are not, that
+  // differ in the choice for an unknown outcome, or of which only some have a recovery handler.
   std::string operation;
 
   // Accepts or refuses a key, before the service is queried.
