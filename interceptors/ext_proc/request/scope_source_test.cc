@@ -84,6 +84,22 @@ TEST(ScopeSourceTest, SeveralAreOneScope) {
   EXPECT_FALSE(StatesCallers(source, {}));
 }
 
+TEST(ScopeSourceTest, AShareIsThePeersOrTheFirstNamedCallers) {
+  const ProxyContext context =
+      With({{"connection.mtls", "true"}, {"connection.uri_san_peer_certificate", "spiffe://bff"}});
+  const HeaderList headers({{"x-user", "alice"}, {"x-tenant", "shop"}});
+  const auto share_of = [&](const ScopeSource& source) {
+    return ShareFrom(source, context, headers, /*scope=*/"the scope");
+  };
+  const ScopeHeader user{"x-user"};
+  const ScopeHeader tenant{"x-tenant"};
+  const SharedScopeName shared{"all"};
+  EXPECT_EQ(share_of(user), "the scope");
+  EXPECT_EQ(share_of(CombinedScopeSource{{user, PeerName::kUri}}), "spiffe://bff");
+  EXPECT_EQ(share_of(CombinedScopeSource{{shared, tenant, user}}), "shop");
+  EXPECT_EQ(share_of(CombinedScopeSource{{shared, shared}}), "the scope");
+}
+
 TEST(ScopeSourceTest, AClaimIsText) {
   envoy::service::ext_proc::v3::ProcessingRequest message;
   auto& payload = *(*(*message.mutable_metadata_context()->mutable_filter_metadata())["jwt"]
