@@ -317,7 +317,7 @@ std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAn
 void SessionConnection::LeaveIfRefused(StreamState& state, Time now) {
   if (state.refusals() < kMaxRefusals || !state.usable() || now < leave_at_) return;
   // Those that were left may wait for their last answers as long as a waiter.
-  const auto most = static_cast<std::size_t>(2 * options_.streams);
+  const auto most = 2 * static_cast<std::size_t>(options_.streams);
   if (streams_.size() >= most) return;
   // Not after a verdict: some operations get one without the store.
   if (now >= quiet_at_) leaves_.Reset();

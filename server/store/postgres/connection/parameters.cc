@@ -92,7 +92,7 @@ void PostgresArray::AppendBytes(std::string_view value) {
   const std::size_t at = bytes_.size();
   bytes_.resize(at + length.size() + value.size());
   std::copy(value.begin(), value.end(),
-            std::copy(length.begin(), length.end(), bytes_.begin() + at));
+            std::copy(length.begin(), length.end(), bytes_.data() + at));
 }
 
 void PostgresArray::AppendUuid(const Uuid& value) { AppendBytes(AsBytes(value)); }
