@@ -62,7 +62,8 @@ std::string BackendRef(const HostPort& service) {
   return reference;
 }
 
-// Lets the objects of a kind refer to a service of another namespace; "" if it is in theirs.
+// Lets the objects of a kind refer to a service of another namespace; "" if it is in theirs. Its
+// name has their namespace: other applications may have grants beside it.
 std::string ReferenceGrant(const Deployment& deployment, const HostPort& service,
                            absl::string_view name, absl::string_view group,
                            absl::string_view kind) {
@@ -72,7 +73,9 @@ std::string ReferenceGrant(const Deployment& deployment, const HostPort& service
     return "";
   }
   return absl::StrCat(
-      Head("gateway.networking.k8s.io/v1beta1", "ReferenceGrant", name, of.kubernetes_namespace),
+      Head("gateway.networking.k8s.io/v1beta1", "ReferenceGrant",
+           YamlString(absl::StrCat(name, "-", deployment.kubernetes_namespace)),
+           of.kubernetes_namespace),
       "  # The namespace of the service lets these objects refer to it.\n"
       "  from:\n  - {group: ",
       group, ", kind: ", kind, ", namespace: ", YamlString(deployment.kubernetes_namespace),

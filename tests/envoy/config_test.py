@@ -240,12 +240,14 @@ class ConfigTest(unittest.TestCase):
         self.assertIn("x-tenant", stripped)
 
     def test_a_service_of_another_namespace_is_granted(self):
-        def grants(upstream, processor):
-            objects = yaml.safe_load_all(envoy.ctl_text(
-                "--format=envoy-gateway", "--methods=a.B/C", "--kubernetes_namespace=shop",
+        def objects(upstream, processor, namespace="shop"):
+            found = yaml.safe_load_all(envoy.ctl_text(
+                "--format=envoy-gateway", "--methods=a.B/C", f"--kubernetes_namespace={namespace}",
                 f"--upstream={upstream}", f"--processor={processor}"))
-            return [(one["metadata"]["namespace"], one["spec"]) for one in objects
-                    if one["kind"] == "ReferenceGrant"]
+            return [one for one in found if one["kind"] == "ReferenceGrant"]
+
+        def grants(upstream, processor):
+            return [(one["metadata"]["namespace"], one["spec"]) for one in objects(upstream, processor)]
         for here in ("b:2", "b.shop:2", "b.shop.svc.cluster.local:2"):
             self.assertEqual(grants("a:1", here), [])
         self.assertEqual(grants("a.tills:1", "b.idempotency.svc.cluster.local:2"), [
@@ -255,6 +257,10 @@ class ConfigTest(unittest.TestCase):
             for namespace, group, kind, name in (
                 ("idempotency", "gateway.envoyproxy.io", "EnvoyExtensionPolicy", "b"),
                 ("tills", "gateway.networking.k8s.io", "HTTPRoute", "a"))])
+        # Grants of several applications are beside each other.
+        names = [one["metadata"]["name"] for namespace in ("shop", "books")
+                 for one in objects("a.tills:1", "b.idempotency:2", namespace)]
+        self.assertEqual(len(set(names)), 4, names)
 
     def test_many_routes_are_several_objects(self):
         methods = ",".join(f"a.B/M{i}" for i in range(130))
