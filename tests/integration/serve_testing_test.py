@@ -84,18 +84,27 @@ def ended(pid):
 class Refusal(grpc.RpcError):
     """As a stub raises it."""
 
-    def __init__(self, code):
+    def __init__(self, code, cause=""):
         super().__init__()
         self._code = code
+        self._cause = cause
 
     def code(self):
         return self._code
 
     def details(self):
-        return "refused"
+        return "refused by daemon-7.internal"
 
     def trailing_metadata(self):
-        return ()
+        if not self._cause:
+            return ()
+        # pylint: disable=import-error, import-outside-toplevel
+        import status_pb2
+        from google.rpc import error_details_pb2
+        status = status_pb2.Status(code=self._code.value[0], message="lost")
+        status.details.add().Pack(error_details_pb2.ErrorInfo(
+            reason="RESERVATION_LOST", domain="grpc-idempotency.dev", metadata={"cause": self._cause}))
+        return (("grpc-status-details-bin", status.SerializeToString()),)
 
 
 class Status(Exception):
@@ -108,8 +117,8 @@ class Context:
     def set_trailing_metadata(self, trailers):
         pass
 
-    def abort(self, code, _details):
-        raise Status(code.name)
+    def abort(self, code, details):
+        raise Status(f"{code.name}: {details}")
 
 
 class Answered:
@@ -293,6 +302,118 @@ class ServeTestingTest(unittest.TestCase):
         # Of Reserve: nothing ran.
         with self.assertRaisesRegex(Status, "DATA_LOSS"):
             calls.refuse(Context(), Refusal(codes.DATA_LOSS))
+        for error in (Refusal(codes.PERMISSION_DENIED), self.with_record(once.NotRecorded("at daemon-7.internal")),
+                      self.with_record(once.Lost("at daemon-7.internal"))):
+            with self.assertRaises(Status) as ended_with:
+                calls.refuse(Context(), error)
+            self.assertNotIn("daemon-7", str(ended_with.exception))
+
+    @staticmethod
+    def with_record(error):
+        error.record_id = "r"
+        return error
+
+    def test_the_example_records_only_codes_that_are_an_outcome(self):
+        once = self.once_of_the_page()
+
+        def another_guards_refusal():
+            refused = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "RELEASED").trailing_metadata()
+            return self.records.Reply(code=9, details=refused[0][1])
+
+        works = [lambda code=code: self.records.Reply(code=code) for code in (1, 2, 4, 8, 10, 12, 13, 14, 15, 16)]
+        for number, work in enumerate((*works, another_guards_refusal, lambda: "no Reply")):
+            key = self.request(f"{self.id()}/{number}").record_key
+            with self.subTest(number=number):
+                with self.assertRaises(once.NotRecorded):
+                    once.once(self.service, key, once.fingerprint("/p/C", b""), work)
+                with self.assertRaisesRegex(once.NotRun, "outcome_unknown"):
+                    once.once(self.service, key, once.fingerprint("/p/C", b""), work)
+
+    def test_the_example_answers_if_the_record_is_gone(self):
+        """No record can contradict the reply; a retry would run again."""
+        once = self.once_of_the_page()
+
+        def run(code, cause, extended=None):
+            def complete(_request, timeout):  # pylint: disable=unused-argument
+                raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, cause)
+
+            def extend(_request, timeout):  # pylint: disable=unused-argument
+                refused.set()
+                raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, extended)
+
+            def work():
+                self.assertTrue(extended is None or refused.wait(SOME_SECONDS))
+                return self.records.Reply(code=code)
+
+            refused = threading.Event()
+            service = types.SimpleNamespace(Complete=complete, Extend=extend,
+                                            Reserve=lambda _request, timeout: self.granted())
+            with mock.patch.object(once, "LEASE_S", 1 if extended else 30):
+                return once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), work)
+
+        for code, forbidden in ((0, {}), (9, {"grpc-retry-pushback-ms": "-1"})):
+            for extended in (None, "RECORD_EXPIRED", "OUTCOME_UNKNOWN"):
+                answered = run(code, "RECORD_EXPIRED", extended)
+                self.assertEqual((answered.reply.code, dict(answered.trailers)),
+                                 (code, {"idempotency-record": "r", **forbidden}))
+        for cause in ("SUPERSEDED", "COMPLETED", "RELEASED"):
+            for causes in ((cause, None), ("RECORD_EXPIRED", cause)):
+                with self.subTest(causes=causes), self.assertRaises(once.Lost):
+                    run(0, *causes)
+
+    def test_the_example_gives_back_a_grant_without_a_thread(self):
+        once = self.once_of_the_page()
+        key = self.request(self.id()).record_key
+
+        def repeat():
+            return once.once(self.service, key, once.fingerprint("/p/C", b""),
+                             lambda: self.records.Reply(body=b"charged"))
+
+        with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("no thread")):
+            with self.assertRaises(once.NoEffect):
+                repeat()
+        self.assertEqual(repeat().reply.body, b"charged")
+
+    def test_the_example_replays_what_another_guard_recorded(self):
+        once, calls = self.once_of_the_page(), self.calls_of_the_page()
+        entries = [self.records.MetadataEntry(key=name, value=b"1S") for name in (
+            "grpc-timeout", "grpc-internal-encoding-request", "idempotency-replayed", "x-note")]
+
+        def replayed(**reply):
+            reply = self.records.Reply(**reply)
+            verdict = self.pb.ReserveResponse(record_id="r", replay=self.pb.Replay(reply=reply))
+            service = types.SimpleNamespace(Reserve=lambda _request, timeout: verdict)
+            return once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), None)
+
+        for content in ("REPLY_CONTENT_STATUS_ONLY", "REPLY_CONTENT_REFERENCE", 77):
+            with self.subTest(content=content), self.assertRaisesRegex(once.NotRun, "reply_not_kept"):
+                replayed(content=content)
+        for content, mark in (("REPLY_CONTENT_UNSPECIFIED", None), ("REPLY_CONTENT_FULL", None),
+                              ("REPLY_CONTENT_REDACTED", "redacted")):
+            self.assertEqual(dict(replayed(content=content).trailers).get("idempotency-content"), mark)
+
+        context = mock.Mock()
+        calls.answer(context, replayed(initial_metadata=entries, trailing_metadata=entries))
+        context.send_initial_metadata.assert_called_once_with([("x-note", b"1S")])
+        (trailers,) = context.set_trailing_metadata.call_args.args
+        self.assertEqual([name for name, _ in trailers],
+                         ["x-note", "idempotency-record", "idempotency-expires", "idempotency-replayed"])
+
+    def test_the_example_bounds_the_message_of_a_status(self):
+        once = self.once_of_the_page()
+        key = self.request(self.id()).record_key
+        for _ in range(2):
+            reply = once.once(self.service, key, once.fingerprint("/p/C", b""),
+                              lambda: self.records.Reply(code=9, message="\u20ac" * 5000)).reply
+            self.assertEqual(reply.message, "\u20ac" * 341)
+
+    def test_the_example_refuses_an_unknown_outcome_with_any_cause(self):
+        """A newer service may have more of them."""
+        once, calls = self.once_of_the_page(), self.calls_of_the_page()
+        verdict = self.pb.ReserveResponse(record_id="r")
+        verdict.outcome_unknown.cause = 77
+        with self.assertRaisesRegex(Status, "FAILED_PRECONDITION"):
+            calls.refuse(Context(), once.NotRun("outcome_unknown", verdict))
 
     def test_the_service_config_names_methods(self):
         """A service alone is all of its methods, the unguarded ones too."""
@@ -440,7 +561,7 @@ class ServeTestingTest(unittest.TestCase):
             server.stop(None)
 
     def granted(self):
-        return self.pb.ReserveResponse(reserved=self.pb.Reserved(reservation_token="token"))
+        return self.pb.ReserveResponse(record_id="r", reserved=self.pb.Reserved(reservation_token="token"))
 
     def module_of_the_page(self, name, block):
         text = blocks_of("other_languages.md")[block]
