@@ -59,6 +59,12 @@ absl::Status Book::Enter(const std::string& record_id, const std::string& what) 
       .status();
 }
 
+absl::StatusOr<bool> Book::Has(const std::string& record_id) {
+  const auto found = Run("SELECT record_id, what FROM effects WHERE record_id = ?1", {record_id});
+  if (!found.ok()) return found.status();
+  return !found->empty();
+}
+
 absl::StatusOr<std::vector<Book::Entry>> Book::Runs() {
   return Run("SELECT record_id, attempt FROM runs ORDER BY id");
 }

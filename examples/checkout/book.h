@@ -30,8 +30,10 @@ class Book {
   absl::Status Begin(const std::string& record_id, std::uint32_t attempt);
   // The effect of an operation; `what` describes it. Its primary key is the record id, the same for
   // every attempt: after an attempt that crashed after its commit the next one inserts nothing
-  // here.
+  // here. An effect that may happen once for several operations has an id of its own instead.
   absl::Status Enter(const std::string& record_id, const std::string& what);
+  // True if there is an effect with this id.
+  absl::StatusOr<bool> Has(const std::string& record_id);
 
   // In the order in which they were written. A run's text is its attempt.
   absl::StatusOr<std::vector<Entry>> Runs();

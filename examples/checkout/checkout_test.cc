@@ -204,6 +204,35 @@ TEST_F(CheckoutTest, ARefusedStepEndsTheOrderAndItsPaymentIsRefundedOnce) {
   EXPECT_THAT(Book::Open(BookOf("order")).value()->Effects().value(), SizeIs(0));
 }
 
+TEST_F(CheckoutTest, APaymentIsRefundedOnceWhateverTheKey) {
+  ASSERT_NO_FATAL_FAILURE(Start("payment"));
+  const auto stub =
+      v1::Payments::NewStub(grpc::CreateChannel(At("payment"), grpc::InsecureChannelCredentials()));
+  v1::ChargeRequest charge;
+  charge.set_amount_cents(500);
+  v1::ChargeReply charged;
+  grpc::ClientContext charging;
+  ASSERT_TRUE(idempotency::WithKey(charging, kKey).ok());
+  ASSERT_TRUE(stub->Charge(&charging, charge, &charged).ok());
+
+  const auto refund = [&](const std::string& key, const std::string& payment_id,
+                          v1::RefundReply& reply) {
+    v1::RefundRequest request;
+    request.set_payment_id(payment_id);
+    grpc::ClientContext context;
+    EXPECT_TRUE(idempotency::WithKey(context, key).ok());
+    return stub->Refund(&context, request, &reply).error_code();
+  };
+  v1::RefundReply first;
+  v1::RefundReply second;
+  EXPECT_EQ(refund("a", charged.payment_id(), first), grpc::StatusCode::OK);
+  EXPECT_EQ(refund("b", charged.payment_id(), second), grpc::StatusCode::OK);
+  EXPECT_EQ(second.refund_id(), first.refund_id());
+  EXPECT_EQ(refund("c", "no-payment", second), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(refund("d", first.refund_id(), second), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(Book::Open(BookOf("payment")).value()->Effects().value(), SizeIs(2));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryStep, CrashTest,
                          ::testing::Values(Death{"order", "before-payment", 1, 1},
                                            Death{"order", "before-inventory", 1, 1},
