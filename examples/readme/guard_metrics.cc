@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 
@@ -34,6 +35,30 @@ std::string NameOf(idempotency::VerdictEvent::Verdict verdict) {
   return "none";
 }
 
+std::string NameOf(idempotency::Disposition disposition) {
+  using Disposition = idempotency::Disposition;
+  switch (disposition) {
+    case Disposition::kComplete:
+      return "complete";
+    case Disposition::kRelease:
+      return "release";
+    case Disposition::kReleaseUnknown:
+      return "release_unknown";
+    case Disposition::kLetLapse:
+      return "let_lapse";
+    case Disposition::kReleaseLater:
+      break;
+  }
+  return "release_later";
+}
+
+// The reason of the catalogue, or the code of a status without one.
+std::string ReasonOf(const absl::Status& status) {
+  const auto reason = idempotency::ReasonOf(status);
+  return reason.has_value() ? std::string(idempotency::ReasonName(*reason))
+                            : absl::StatusCodeToString(status.code());
+}
+
 }  // namespace
 
 // [going_live:metrics]
@@ -49,13 +74,17 @@ class GuardMetrics {
   idempotency::GuardHooks Hooks() {
     idempotency::GuardHooks hooks;
     hooks.on_verdict = [this](const idempotency::VerdictEvent& event) {
-      verdicts_.Add({{"operation", event.operation}, {"verdict", NameOf(event.verdict)}})
+      verdicts_
+          .Add({{"operation", event.operation},
+                {"verdict", NameOf(event.verdict)},
+                {"reason", ReasonOf(event.status)}})
           .Increment();
     };
     hooks.on_recorded = [this](const idempotency::RecordedEvent& event) {
       outcomes_
           .Add({{"operation", event.operation},
-                {"outcome", absl::StatusCodeToString(event.outcome.code())}})
+                {"disposition", NameOf(event.disposition)},
+                {"outcome", ReasonOf(event.outcome)}})
           .Increment();
     };
     hooks.on_lost = [this](const idempotency::LostEvent& event) {
@@ -64,7 +93,7 @@ class GuardMetrics {
     return hooks;
   }
 
-  // Call it every few seconds: these calls have no hook.
+  // Call it every few seconds: the verdict of such a call is "none", as of one that is refused.
   void Read(const idempotency::ServerGuard& guard) {
     failed_open_.Add({}).Set(static_cast<double>(guard.calls_failed_open()));
   }

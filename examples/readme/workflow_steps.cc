@@ -6,6 +6,7 @@
 
 #include "examples/payments/payments.grpc.pb.h"
 #include "grpc_idempotency/client/call_with_retries.h"
+#include "grpc_idempotency/client/recorded_outcome.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/server_guard/execution.h"
 
@@ -28,7 +29,10 @@ grpc::Status RefundAll(idempotency::Execution& execution, payments::v1::Payments
     const auto attached = execution.Attach(context, "refund-" + charge.id());
     if (!attached.ok()) return Open(std::string(attached.message()));
     const grpc::Status status = payments.Refund(&context, request, &reply);
-    if (!status.ok()) return Open(status.error_message());
+    if (status.ok()) continue;
+    if (!idempotency::IsRecordedOutcome(status, context)) return Open(status.error_message());
+    // Every attempt gets it: an open operation would stay open for ever.
+    return {grpc::StatusCode::FAILED_PRECONDITION, "refund: " + status.error_message()};
   }
   return grpc::Status::OK;
 }
@@ -40,11 +44,19 @@ grpc::Status Charge(idempotency::Execution& execution, payments::v1::Payments::S
   const auto key = execution.DownstreamKey("charge");
   if (!key.ok()) return Open(std::string(key.status().message()));
   const auto deadline = idempotency::DeadlineIn(absl::Seconds(30));
-  return idempotency::CallWithRetries(*key, deadline, [&](grpc::ClientContext& context) {
-    // So that the charge's record names its parent; the key is the same.
-    const auto attached = execution.Attach(context, "charge");
-    if (!attached.ok()) return Open(std::string(attached.message()));
-    return payments.Charge(&context, request, &reply);
-  });
+  bool recorded = false;
+  const grpc::Status status =
+      idempotency::CallWithRetries(*key, deadline, [&](grpc::ClientContext& context) {
+        recorded = false;
+        // So that the charge's record names its parent; the key is the same.
+        const auto attached = execution.Attach(context, "charge");
+        if (!attached.ok()) return Open(std::string(attached.message()));
+        const grpc::Status charged = payments.Charge(&context, request, &reply);
+        recorded = idempotency::IsRecordedOutcome(charged, context);
+        return charged;
+      });
+  if (status.ok()) return status;
+  if (!recorded) return Open(status.error_message());
+  return {grpc::StatusCode::FAILED_PRECONDITION, "charge: " + status.error_message()};
 }
 // [workflows:end]

@@ -12,7 +12,7 @@
 namespace idempotency {
 
 // Returns the owner of the call's key: a stable identity of the caller, determined after
-// authentication. Everything that decides for whom a call acts belongs into the scope or into the
+// authentication. Everything that decides for whom a call acts belongs in the scope or in the
 // request: behind a peer that serves several users, a scope without the user gives one user's
 // reply to another one with the same key and request. An error becomes the call's status. Called on
 // gRPC's threads: it must be thread-safe and must not block.
