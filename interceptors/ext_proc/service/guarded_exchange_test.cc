@@ -17,6 +17,8 @@
 #include "client/testing/fake_connection.h"
 #include "core/exchange_limits.h"
 #include "core/field_memory.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "interceptors/ext_proc/front/http_front.h"
 #include "interceptors/ext_proc/service/exchange_guard.h"
@@ -621,6 +623,20 @@ TEST_F(GrantedGrpcExchangeTest, WithoutARecordAnyMoreAFinalFailurePassesAndIsNot
       Reply({{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "9"}}));
   EXPECT_EQ(added.count("grpc-status"), 0u) << "its own";
   EXPECT_EQ(added.at("grpc-retry-pushback-ms"), "-1");
+}
+
+// Such as of a guard behind the proxy: recorded, its refusal would be replayed for ever.
+TEST_F(GrantedGrpcExchangeTest, ARefusalOfAnotherGuardIsNoOutcome) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  const grpc::Status refusal =
+      ToGrpcStatus(MakeError(Reason::kFingerprintUnknown, "nothing in common"));
+  const auto added =
+      OutcomeOf(Reply({{":status", "200"},
+                       {"content-type", "application/grpc"},
+                       {"grpc-status", "9"},
+                       {"grpc-status-details-bin", EncodeBinaryHeader(refusal.error_details())}}));
+  EXPECT_EQ(added.count("idempotency-expires"), 0u);
+  EXPECT_NE(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
 TEST_F(GrantedExchangeTest, ARedirectedRequestIsStillToBeDone) {
