@@ -62,10 +62,6 @@ absl::Status NoPlace(bool guarded) {
       RetryAfter(retry_delays::kServiceOverloaded));
 }
 
-// The redirects that keep method and body (RFC 9110, 15.4.8 and 15.4.9): the request is still to be
-// done. Others, such as the 303 after a form, are an outcome.
-bool AsksForAnotherRequest(std::string_view status) { return status == "307" || status == "308"; }
-
 // So that no two spellings of one method have two records.
 bool IsPlainMethodPath(std::string_view path) {
   for (const char c : path) {
@@ -317,7 +313,10 @@ void GuardedExchange::OnReplyWithoutRequest() {
 void GuardedExchange::OnReply() {
   switch (OriginOf(exchange_.reply_context())) {
     case ResponseOrigin::kUpstream:
-      return OnUpstreamsReply();
+      settling_ = Settling::kReply;
+      tasks_.emplace_back(
+          Settle{execution_, front_->Capture(exchange_.reply(), !exchange_.ReplyHasBegun()), ""});
+      return;
     case ResponseOrigin::kNotSent:
       settling_ = Settling::kProxysReply;
       Count(ExchangeResult::kNotSent);
@@ -335,24 +334,6 @@ void GuardedExchange::OnReply() {
       return SettleUnknown(Settling::kUnstated,
                            "the proxy does not state who answered: the outcome is unknown");
   }
-}
-
-void GuardedExchange::OnUpstreamsReply() {
-  settling_ = Settling::kReply;
-  const std::string_view status = exchange_.reply().headers.OnlyValueOf(":status").value_or("");
-  if (!is_grpc_ && AsksForAnotherRequest(status)) {
-    execution_->operation().log->Warn(
-        LogEvent::kNotRecorded, execution_->operation().name, ": record ", execution_->record_id(),
-        ": the upstream answered ", AbslView(status),
-        ", so that the client sends the request to another address: nothing is recorded, and "
-        "with the same key that request gets KEY_REUSED where it is the same operation; give "
-        "clients the final address");
-    tasks_.emplace_back(ReleaseWithoutEffect{
-        execution_, absl::StrCat("the upstream redirected the request: HTTP ", AbslView(status))});
-    return;
-  }
-  tasks_.emplace_back(
-      Settle{execution_, front_->Capture(exchange_.reply(), !exchange_.ReplyHasBegun()), ""});
 }
 
 void GuardedExchange::SettleUnknown(Settling settling, const std::string& reason) {

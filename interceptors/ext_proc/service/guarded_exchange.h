@@ -106,7 +106,6 @@ class GuardedExchange {
   void Forward(std::shared_ptr<LiveExecution> execution);
   void OnReplyWithoutRequest();
   void OnReply();
-  void OnUpstreamsReply();
   void SettleUnknown(Settling settling, const std::string& reason);
   void SendReply(const Settlement::Outcome& outcome);
   void Reject(const absl::Status& why, const std::string& record_id = "");

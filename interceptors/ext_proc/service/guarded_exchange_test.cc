@@ -639,16 +639,10 @@ TEST_F(GrantedGrpcExchangeTest, ARefusalOfAnotherGuardIsNoOutcome) {
   EXPECT_NE(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
-TEST_F(GrantedExchangeTest, ARedirectedRequestIsStillToBeDone) {
+// As to a payment page, after an effect.
+TEST_F(GrantedExchangeTest, ARedirectIsAnOutcome) {
   exchange_.OnDecision(Admission::Granted{Grant()});
-  EXPECT_EQ(OutcomeOf(HttpReply("308")).count("idempotency-expires"), 0u);
-  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
-}
-
-// As after a form.
-TEST_F(GrantedExchangeTest, ARedirectToTheResultIsAnOutcome) {
-  exchange_.OnDecision(Admission::Granted{Grant()});
-  EXPECT_EQ(OutcomeOf(HttpReply("303")).count("idempotency-expires"), 1u);
+  EXPECT_EQ(OutcomeOf(HttpReply("307")).count("idempotency-expires"), 1u);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
