@@ -38,6 +38,9 @@ constexpr char kStatusEntry[] = ".http-status";
 constexpr char kRawEntry[] = ".http-header-bin";
 constexpr char kMessagePrefix[] = "HTTP ";
 constexpr int kInternalError = 500;
+constexpr char kProblemType[] = "application/problem+json";
+// Those of this library have a few sentences.
+constexpr std::size_t kMaxProblemBytes = 64 * 1024;
 
 // Of one response alone.
 bool IsOfOneResponse(std::string_view name) {
@@ -228,13 +231,15 @@ std::string Title(const std::optional<Reason>& reason) {
   return title;
 }
 
+// Before the reason, in the type of a problem.
+std::string ProblemTag() { return absl::StrCat("tag:", AbslView(kErrorDomain), ",2026:"); }
+
 // RFC 9457. The type identifies the reason, and is no address.
 std::string Problem(int status, const std::optional<Reason>& reason, absl::string_view detail) {
   google::protobuf::Struct problem;
   auto& fields = *problem.mutable_fields();
   const std::string name = reason.has_value() ? std::string(ReasonName(*reason)) : "";
-  fields["type"].set_string_value(
-      name.empty() ? "about:blank" : absl::StrCat("tag:", AbslView(kErrorDomain), ",2026:", name));
+  fields["type"].set_string_value(name.empty() ? "about:blank" : absl::StrCat(ProblemTag(), name));
   fields["title"].set_string_value(Title(reason));
   fields["status"].set_number_value(status);
   fields["detail"].set_string_value(ToUtf8({detail.data(), detail.size()}));
@@ -242,6 +247,26 @@ std::string Problem(int status, const std::optional<Reason>& reason, absl::strin
   std::string json;
   if (!google::protobuf::util::MessageToJsonString(problem, &json).ok()) json = "{}";
   return json;
+}
+
+// The details of the gRPC error that corresponds to a problem of another guard: by them the
+// response is no outcome (IsOutcome). "" for any other response.
+std::string DetailsOfProblem(const HttpMessage& response) {
+  const std::string_view type = response.headers.OnlyValueOf("content-type").value_or("");
+  if (!absl::StartsWithIgnoreCase(AbslView(type), kProblemType) ||
+      response.body.size() > kMaxProblemBytes) {
+    return "";
+  }
+  google::protobuf::Struct problem;
+  if (!google::protobuf::util::JsonStringToMessage(response.body, &problem).ok()) return "";
+  const auto found = problem.fields().find("type");
+  if (found == problem.fields().end()) return "";
+  absl::string_view name = found->second.string_value();
+  if (!absl::ConsumePrefix(&name, ProblemTag())) return "";
+  // A newer version may have other reasons: only the domain counts.
+  const Reason reason =
+      ReasonFromName({name.data(), name.size()}).value_or(Reason::kOutcomeNotRecorded);
+  return ToGrpcStatus(MakeError(reason, "")).error_details();
 }
 
 void AddRecordMetadata(const v1::Reply& reply, HeaderList& headers) {
@@ -266,7 +291,7 @@ HttpMessage StatusOnly(const v1::Reply& reply) {
   const int status = StatusInMessage(reply).value_or(kInternalError);
   HttpMessage response;
   response.headers.Add(":status", absl::StrCat(status));
-  response.headers.Add("content-type", "application/problem+json");
+  response.headers.Add("content-type", kProblemType);
   AddRecordMetadata(reply, response.headers);
   response.body = Problem(status, Reason::kReplyNotKept,
                           "the operation ended with this status; the rest of the response was not "
@@ -281,6 +306,10 @@ v1::Reply HttpFront::Capture(const HttpMessage& response, bool whole) const {
   const int status = StatusOf(response.headers);
   reply.set_code(static_cast<int>(CodeFor(status)));
   reply.set_message(absl::StrCat(kMessagePrefix, status));
+  if (reply.code() != 0) {
+    std::string details = DetailsOfProblem(response);
+    if (!details.empty()) reply.set_details(std::move(details));
+  }
   // It is not known which encodings the client of a replay accepts.
   if (!whole || !ContentCodings(response.headers).empty()) return WithoutContent(reply);
   AddEntry(kStatusEntry, absl::StrCat(status), *reply.mutable_initial_metadata());
@@ -319,7 +348,7 @@ HttpMessage HttpFront::Reject(const absl::Status& why, std::string_view record_i
   const int status = StatusFor(why);
   HttpMessage response;
   response.headers.Add(":status", absl::StrCat(status));
-  response.headers.Add("content-type", "application/problem+json");
+  response.headers.Add("content-type", kProblemType);
   std::optional<absl::Duration> delay = DetailsOf(why).retry_delay;
   if (!delay.has_value() && status == 503) delay = retry_delays::kUnavailable;
   if (delay.has_value()) {

@@ -539,9 +539,12 @@ class GrantedExchangeTest : public GuardedExchangeTest {
       header.set_raw_value(value);
     }
     message.mutable_response_headers()->set_end_of_stream(true);
-    auto& attributes = (*message.mutable_attributes())["envoy.filters.http.ext_proc"];
-    (*attributes.mutable_fields())["response.code_details"].set_string_value("via_upstream");
+    SetCodeDetails("via_upstream", message);
     return message;
+  }
+  static void SetCodeDetails(const std::string& details, Exchange::Request& reply) {
+    auto& attributes = (*reply.mutable_attributes())["envoy.filters.http.ext_proc"];
+    (*attributes.mutable_fields())["response.code_details"].set_string_value(details);
   }
 
   // The headers that are added to this reply once it is settled.
@@ -549,6 +552,23 @@ class GrantedExchangeTest : public GuardedExchangeTest {
     while (exchange_.TakeResponse().has_value()) {
     }
     exchange_.OnMessage(reply);
+    return OutcomeOfHeld();
+  }
+  // The same for a problem (RFC 9457) of the upstream.
+  std::map<std::string, std::string> OutcomeOfProblem(const std::string& body) {
+    while (exchange_.TakeResponse().has_value()) {
+    }
+    Exchange::Request headers =
+        Reply({{":status", "409"}, {"content-type", "application/problem+json; charset=utf-8"}});
+    headers.mutable_response_headers()->set_end_of_stream(false);
+    exchange_.OnMessage(headers);
+    Exchange::Request rest;
+    rest.mutable_response_body()->set_body(body);
+    rest.mutable_response_body()->set_end_of_stream(true);
+    exchange_.OnMessage(rest);
+    return OutcomeOfHeld();
+  }
+  std::map<std::string, std::string> OutcomeOfHeld() {
     auto task = exchange_.TakeTask();
     const auto done = [this](const Settlement::Outcome& outcome) { settled_ = outcome; };
     if (auto* settle = std::get_if<GuardedExchange::Settle>(&*task)) {
@@ -637,6 +657,37 @@ TEST_F(GrantedGrpcExchangeTest, ARefusalOfAnotherGuardIsNoOutcome) {
                        {"grpc-status-details-bin", EncodeBinaryHeader(refusal.error_details())}}));
   EXPECT_EQ(added.count("idempotency-expires"), 0u);
   EXPECT_NE(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(GrantedGrpcExchangeTest, WithoutARecordAnyMoreTheProxysAnswerIsNotRetried) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  store_->LoseRecord();
+  Exchange::Request reply =
+      Reply({{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "14"}});
+  SetCodeDetails("response_timeout", reply);
+  const auto added = OutcomeOf(reply);
+  ASSERT_EQ(added.count("grpc-retry-pushback-ms"), 1u);
+  EXPECT_EQ(added.at("grpc-retry-pushback-ms"), "-1");
+}
+
+TEST_F(GrantedExchangeTest, AProblemOfAnotherGuardIsNoOutcome) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  OutcomeOfProblem(HttpFront().Reject(MakeError(Reason::kInFlight, "running"), "").body);
+  EXPECT_EQ(store_->calls(FakeConnection::Operation::kComplete), 0);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(GrantedExchangeTest, AProblemOfANewerGuardIsNoOutcome) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  OutcomeOfProblem(R"({"type":"tag:grpc-idempotency.dev,2026:KEY_RETIRED","status":409})");
+  EXPECT_EQ(store_->calls(FakeConnection::Operation::kComplete), 0);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(GrantedExchangeTest, AProblemOfTheUpstreamsOwnIsAnOutcome) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  OutcomeOfProblem(R"({"type":"tag:shop.example,2026:IN_FLIGHT"})");
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
 // As to a payment page, after an effect.
