@@ -762,6 +762,30 @@ TYPED_TEST(ServerGuardTest, WithoutARecordAnyMoreAHeldBackStreamIsSent) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
+TYPED_TEST(ServerGuardTest, WithoutARecordAnyMoreAHeldBackStreamOverTheLimitIsNotRetried) {
+  MethodPolicy policy;
+  policy.key = MethodPolicy::Key::kRequired;
+  policy.stream = MethodPolicy::Stream::kHoldBack;
+  policy.stream_limit_bytes = 1;
+  this->options_.methods[kWatch].policy = policy;
+  this->Start();
+  ErrorDetails details;
+  details.metadata["cause"] = "RECORD_EXPIRED";
+  this->store_->Fail(Operation::kComplete, MakeError(Reason::kReservationLost, "gone", details), 1);
+  const auto stub = Till::NewStub(this->channel_);
+  grpc::ClientContext context;
+  context.AddMetadata(std::string(kKeyMetadata), kKey);
+  BalanceReply reply;
+  const auto reader = stub->Watch(&context, BalanceRequest());
+  while (reader->Read(&reply)) {
+  }
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(reader->Finish())), Reason::kReplyNotKept);
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto pushback = trailers.find("grpc-retry-pushback-ms");
+  ASSERT_NE(pushback, trailers.end());
+  EXPECT_EQ(pushback->second, "-1");
+}
+
 TYPED_TEST(ServerGuardTest, ARetentionThatAHandlerMayOutliveIsReportedAtTheStart) {
   std::vector<std::string> warnings;
   this->options_.log = [&warnings](LogSeverity severity, std::string_view line) {
@@ -1100,6 +1124,40 @@ TYPED_TEST(ServerGuardTest, GrpcDoesNotRetryAFailureOfACallWithoutAKey) {
   this->RetryWithGrpc();
   EXPECT_EQ(this->Charge(std::nullopt).status.error_message(), "charged, or not");
   EXPECT_EQ(this->book_.runs, 1);
+}
+
+// By the code the handler reports that nothing happened.
+TYPED_TEST(ServerGuardTest, GrpcRetriesACallWithoutAKeyAfterAReleasedCode) {
+  MethodPolicy policy;
+  policy.key = MethodPolicy::Key::kOptional;
+  policy.released = {grpc::StatusCode::ABORTED};
+  this->options_.methods[kCharge].policy = policy;
+  this->book_.handler = [this](grpc::ServerContextBase* context, const auto&, auto*) {
+    if (this->book_.runs > 1) return grpc::Status::OK;
+    context->AddTrailingMetadata("grpc-retry-pushback-ms", "1");
+    return grpc::Status(grpc::StatusCode::ABORTED, "busy");
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  EXPECT_TRUE(this->Charge(std::nullopt).status.ok());
+  EXPECT_EQ(this->book_.runs, 2);
+}
+
+TYPED_TEST(ServerGuardTest, GrpcRetriesACallThatRanUnguardedAfterAReleasedCode) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  policy.released = {grpc::StatusCode::ABORTED};
+  this->options_.methods[kCharge].policy = policy;
+  this->options_.verdict_timeout = absl::Milliseconds(100);
+  this->book_.handler = [this](auto*, const auto&, auto*) {
+    return this->book_.runs > 1 ? grpc::Status::OK
+                                : grpc::Status(grpc::StatusCode::ABORTED, "busy");
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  this->store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 1000);
+  EXPECT_TRUE(this->Charge(kKey).status.ok());
+  EXPECT_EQ(this->book_.runs, 2);
 }
 
 TYPED_TEST(ServerGuardTest, GrpcDoesNotRetryAFailureOfACallThatRanUnguarded) {

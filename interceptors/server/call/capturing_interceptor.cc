@@ -15,6 +15,7 @@
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/call/batch_message.h"
 #include "interceptors/server/call/guarded_call_table.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/threads/awaited.h"
 #include "interceptors/server/wire/record_metadata.h"
 
@@ -104,7 +105,11 @@ bool CapturingInterceptor::WaitsHere() const {
 
 void CapturingInterceptor::EndOrSettle(Batch& batch) {
   if (call_->execution() == nullptr) {
-    if (call_->unguarded()) ForbidRetries(batch);
+    const MethodPolicy* const policy = call_->unguarded();
+    // By a released code the handler reports that it did nothing.
+    if (policy != nullptr && !IsReleased(*policy, batch.GetSendStatus().error_code())) {
+      ForbidRetries(batch);
+    }
     End(batch);
     return;
   }
@@ -177,9 +182,9 @@ void CapturingInterceptor::Finish(Batch& batch, const Settlement::Outcome& outco
   }
   if (!error.ok()) {
     Replace(batch, error);
-  } else if (!outcome.unrecorded.ok()) {
-    ForbidRetries(batch);
   }
+  // Not where the ledger has a reply for a retry.
+  if (outcome.error.ok() && !outcome.unrecorded.ok()) ForbidRetries(batch);
   // Once the batch has proceeded, the call and this object may be destroyed.
   Proceed(batch, outcome.expires_at);
 }

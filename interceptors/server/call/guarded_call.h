@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/call/call_canceller.h"
 #include "interceptors/server/call/guarded_stream.h"
 #include "interceptors/server/execution/live_execution.h"
@@ -47,9 +48,10 @@ class GuardedCall {
   // Cancels the call while its handler runs; thread-safe.
   CallCanceller& canceller() { return canceller_; }
 
-  // The handler runs without a record.
-  void MarkUnguarded() { unguarded_ = true; }
-  bool unguarded() const { return unguarded_; }
+  // The handler runs without a record. `policy` outlives the call.
+  void MarkUnguarded(const MethodPolicy& policy) { unguarded_ = &policy; }
+  // The policy of a method whose handler runs without a record; otherwise nullptr.
+  const MethodPolicy* unguarded() const { return unguarded_; }
 
   // The stored reply was OK and had no message: none must be sent.
   void OmitMessage() { omit_message_ = true; }
@@ -63,7 +65,7 @@ class GuardedCall {
   CallCanceller canceller_;
   bool sync_ = false;
   bool omit_message_ = false;
-  bool unguarded_ = false;
+  const MethodPolicy* unguarded_ = nullptr;
 };
 
 }  // namespace idempotency::internal

@@ -180,8 +180,8 @@ void GuardedMethod::RunWithoutKey(const Call& call) {
     return;
   }
   HandlerStart start;
-  start.last_look = [guarded = call.guarded]() -> std::optional<v1::Reply> {
-    guarded->MarkUnguarded();
+  start.last_look = [this, guarded = call.guarded]() -> std::optional<v1::Reply> {
+    guarded->MarkUnguarded(operation_->policy);
     return std::nullopt;
   };
   call.pending->Run(std::move(start));
@@ -192,7 +192,7 @@ void GuardedMethod::RunUnguarded(const Call& call) {
   start.needs_client = true;
   // Not before: the handler may still not run.
   start.last_look = [this, guarded = call.guarded]() -> std::optional<v1::Reply> {
-    guarded->MarkUnguarded();
+    guarded->MarkUnguarded(operation_->policy);
     calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
     operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
                           ": no verdict was received: a call runs unguarded, as its policy allows");

@@ -22,11 +22,14 @@ bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code) {
   return CanBeRecorded(code) && policy.recorded.count(code) > 0;
 }
 
+bool IsReleased(const MethodPolicy& policy, grpc::StatusCode code) {
+  return CanBeReleased(code) && !IsRecorded(policy, code) && policy.released.count(code) > 0;
+}
+
 Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown,
                            grpc::StatusCode code, bool no_effect) {
   if (IsRecorded(policy, code)) return Disposition::kComplete;
-  if (no_effect) return Disposition::kRelease;
-  if (CanBeReleased(code) && policy.released.count(code) > 0) return Disposition::kRelease;
+  if (no_effect || IsReleased(policy, code)) return Disposition::kRelease;
   if (on_unknown == UnknownOutcome::kRecover) return Disposition::kReleaseUnknown;
   // The handler stopped waiting for work that may still be in progress.
   const bool abandoned =

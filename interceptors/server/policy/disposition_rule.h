@@ -20,6 +20,9 @@ Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown
 // The policy's recorded codes, and OK.
 bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code);
 
+// The policy's released codes, as far as they may mean "nothing happened".
+bool IsReleased(const MethodPolicy& policy, grpc::StatusCode code);
+
 // False for an error of the catalogue that a handler passes on (from another guard, for example):
 // it states nothing about this operation, whatever its code. `details` are a status's.
 bool IsOutcome(grpc::StatusCode code, const std::string& details);
