@@ -163,7 +163,8 @@ void BegunOperation::Complete(const grpc::Status& failure, Done done) {
       run_ == nullptr ||
       (!failure.ok() && IsRecorded(run_->execution->operation().policy, failure.error_code()));
   if (!IsOutcome(failure.error_code(), failure.error_details())) {
-    done(absl::InvalidArgumentError("an error of another guard is no outcome of this operation"));
+    done(absl::InvalidArgumentError(
+        "an error with a reason of this library is no outcome of this operation"));
     return;
   }
   if (!recorded) {

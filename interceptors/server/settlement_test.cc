@@ -145,24 +145,52 @@ TEST_F(SettlementTest, WithoutARecordTheReplyIsSentUnlessAnotherAttemptHadTakenO
   EXPECT_FALSE(DetailsOf(outcome.error).retry_delay.has_value()) << "a retry would run it again";
 }
 
+// It did nothing, but the other attempt may have.
+TEST_F(SettlementTest, WithoutARecordWhatDidNothingMayRunAgainUnlessAnotherAttemptHadTakenOver) {
+  policy_.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+  const v1::Reply busy = ReplyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy");
+  const auto alone = Run();
+  store_->LoseRecord();
+  EXPECT_TRUE(SettleWith(alone, busy).error.ok());
+
+  const auto superseded = Run();
+  store_->TakeOver();
+  EXPECT_EQ(ReasonOf(superseded->Checkpoint("half")), Reason::kReservationLost);
+  store_->LoseRecord();
+  const Settlement::Outcome outcome = SettleWith(superseded, busy);
+  EXPECT_EQ(ReasonOf(outcome.error), Reason::kReservationLost);
+  EXPECT_FALSE(DetailsOf(outcome.error).retry_delay.has_value()) << "a retry would run it again";
+}
+
 TEST_F(SettlementTest, AnErrorOfAnotherGuardIsNoOutcome) {
   v1::Reply passed_on = ReplyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, "no");
   passed_on.set_details(
       ToGrpcStatus(MakeError(Reason::kQuotaExceeded, "of another guard")).error_details());
-  policy_.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
   SettleWith(Run(), passed_on);
   EXPECT_GT(store_->record().release_pause, absl::ZeroDuration()) << "its effects are unknown";
-  policy_.released = {};
+  EXPECT_EQ(log_.Count("a reason of this library"), 0u) << "as without it";
   policy_.recorded = {grpc::StatusCode::RESOURCE_EXHAUSTED};
   SettleWith(Run(), passed_on);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
-  EXPECT_GE(log_.Count("reason of another guard"), 1u);
+  EXPECT_GE(log_.Count("a reason of this library"), 1u);
 
   const auto without_effect = Run();
   ASSERT_NE(without_effect, nullptr);
   without_effect->MarkNoEffect();
   SettleWith(without_effect, passed_on);
   EXPECT_EQ(store_->record().release_pause, absl::ZeroDuration());
+}
+
+// A downstream's OVERLOADED, for example: the policy lists the code for it.
+TEST_F(SettlementTest, AnErrorOfAnotherGuardWithAReleasedCodeDidNothing) {
+  v1::Reply passed_on = ReplyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, "no");
+  passed_on.set_details(
+      ToGrpcStatus(MakeError(Reason::kOverloaded, "of another guard")).error_details());
+  policy_.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+  SettleWith(Run(), passed_on);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(store_->record().release_pause, absl::ZeroDuration());
+  EXPECT_EQ(log_.Count("a reason of this library"), 0u);
 }
 
 // The reason may be one that only a newer version has; details may be anybody's.

@@ -31,9 +31,13 @@ absl::Status NotRecorded(std::string_view message) {
   return MakeError(Reason::kOutcomeNotRecorded, message);
 }
 
-// An error of the catalogue is as good as no answer, of which UNAVAILABLE is the usual code.
-grpc::StatusCode DecidingCode(grpc::StatusCode code, const v1::Reply& reply) {
-  if (!CanBeRecorded(code) || IsOutcome(code, reply.details())) return code;
+// An error of the catalogue is as good as no answer, of which UNAVAILABLE is the usual code; except
+// where the policy lists its code as one after which nothing happened.
+grpc::StatusCode DecidingCode(const MethodPolicy& policy, grpc::StatusCode code,
+                              const v1::Reply& reply) {
+  if (!CanBeRecorded(code) || IsReleased(policy, code) || IsOutcome(code, reply.details())) {
+    return code;
+  }
   return grpc::StatusCode::UNAVAILABLE;
 }
 
@@ -99,7 +103,7 @@ Settlement::Settlement(PassKey<Settlement> /*key*/, std::shared_ptr<LiveExecutio
       span_(CallSpan::Start(execution_->operation(), "idempotency recording",
                             TraceparentOf(execution_->reserve_request().labels()))),
       code_(StatusCodeFrom(reply->code())),
-      deciding_code_(DecidingCode(code_, *reply)),
+      deciding_code_(DecidingCode(execution_->operation().policy, code_, *reply)),
       reply_(std::move(reply)),
       done_(std::move(done)) {}
 
@@ -233,19 +237,18 @@ Disposition Settlement::DispositionByPolicy() const {
 }
 
 void Settlement::LogPassedOn() const {
-  if (deciding_code_ == code_) return;
   const GuardedOperation& operation = execution_->operation();
-  const Disposition of_code =
-      DispositionFor(operation.policy, operation.on_unknown, code_, /*no_effect=*/false);
-  if (of_code != Disposition::kComplete && of_code != Disposition::kRelease) return;
+  if (deciding_code_ == code_ || !IsRecorded(operation.policy, code_)) return;
   operation.log->Error(LogEvent::kNotRecorded, operation.name, ": record ", execution_->record_id(),
                        ": the handler answered ", StatusCodeName(code_),
-                       " with the reason of another guard ", "(ErrorInfo of ",
-                       AbslView(kErrorDomain), "), which is no outcome of this operation: it is ",
-                       "not recorded. Answer with a status of the handler's own");
+                       " with a reason of this library (ErrorInfo of ", AbslView(kErrorDomain),
+                       "), as an error of another guard has it, which is no outcome of this "
+                       "operation: it is not recorded. Answer with a status of the handler's own");
 }
 
 void Settlement::Dispose(Disposition disposition) {
+  const absl::Status loss = execution_->reservation()->loss();
+  superseded_ = !loss.ok() && !IsRecordGone(loss);
   {
     MutexLock lock(mutex_);
     disposition_ = disposition;
@@ -273,8 +276,6 @@ void Settlement::Dispose(Disposition disposition) {
 
 void Settlement::Record() {
   ReduceToStored(*execution_, *reply_);
-  const absl::Status loss = execution_->reservation()->loss();
-  superseded_ = !loss.ok() && !IsRecordGone(loss);
   execution_->reservation()->Complete(
       std::move(reply_),
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
@@ -308,8 +309,8 @@ absl::Status Settlement::LossIfRefused(Disposition disposition) const {
   if (loss.ok()) return instead_;
   // A failure must not count as the operation's: another attempt decides.
   if (!IsRecordGone(loss)) return loss;
-  // Nothing happened: a retry may run.
-  if (disposition == Disposition::kRelease) return instead_;
+  // Nothing happened: a retry may run. An attempt that had taken over may have done something.
+  if (disposition == Disposition::kRelease && !superseded_) return instead_;
   // The ledger has a row, or refuses a second effect: a retry gets its outcome.
   const bool ledger = execution_->operation().on_unknown == UnknownOutcome::kLookUpLedger;
   return ledger ? ReservationLost() : loss;
