@@ -12,6 +12,7 @@
 #include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/admission/rejection.h"
@@ -273,6 +274,10 @@ void Admission::Recover(std::shared_ptr<LiveExecution> execution) {
 void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
                             const Recovery::Result& result) {
   if (const auto* completed = std::get_if<Recovery::Completed>(&result)) {
+    if (!completed->unrecorded.ok() && completed->reply.code() != 0) {
+      SendUnrecorded(completed->reply, execution->record_id());
+      return;
+    }
     Replay(std::make_shared<const v1::Reply>(completed->reply), execution->record_id(),
            completed->expires_at, execution->reserved().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
@@ -281,6 +286,12 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
     execution->reservation()->NoteRecovered();
     Start(std::move(execution));
   }
+}
+
+void Admission::SendUnrecorded(const v1::Reply& failure, const std::string& record_id) {
+  MetadataEntries trailers = RecordMetadata(record_id, absl::InfinitePast(), /*replayed=*/false);
+  trailers.emplace_back(kPushbackMetadata, kNoRetryPushback);
+  done_(Replayed{SentReply(std::make_shared<const v1::Reply>(failure), std::move(trailers))});
 }
 
 void Admission::Start(std::shared_ptr<LiveExecution> execution) {

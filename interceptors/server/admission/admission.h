@@ -87,6 +87,8 @@ class Admission final : public std::enable_shared_from_this<Admission> {
   // If the outcome of an earlier attempt is unknown, finds it out before the handler runs.
   void Recover(std::shared_ptr<LiveExecution> execution);
   void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
+  // A recovery handler's failure whose record is gone: a retry would run the operation.
+  void SendUnrecorded(const v1::Reply& failure, const std::string& record_id);
   // The only path to Granted. If the lease has expired by now (the ledger or the recovery
   // handler was slow, and heartbeats failed), it requests it again with the same request token:
   // nothing starts under an expired lease.

@@ -116,7 +116,8 @@ absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const 
   }
   if (!IsOutcome(code, decision.reply().details())) {
     return absl::InvalidArgumentError(
-        "its handler returned an error of another guard, which is no outcome of this operation");
+        "its handler returned an error with a reason of this library, which is no outcome of this "
+        "operation");
   }
   if (code == grpc::StatusCode::OK && !operation.reply_type.name().empty() &&
       decision.reply_type() != operation.reply_type.name()) {
@@ -134,7 +135,7 @@ void Recovery::Complete(const RecoveryDecision& decision) {
   Settlement::Settle(execution_, std::make_unique<v1::Reply>(reply),
                      [self = shared_from_this(), reply](const Settlement::Outcome& outcome) {
                        if (outcome.error.ok()) {
-                         self->done_(Completed{reply, outcome.expires_at});
+                         self->done_(Completed{reply, outcome.expires_at, outcome.unrecorded});
                        } else {
                          self->done_(Open{outcome.error});
                        }

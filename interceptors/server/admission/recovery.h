@@ -19,10 +19,11 @@ namespace idempotency::internal {
 // One run of a recovery handler, from a grant that recovers to the settlement of its decision.
 class Recovery final : public std::enable_shared_from_this<Recovery> {
  public:
-  // The store has acknowledged the completion.
+  // The store has acknowledged the completion, or `unrecorded`: as Settlement::Outcome's.
   struct Completed {
     v1::Reply reply;
     absl::Time expires_at;
+    absl::Status unrecorded = absl::OkStatus();
   };
   // The reservation is still held.
   struct NoEffect {};

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -178,6 +179,24 @@ TEST_F(RecoveryTest, FailureIsRecordedIfTheMethodRecordsItsCode) {
   const Admission::Decision decision = Admit();
   EXPECT_EQ(std::get<Admission::Replayed>(decision).reply.stored().message(), "no card");
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+// A retry would run the operation.
+TEST_F(RecoveryTest, AFailureWhoseRecordIsGoneIsNoReplayAndIsNotRetried) {
+  LeaveADeadAttempt();
+  recovery_ = [this](const RecoveryCase&) {
+    store_->LoseRecord();
+    return RecoveryDecision::CompleteWith(grpc::Status(grpc::StatusCode::NOT_FOUND, "no card"));
+  };
+  const Admission::Decision decision = Admit();
+  const SentReply& sent = std::get<Admission::Replayed>(decision).reply;
+  EXPECT_EQ(sent.stored().message(), "no card");
+  const std::map<std::string, std::string> trailers(sent.trailers().begin(), sent.trailers().end());
+  EXPECT_EQ(trailers.count("idempotency-replayed"), 0u);
+  EXPECT_EQ(trailers.count("idempotency-expires"), 0u);
+  EXPECT_EQ(trailers.count("idempotency-record"), 1u);
+  ASSERT_EQ(trailers.count("grpc-retry-pushback-ms"), 1u);
+  EXPECT_EQ(trailers.at("grpc-retry-pushback-ms"), "-1");
 }
 
 TEST_F(RecoveryTest, AMessageThatIsNotUtf8IsRecorded) {
