@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -174,8 +175,13 @@ TEST(RunbookTest, FindsTheRecordsOfAKeyByTheKeyAlone) {
   const std::string neighbour = key.substr(0, 14) + "7fff-bfff-ffffffffffff";
   ASSERT_TRUE(client.Call(SomeReserve(neighbour)).ok());
   const std::string upper = absl::AsciiStrToUpper(key);
-  const Rows found = InPostgres(url, SqlOfKey("idempotency.records", upper));
+  const std::string records = SqlOfKey("idempotency.records", upper);
+  const Rows found = InPostgres(url, records);
   EXPECT_THAT(found, UnorderedElementsAre(Contains(ids[0]), Contains(ids[1])));
+  const absl::Time made = Uuid::Parse(key)->TimeOrderedAt().value();
+  EXPECT_THAT(InPostgres(url, "SELECT DISTINCT round(extract(epoch FROM r.made_at) * 1000)::bigint"
+                              " FROM (" + records.substr(0, records.find(';')) + ") AS r"),
+              ElementsAre(ElementsAre(absl::StrCat(absl::ToUnixMillis(made)))));
 
   const std::string audit = SqlOfKey("idempotency.audit_log", upper);
   EXPECT_TRUE(InPostgres(url, audit).empty());
@@ -201,18 +207,24 @@ void Shell(const std::string& command) {
   EXPECT_TRUE(ended.ok() && ended->code == 0) << (*shell)->Stderr();
 }
 
-// The commands of the entry, with these databases.
-std::string CommandsOfARepair(const std::string& copy, const std::string& database) {
+// The commands of a step of the entry.
+std::string CommandsOfARepair(absl::string_view step) {
   std::ifstream file(IDEMPOTENCY_RUNBOOK);
   const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const std::string fence = "   ```\n";
   const std::size_t entry = page.find("\n## Records were purged by mistake\n");
-  const std::size_t begin = page.find(fence, entry) + fence.size();
-  const std::string commands = page.substr(begin, page.find(fence, begin) - begin);
-  return absl::StrReplaceAll(commands, {{"\n   ", "\n"},
-                                        {"postgresql://OWNER@HOST/COPY", "'" + copy + "'"},
-                                        {"postgresql://OWNER@HOST/DATABASE", "'" + database + "'"},
-                                        {"'NAME'", "'payments'"}});
+  const std::size_t begin = page.find(fence, page.find(absl::StrCat("\n", step, " "), entry));
+  const std::string commands =
+      page.substr(begin + fence.size(), page.find(fence, begin + 1) - begin - fence.size());
+  return absl::StrReplaceAll(commands, {{"\n   ", "\n"}});
+}
+
+// The same, with these databases.
+std::string CommandsOfACopy(const std::string& copy, const std::string& database) {
+  return absl::StrReplaceAll(CommandsOfARepair("5."),
+                             {{"postgresql://OWNER@HOST/COPY", "'" + copy + "'"},
+                              {"postgresql://OWNER@HOST/DATABASE", "'" + database + "'"},
+                              {"'NAME'", "'payments'"}});
 }
 
 TEST(RunbookTest, RecordsThatWerePurgedComeBackFromACopy) {
@@ -240,12 +252,33 @@ TEST(RunbookTest, RecordsThatWerePurgedComeBackFromACopy) {
         copy + "' --set=ON_ERROR_STOP=1");
   InPostgres(database, "DELETE FROM idempotency.records WHERE key <> 'kept'");
   ASSERT_TRUE(client.Call(request("again"))->has_reserved());
-  Shell("cd '" + folder.File(".") + "'\n" + CommandsOfARepair(copy, database));
+  Shell("cd '" + folder.File(".") + "'\n" + CommandsOfACopy(copy, database));
   EXPECT_THAT(InPostgres(database, "SELECT key, state FROM idempotency.records ORDER BY key"),
               ElementsAre(ElementsAre("again", "1"), ElementsAre("completed", "2"),
                           ElementsAre("kept", "2"), ElementsAre("running", "4")));
   EXPECT_TRUE(client.Call(request("completed"))->has_replay());
   EXPECT_TRUE(client.Call(request("running"))->has_outcome_unknown());
+}
+
+// A retry of a call whose record was purged: the clock of its client is ahead.
+TEST(RunbookTest, AKeyOfAClockThatIsAheadDoesNotRunAgainAfterAPurge) {
+  const auto date = Process::Start({"/bin/sh", "-ec", CommandsOfARepair("2.")});
+  ASSERT_TRUE(date.ok()) << date.status();
+  ASSERT_TRUE((*date)->Wait().ok());
+  const std::string time(absl::StripAsciiWhitespace((*date)->Stdout()));
+  ASSERT_FALSE(time.empty()) << (*date)->Stderr();
+  const std::string made = Uuid::TimeOrdered(absl::Now() + absl::Seconds(2)).ToString();
+  const TempFolder folder;
+  const std::string config = folder.File("config");
+  std::ofstream(config) << "identities { name: \"machine\" local: true }\n"
+                        << "rules { identity: \"machine\" namespaces: \"*\" permissions: WRITE }\n"
+                        << "namespaces { name: \"payments\" not_before: \"" << time << "\" }\n";
+  const DaemonProcess daemon("sqlite:" + folder.File("records.db"), {"--config=" + config});
+  v1::ReserveRequest retry = SomeReserve(made);
+  retry.mutable_record_key()->set_namespace_("payments");
+  const auto reserved = ServiceClient(daemon.address()).Call(retry);
+  ASSERT_TRUE(reserved.ok()) << reserved.status();
+  EXPECT_TRUE(reserved->has_expired()) << reserved->ShortDebugString();
 }
 
 TEST(RunbookTest, CountsOpenCasesByNamespaceInSqliteWhileTheDaemonRuns) {
