@@ -1,10 +1,14 @@
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 
 #include "ctl/commands.h"
+#include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "ctl/text_table.h"
 #include "explanation/printable_text.h"
 #include "explanation/time_text.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency::internal {
 namespace {
@@ -19,14 +23,21 @@ class AuditCommand final : public Command {
 
   void AddFlags(FlagSet& flags) override {
     flags.AddName("namespace", "NAME", &namespace_, "The namespace. Required.");
-    flags.AddText("record", "RECORD_ID", &record_, "Only the entries of this record.");
+    flags.AddName("record", "RECORD_ID", &record_, "Only the entries of this record.");
     flags.AddInt("limit", &limit_, 1, 1'000'000, "The most entries that are shown.");
     flags.AddSwitch("json", &json_, "Print a line of JSON for each, as idempotency.v1.AuditEntry.");
   }
 
   absl::Status Validate(absl::string_view /*operand*/) override {
-    if (!namespace_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError("--namespace is missing; write --namespace=NAME");
+    if (namespace_.empty()) {
+      return absl::InvalidArgumentError("--namespace is missing; write --namespace=NAME");
+    }
+    if (record_.empty()) return absl::OkStatus();
+    const std::optional<Uuid> id = Uuid::Parse(record_);
+    if (!id) return ValidateRecordId(record_);
+    // As entries have it.
+    record_ = id->ToString();
+    return absl::OkStatus();
   }
 
   absl::Status Run(Service* service, Terminal& terminal) override {

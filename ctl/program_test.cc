@@ -103,6 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("list --namespace=n --state=unspecified", "--state must be"),
         std::pair("list --namespace=n --limit=0", "--limit must be a number"),
         std::pair("audit", "--namespace is missing"),
+        std::pair("audit --namespace=n --record=nonsense", "must be a UUID"),
+        std::pair("audit --namespace=n --record=", "--record"),
         std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --outcome=released",
                   "--reason is missing"),
         std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r", "--outcome must be"),
@@ -353,7 +355,9 @@ class Pages final : public v1::IdempotencyAdminService::Service {
                          v1::ListAuditResponse* response) override {
     const bool second = request->page_token() == "second";
     if (second && failures_-- > 0) return failure_;
-    response->add_entries()->set_record_id(second ? "two" : "one");
+    v1::AuditEntry& entry = *response->add_entries();
+    entry.set_record_id(second ? "two" : "one");
+    entry.set_sequence(second ? 1 : 2);
     if (!second) response->set_next_page_token("second");
     return grpc::Status::OK;
   }
@@ -388,6 +392,41 @@ TEST(ProgramTest, WhatWasListedBeforeAFailureIsShown) {
     EXPECT_THAT(result.out, HasSubstr("one")) << line;
     EXPECT_THAT(result.err, HasSubstr("broken")) << line;
   }
+}
+
+// A service that does not have the fields `newest_first` and `record_id`.
+class OldestFirst final : public v1::IdempotencyAdminService::Service {
+ public:
+  OldestFirst() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~OldestFirst() override { server_->Shutdown(); }
+
+  std::string address() const { return absl::StrCat(" --address=127.0.0.1:", port_); }
+
+  grpc::Status ListAudit(grpc::ServerContext* /*context*/, const v1::ListAuditRequest* request,
+                         v1::ListAuditResponse* response) override {
+    const bool second = request->page_token() == "second";
+    v1::AuditEntry& entry = *response->add_entries();
+    entry.set_record_id(kId);
+    entry.set_sequence(second ? 2 : 1);
+    if (!second) response->set_next_page_token("second");
+    return grpc::Status::OK;
+  }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(ProgramTest, AnAuditLogInTheOrderOfAnOlderServerIsAFailure) {
+  const OldestFirst service;
+  const Result result = RunLine(absl::StrCat("audit --namespace=n", service.address()));
+  EXPECT_EQ(result.code, ExitCode::kFailed);
+  EXPECT_THAT(result.err, HasSubstr("is older than this program: its entries are oldest first"));
 }
 
 TEST(ProgramTest, AnEnvoyWhoseRequestsOutlastTheProcessorIsNoted) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -165,10 +167,19 @@ absl::StatusOr<bool> Service::VisitAudit(v1::ListAuditRequest request,
                                          const std::function<bool(const v1::AuditEntry&)>& visit,
                                          const std::function<void()>& page_ended) {
   request.set_page_size(kPageSize);
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
   while (true) {
     const absl::StatusOr<v1::ListAuditResponse> page = NextPage(&Service::ListAudit, request);
     if (!page.ok()) return page.status();
     const auto& entries = page->entries();
+    for (const v1::AuditEntry& entry : entries) {
+      // A server that is older than the field ignores it.
+      if (request.newest_first() && entry.sequence() >= before) {
+        return absl::UnimplementedError(absl::StrCat(
+            options_.address, " is older than this program: its entries are oldest first"));
+      }
+      before = entry.sequence();
+    }
     const bool whole = std::all_of(entries.begin(), entries.end(), visit);
     page_ended();
     if (!whole) return false;

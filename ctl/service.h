@@ -49,7 +49,7 @@ class Service {
   absl::StatusOr<bool> VisitRecords(
       v1::ListRequest request, const std::function<bool(const v1::Record&)>& visit,
       const std::function<void()>& page_ended = [] {});
-  // The same for the audit log.
+  // The same for the audit log. UNIMPLEMENTED if the server ignores `newest_first`.
   absl::StatusOr<bool> VisitAudit(
       v1::ListAuditRequest request, const std::function<bool(const v1::AuditEntry&)>& visit,
       const std::function<void()>& page_ended = [] {});

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "google/protobuf/util/json_util.h"
@@ -262,6 +263,10 @@ TEST_F(CtlTest, ExplainShowsTheNewestActsOnTheRecord) {
   const Result audit = Run("on-call", {"audit", "--namespace=payments", "--record=" + id});
   EXPECT_THAT(audit.out, AllOf(ContainsRegex("by on-call: second\n.*by on-call: first\n"),
                                Not(HasSubstr("by on-call: other"))));
+  EXPECT_EQ(
+      Run("on-call", {"audit", "--namespace=payments", "--record=" + absl::AsciiStrToUpper(id)})
+          .out,
+      audit.out);
 }
 
 // As after a purge of a tenant.
