@@ -38,9 +38,11 @@ std::vector<std::string> ConfigSafeguards::WindowsRaisedIn(const ConfigSafeguard
                                                            absl::Time now) const {
   std::vector<std::string> raised;
   for (const std::string& name : NamesWith(next)) {
-    // A record that this replica reserved a moment ago is kept for the shorter window.
+    // A record that this replica reserved a moment ago is kept for the shorter window, or for
+    // the least retention if that is longer.
+    const absl::Duration kept = std::max(WindowOf(name), RetentionOf(name).min);
     const bool covered = next.NotBeforeOf(name) >= now;
-    if (next.WindowOf(name) > WindowOf(name) && !covered) raised.push_back(name);
+    if (next.WindowOf(name) > kept && !covered) raised.push_back(name);
   }
   return raised;
 }

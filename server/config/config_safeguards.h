@@ -26,7 +26,8 @@ class ConfigSafeguards {
   // The namespaces for which `next` has an earlier `not_before`, or none; "*": every namespace.
   std::vector<std::string> NotBeforeLostIn(const ConfigSafeguards& next) const;
   // The namespaces for which `next`, which applies from `now` on, has a longer window and no
-  // `not_before` from `now` on, so that keys run again whose records were kept for the shorter one.
+  // `not_before` from `now` on, so that keys run again whose records were kept for the shorter one;
+  // not where the former least retention is as long as the new window.
   std::vector<std::string> WindowsRaisedIn(const ConfigSafeguards& next, absl::Time now) const;
   // The namespaces for which `next` has narrower bounds of the retention: guards whose policies
   // state one outside of them get no new records.

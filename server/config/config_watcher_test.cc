@@ -184,6 +184,28 @@ TEST(ConfigSafeguardsTest, ALongerWindowNeedsANotBefore) {
               IsEmpty());
 }
 
+// Records were kept for the least retention.
+TEST(ConfigSafeguardsTest, AWindowBelowTheFormerLeastRetentionNeedsNoNotBefore) {
+  const testing::TempFolder folder;
+  const auto a = [&folder](const std::string& text) {
+    std::ofstream(folder.File("c")) << ConfigOf("namespaces { name: \"a\" " + text + " }");
+    return ConfigSafeguards(LoadConfig(folder.File("c")).value());
+  };
+  const std::string week = "retention { min { seconds: 604800 } }";
+  const ConfigSafeguards before = a("window { seconds: 86400 } " + week);
+  const auto raised = [&before, &a](const std::string& text) {
+    return before.WindowsRaisedIn(a(text), absl::Now());
+  };
+  EXPECT_THAT(raised("window { seconds: 172800 } " + week), IsEmpty());
+  EXPECT_THAT(raised("window { seconds: 172800 }"), IsEmpty());
+  EXPECT_THAT(raised("window { seconds: 604800 }"), IsEmpty());
+  EXPECT_THAT(raised("window { seconds: 604801 }"), ElementsAre("a"));
+  // The new one is not that of the records before.
+  EXPECT_THAT(a("window { seconds: 86400 }")
+                  .WindowsRaisedIn(a("window { seconds: 172800 } " + week), absl::Now()),
+              ElementsAre("a"));
+}
+
 TEST(ConfigSafeguardsTest, PeerScopesAreLostWithTheirNamespace) {
   const testing::TempFolder folder;
   const auto of = [&folder](const std::string& text) {
