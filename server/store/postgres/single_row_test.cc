@@ -807,7 +807,17 @@ TEST_F(PostgresSingleRowTest, TheSchemaIsCheckedForTheStatementsOfTheMode) {
   EXPECT_THAT(fault(), HasSubstr("note_audit"));
   Run("ALTER TABLE audit_log ADD COLUMN records bigint");
   Run("ALTER TABLE audit_log RENAME COLUMN sequence TO number");
-  EXPECT_THAT(fault(), HasSubstr("read_audit"));
+  EXPECT_THAT(fault(), HasSubstr("`read_audit`"));
+  Run("ALTER TABLE audit_log RENAME COLUMN number TO sequence");
+  Run("ALTER TABLE audit_log ALTER COLUMN record_id TYPE text");
+  EXPECT_THAT(fault(), HasSubstr("`read_audit_of_record`"));
+  // Compared in one direction alone.
+  Run("ALTER TABLE audit_log DROP COLUMN sequence");
+  Run("ALTER TABLE audit_log ADD COLUMN sequence text");
+  Run("CREATE FUNCTION text_after(text, bigint) RETURNS boolean LANGUAGE sql"
+      " AS 'SELECT length($1) > $2'");
+  Run("CREATE OPERATOR > (LEFTARG = text, RIGHTARG = bigint, FUNCTION = text_after)");
+  EXPECT_THAT(fault(), HasSubstr("`read_newest_audit`"));
   Run("DROP TABLE commit_probe");
   EXPECT_THAT(fault(), HasSubstr("probe_commit"));
 }

@@ -71,7 +71,8 @@ std::vector<PostgresStatement> StatementsToPlan(const PostgresOptions& options) 
   if (options.statements == PostgresStatementMode::kBatched) return batched.all();
   std::vector<PostgresStatement> statements = SingleRowStatements(options.clock_sql).all();
   for (const PostgresStatement* const of_both :
-       {&batched.begin_session, &batched.read_schema, &batched.probe_commit, &batched.read_audit}) {
+       {&batched.begin_session, &batched.read_schema, &batched.probe_commit, &batched.read_audit,
+        &batched.read_newest_audit, &batched.read_audit_of_record}) {
     statements.push_back(*of_both);
   }
   return statements;
