@@ -5,13 +5,16 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <openssl/asn1.h>
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <map>
@@ -240,6 +243,23 @@ TEST_F(ListenerCredentialsTest, AChangeOfNamesAndOfTheIssuerIsFound) {
   EXPECT_EQ(issued.former_issuer, "CN=one");
   EXPECT_EQ(issued.issuer, "CN=two");
   EXPECT_THAT(issued.names_lost, IsEmpty());
+}
+
+TEST_F(ListenerCredentialsTest, MalformedNamesLeaveNoErrorsBehind) {
+  const Certificate made = Issue(key_, "idempotencyd", key_, "one", -3600, 3600);
+  const std::unique_ptr<ASN1_OCTET_STRING, decltype(&ASN1_OCTET_STRING_free)> octets(
+      ASN1_OCTET_STRING_new(), &ASN1_OCTET_STRING_free);
+  const std::array<unsigned char, 3> malformed = {0x30, 0x7f, 0x00};
+  ASN1_OCTET_STRING_set(octets.get(), malformed.data(), malformed.size());
+  const std::unique_ptr<X509_EXTENSION, decltype(&X509_EXTENSION_free)> extension(
+      X509_EXTENSION_create_by_NID(nullptr, NID_subject_alt_name, 0, octets.get()),
+      &X509_EXTENSION_free);
+  X509_add_ext(made.get(), extension.get(), -1);
+  X509_sign(made.get(), key_.get(), EVP_sha256());
+  const std::string pem = Pem([&](BIO* bio) { PEM_write_bio_X509(bio, made.get()); });
+  ERR_clear_error();
+  EXPECT_THAT(ChangeOfCertificate(pem, pem).names_lost, IsEmpty());
+  EXPECT_EQ(ERR_peek_error(), 0);
 }
 
 TEST_F(ListenerCredentialsTest, WithoutTlsNoValidityIsReported) {
