@@ -179,8 +179,10 @@ TEST(RunbookTest, FindsTheRecordsOfAKeyByTheKeyAlone) {
   const Rows found = InPostgres(url, records);
   EXPECT_THAT(found, UnorderedElementsAre(Contains(ids[0]), Contains(ids[1])));
   const absl::Time made = Uuid::Parse(key)->TimeOrderedAt().value();
-  EXPECT_THAT(InPostgres(url, "SELECT DISTINCT round(extract(epoch FROM r.made_at) * 1000)::bigint"
-                              " FROM (" + records.substr(0, records.find(';')) + ") AS r"),
+  EXPECT_THAT(InPostgres(url,
+                         "SELECT DISTINCT round(extract(epoch FROM r.made_at) * 1000)::bigint"
+                         " FROM (" +
+                             records.substr(0, records.find(';')) + ") AS r"),
               ElementsAre(ElementsAre(absl::StrCat(absl::ToUnixMillis(made)))));
 
   const std::string audit = SqlOfKey("idempotency.audit_log", upper);
