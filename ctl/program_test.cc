@@ -101,6 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("list nothing --namespace=n", "'nothing' is not a flag"),
         std::pair("list --namespace=n --state=lost", "--state must be"),
         std::pair("list --namespace=n --state=unspecified", "--state must be"),
+        std::pair("list --namespace=n --state=", "--state"),
         std::pair("list --namespace=n --limit=0", "--limit must be a number"),
         std::pair("audit", "--namespace is missing"),
         std::pair("audit --namespace=n --record=nonsense", "must be a UUID"),

@@ -62,7 +62,7 @@ void RecordFilter::AddTo(FlagSet& flags) {
   flags.AddName("namespace", "NAME", &namespace_, "The namespace of the records. Required.");
   flags.AddName("scope", "NAME", &scope_, "Only those of this scope.");
   flags.AddName("operation", "NAME", &operation_, "Only those of this operation.");
-  flags.AddText("state", "STATE", &state_,
+  flags.AddName("state", "STATE", &state_,
                 "Only those in this state: reserved, completed, released or unknown.");
   flags.AddDuration("older_than", &older_than_, absl::ZeroDuration(), limits::kMaxRetention,
                     "Only those that were first reserved longer ago, by this machine's clock.");
