@@ -260,13 +260,11 @@ TEST_F(CtlTest, ExplainShowsTheNewestActsOnTheRecord) {
                                Not(HasSubstr("by on-call: other"))));
   EXPECT_THAT(Run("on-call", {"explain", id, "--audit_limit=0"}).out,
               Not(HasSubstr("RESOLVED_RELEASED")));
-  const Result audit = Run("on-call", {"audit", "--namespace=payments", "--record=" + id});
-  EXPECT_THAT(audit.out, AllOf(ContainsRegex("by on-call: second\n.*by on-call: first\n"),
-                               Not(HasSubstr("by on-call: other"))));
-  EXPECT_EQ(
-      Run("on-call", {"audit", "--namespace=payments", "--record=" + absl::AsciiStrToUpper(id)})
-          .out,
-      audit.out);
+  for (const std::string& record : {id, absl::AsciiStrToUpper(id)}) {
+    EXPECT_THAT(Run("on-call", {"audit", "--namespace=payments", "--record=" + record}).out,
+                AllOf(ContainsRegex("by on-call: second\n.*by on-call: first\n"),
+                      Not(HasSubstr("by on-call: other"))));
+  }
 }
 
 // As after a purge of a tenant.
