@@ -19,6 +19,7 @@ grpc::Status Open(const std::string& why) { return {grpc::StatusCode::UNAVAILABL
 // [workflows:labels]
 grpc::Status RefundAll(idempotency::Execution& execution, payments::v1::Payments::Stub& payments,
                        const payments::v1::ListEntriesReply& charges) {
+  grpc::Status refused;
   for (const auto& charge : charges.entries()) {
     payments::v1::RefundRequest request;
     request.set_charge_id(charge.id());
@@ -31,10 +32,11 @@ grpc::Status RefundAll(idempotency::Execution& execution, payments::v1::Payments
     const grpc::Status status = payments.Refund(&context, request, &reply);
     if (status.ok()) continue;
     if (!idempotency::IsRecordedOutcome(status, context)) return Open(status.error_message());
-    // Every attempt gets it: an open operation would stay open for ever.
-    return {grpc::StatusCode::FAILED_PRECONDITION, "refund: " + status.error_message()};
+    refused = {grpc::StatusCode::FAILED_PRECONDITION,
+               "refund of " + charge.id() + ": " + status.error_message()};
   }
-  return grpc::Status::OK;
+  // A refusal is final, so an open operation would stay open for ever. The others are refunded.
+  return refused;
 }
 // [workflows:end]
 

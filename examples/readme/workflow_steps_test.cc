@@ -35,11 +35,13 @@ class Payments final : public payments::v1::Payments::Service {
   }
   grpc::Status Refund(grpc::ServerContext* context, const payments::v1::RefundRequest*,
                       payments::v1::RefundReply*) override {
+    ++refunds;
     return Answer(*context);
   }
 
   grpc::Status answer;
   bool recorded = false;
+  int refunds = 0;
 
  private:
   grpc::Status Answer(grpc::ServerContext& context) const {
@@ -116,6 +118,18 @@ TEST_F(WorkflowStepsTest, ARecordedRefusalEndsTheOperation) {
     EXPECT_EQ(Run(grpc::Status::OK, true, step), StatusCode::OK);
     EXPECT_EQ(Run(refused, true, step), StatusCode::FAILED_PRECONDITION);
   }
+}
+
+TEST_F(WorkflowStepsTest, ARefusedRefundStopsNoOther) {
+  const auto refund_two = [](Execution& execution, payments::v1::Payments::Stub& stub) {
+    payments::v1::ListEntriesReply charges;
+    charges.add_entries()->set_id("c-1");
+    charges.add_entries()->set_id("c-2");
+    return RefundAll(execution, stub, charges);
+  };
+  const grpc::Status refused(StatusCode::NOT_FOUND, "no such account");
+  EXPECT_EQ(Run(refused, true, refund_two), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(payments_.refunds, 2);
 }
 
 TEST_F(WorkflowStepsTest, AnyOtherFailureLeavesItOpen) {

@@ -166,7 +166,7 @@ v1::Reply GrpcFront::Capture(const HttpMessage& response, bool whole) const {
   }
   // Every reply of gRPC has 200: another one is of something in between.
   if (response.headers.OnlyValueOf(":status") != "200") reply.set_code(kUnknown);
-  if (!whole) return WithoutContent(reply);
+  if (!whole) return CapturedWithoutContent(reply);
   const std::optional<GrpcMessages> read = ReadGrpcMessages(response.body);
   if (!read.has_value()) {
     // A part of it is missing: nothing that can be replayed.
@@ -174,7 +174,7 @@ v1::Reply GrpcFront::Capture(const HttpMessage& response, bool whole) const {
     return reply;
   }
   // It is not known which compression the replay's client accepts.
-  if (read->compressed) return WithoutContent(reply);
+  if (read->compressed) return CapturedWithoutContent(reply);
   if (read->messages.size() == 1) {
     reply.set_body(std::string(read->messages[0]));
   } else {

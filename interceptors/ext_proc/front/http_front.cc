@@ -250,8 +250,9 @@ std::string Problem(int status, const std::optional<Reason>& reason, absl::strin
 }
 
 // The details of the gRPC error that corresponds to a problem of another guard: by them the
-// response is no outcome (IsOutcome). "" for any other response.
+// response is no outcome (IsOutcome). "" for any other response, and for a replay without content.
 std::string DetailsOfProblem(const HttpMessage& response) {
+  if (response.headers.Has(kContentMetadata)) return "";
   const std::string_view type = response.headers.OnlyValueOf("content-type").value_or("");
   if (!absl::StartsWithIgnoreCase(AbslView(type), kProblemType) ||
       response.body.size() > kMaxProblemBytes) {
@@ -311,7 +312,7 @@ v1::Reply HttpFront::Capture(const HttpMessage& response, bool whole) const {
     if (!details.empty()) reply.set_details(std::move(details));
   }
   // It is not known which encodings the client of a replay accepts.
-  if (!whole || !ContentCodings(response.headers).empty()) return WithoutContent(reply);
+  if (!whole || !ContentCodings(response.headers).empty()) return CapturedWithoutContent(reply);
   AddEntry(kStatusEntry, absl::StrCat(status), *reply.mutable_initial_metadata());
   Store(response.headers, status, unrecorded_, *reply.mutable_initial_metadata());
   if (response.trailers.has_value()) {

@@ -150,6 +150,13 @@ TEST(HttpFrontTest, WithoutItsContentTheStatusIsLeft) {
   EXPECT_THAT(restored.body, HasSubstr("REPLY_NOT_KEPT"));
 }
 
+// As of a guard behind this one, which kept its status alone.
+TEST(HttpFrontTest, AReplayWithoutContentIsNoRefusal) {
+  HttpMessage replay = HttpFront().Restore(HttpFront().Capture(Response("402"), /*whole=*/false));
+  replay.headers.Add("idempotency-content", "status-only");
+  EXPECT_EQ(HttpFront().Capture(replay, /*whole=*/true).details(), "");
+}
+
 TEST(HttpFrontTest, OfAReplyWithoutAValidStatusNothingIsRestored) {
   const HttpMessage restored = HttpFront().Restore(HttpFront().Capture(Response("garbage"), true));
   EXPECT_EQ(restored.headers.OnlyValueOf(":status"), "500");

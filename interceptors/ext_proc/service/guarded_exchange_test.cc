@@ -555,13 +555,15 @@ class GrantedExchangeTest : public GuardedExchangeTest {
     return OutcomeOfHeld();
   }
   // The same for a problem (RFC 9457) of the upstream.
-  std::map<std::string, std::string> OutcomeOfProblem(const std::string& body) {
+  std::map<std::string, std::string> OutcomeOfProblem(const std::string& body,
+                                                      bool is_held = true) {
     while (exchange_.TakeResponse().has_value()) {
     }
     Exchange::Request headers =
         Reply({{":status", "409"}, {"content-type", "application/problem+json; charset=utf-8"}});
     headers.mutable_response_headers()->set_end_of_stream(false);
     exchange_.OnMessage(headers);
+    if (!is_held) exchange_.OnNoRoom();
     Exchange::Request rest;
     rest.mutable_response_body()->set_body(body);
     rest.mutable_response_body()->set_end_of_stream(true);
@@ -673,6 +675,14 @@ TEST_F(GrantedGrpcExchangeTest, WithoutARecordAnyMoreTheProxysAnswerIsNotRetried
 TEST_F(GrantedExchangeTest, AProblemOfAnotherGuardIsNoOutcome) {
   exchange_.OnDecision(Admission::Granted{Grant()});
   OutcomeOfProblem(HttpFront().Reject(MakeError(Reason::kInFlight, "running"), "").body);
+  EXPECT_EQ(store_->calls(FakeConnection::Operation::kComplete), 0);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(GrantedExchangeTest, AProblemForWhichThereIsNoMemoryIsNoOutcomeEither) {
+  exchange_.OnDecision(Admission::Granted{Grant()});
+  OutcomeOfProblem(HttpFront().Reject(MakeError(Reason::kInFlight, "running"), "").body,
+                   /*is_held=*/false);
   EXPECT_EQ(store_->calls(FakeConnection::Operation::kComplete), 0);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }
