@@ -189,10 +189,11 @@ TEST_F(DaemonService, MetricsHoldTheContractAndMove) {
   })) << "the gauges follow the store";
   const MetricsPage page = MetricsPage::Fetch(daemon_.metrics_address());
   std::set<std::string> expected_series = Golden();
-  // They appear with the first refusal, and with TLS.
+  // They appear with the first refusal, with TLS, and with a key ring.
   for (auto series = expected_series.begin(); series != expected_series.end();) {
     const bool later = absl::StartsWith(*series, "idempotency_quota_exceeded_total ") ||
-                       absl::StartsWith(*series, "idempotency_certificate_");
+                       absl::StartsWith(*series, "idempotency_certificate_") ||
+                       absl::StartsWith(*series, "idempotency_keyring_key_info ");
     series = later ? expected_series.erase(series) : std::next(series);
   }
   EXPECT_THAT(SeriesOf(page), ::testing::IsSupersetOf(expected_series));
