@@ -36,8 +36,8 @@ constexpr Clock::duration kPauseBetweenStreams = std::chrono::seconds(1);
 // Answers without a verdict, one after the other, after which a stream is left. More than one: a
 // locked row is not the daemon's fault. Few, since each may be the end of a caller's operation.
 constexpr int kMaxRefusals = 3;
-// Between two streams that are left. It grows while no daemon gives a verdict: when all have lost
-// their store, others are not better, and the streams of all clients would only load them.
+// Between two streams that are left. It grows until none was left for the longest pause: when all
+// daemons have lost their store, the streams of all clients would only load them.
 constexpr absl::Duration kFirstPauseBetweenLeaves = absl::Milliseconds(500);
 constexpr absl::Duration kMaxPauseBetweenLeaves = absl::Seconds(10);
 constexpr Clock::duration kPauseBetweenWarnings = std::chrono::seconds(10);
