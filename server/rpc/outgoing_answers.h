@@ -41,7 +41,8 @@ class OutgoingAnswers {
   void Add(const v1::SessionResponse& fields);
   void Add(AnswerFrames&& answers, GatheredAnswers::Holds holds);
 
-  // The next frame, unchanged until WriteEnds(); null if there is none, or one is under way.
+  // Begins to write the next frame, which is unchanged until WriteEnds(). Returns null if there is
+  // no frame, or if gRPC still writes the one before.
   const grpc::ByteBuffer* BeginWrite(SteadyTime now);
   void WriteEnds();
   // Nothing more is sent: only the frame that is under way keeps its memory.

@@ -80,8 +80,8 @@ class SessionRegistry {
   static constexpr std::size_t kRoomShare = 32;
 
   void CallBegins();
-  // The first session from `place` on that was opened before `end`, which stays until
-  // VisitEnds(); null if there is none. Sets `place` to its place.
+  // Returns the first session that was opened at `place` or later, and before `end`; null if there
+  // is none. The session stays until VisitEnds(). `place` becomes its place.
   SessionCall* BeginVisit(std::uint64_t& place, std::uint64_t end) ABSL_LOCKS_EXCLUDED(mutex_);
   void VisitEnds(std::uint64_t place) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the oldest of the sessions for which `describe` returns a value, and of the unary answers
