@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 #include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
@@ -65,6 +68,7 @@ class PostgresPlanTest : public PostgresStoreTest {
         // A scan of a whole index has no condition.
         EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement.name;
       }
+      ExpectLookupsOfIds(statement, plan);
     }
     ExpectWalks(**connection, statements);
     // Whether a record exists is looked up for each of a batch.
@@ -76,18 +80,29 @@ class PostgresPlanTest : public PostgresStoreTest {
           << statement->name;
     }
   }
+  // A condition on the id alone is on a primary key: of any other index it reads every entry.
+  static void ExpectLookupsOfIds(const PostgresStatement& statement, absl::string_view plan) {
+    absl::string_view index;
+    for (const absl::string_view line : absl::StrSplit(plan, '\n')) {
+      if (absl::StrContains(line, " using ")) index = line;
+      if (!absl::StrContains(line, "Index Cond: (id = ")) continue;
+      EXPECT_THAT(index, ContainsRegex(" using (records|checkpoints)_pkey on "))
+          << statement.name << ":\n"
+          << plan;
+    }
+  }
   // Pages of administrators are ranges of one index, in its order.
   static void ExpectWalks(PostgresConnection& connection, const PostgresStatements& statements) {
     const std::pair<const PostgresStatement*, const char*> walks[] = {
-        {&statements.list_namespace, "records_by_scope"},
-        {&statements.list_scope, "records_by_scope"},
+        {&statements.list_namespace, "records_by_namespace"},
+        {&statements.list_scope, "records_by_namespace"},
         {&statements.list_unknown, "records_unknown"},
         {&statements.list_children, "records_by_parent"},
-        {&statements.purge_scope, "records_by_scope"},
-        {&statements.purge_namespace, "records_by_scope"},
-        {&statements.count_scope, "records_by_scope"},
-        {&statements.count_namespace, "records_by_scope"},
-        {&statements.read_contents, "records_by_scope"},
+        {&statements.purge_scope, "records_by_namespace"},
+        {&statements.purge_namespace, "records_by_namespace"},
+        {&statements.count_scope, "records_by_namespace"},
+        {&statements.count_namespace, "records_by_namespace"},
+        {&statements.read_contents, "records_by_namespace"},
         {&statements.read_audit, "audit_log_by_namespace"},
         {&statements.read_newest_audit, "audit_log_by_namespace"},
     };
@@ -136,6 +151,28 @@ TEST_F(PostgresPlanTest, OnATableThatWasNeverAnalysed) {
 // The worst case for the planner.
 TEST_F(PostgresPlanTest, OnATableThatWasAnalysedWhileEmpty) {
   ASSERT_TRUE(schema_->Execute("ANALYZE records; ANALYZE checkpoints").ok());
+  ExpectIndexLookups();
+  Fill();
+  ExpectIndexLookups();
+}
+
+// Of a table that the sweep has emptied the statistics keep the pages.
+TEST_F(PostgresPlanTest, OnATableThatWasAnalysedAfterTheSweepEmptiedIt) {
+  Fill();
+  ASSERT_TRUE(schema_->Execute("DELETE FROM records; ANALYZE records; ANALYZE checkpoints").ok());
+  ExpectIndexLookups();
+  Fill();
+  ExpectIndexLookups();
+}
+
+TEST_F(PostgresPlanTest, OnATableWithOneRecordLeft) {
+  Fill();
+  ASSERT_TRUE(
+      schema_
+          ->Execute(
+              "DELETE FROM records WHERE id < (SELECT id FROM records ORDER BY id DESC LIMIT 1)")
+          .ok());
+  ASSERT_TRUE(schema_->Execute("VACUUM ANALYZE records").ok());
   ExpectIndexLookups();
   Fill();
   ExpectIndexLookups();

@@ -3,16 +3,19 @@
 namespace idempotency::internal {
 
 // Each is a range of one index, in its order: no other index has that, so the planner does not
-// sort, nor follow another one past any number of rows that are not wanted.
+// sort, nor follow another one past any number of rows that are not wanted. A condition that is the
+// predicate of a partial index keeps that index from every statement without it.
 const std::string_view kRangesSql = R"sql(
 -- piece: namespace_range
 -- $1 namespace, $2 scope and $3 id to continue after, $4 how many.
-WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid) AND t.namespace <= $1::text
+WHERE t.namespace >= ''
+  AND (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid) AND t.namespace <= $1::text
 ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer
 
 -- piece: scope_range
 -- $1 namespace, $2 scope, $3 id to continue after, $4 how many.
-WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid)
+WHERE t.namespace >= ''
+  AND (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid)
   AND (t.namespace, t.scope) <= ($1::text, $2::text)
 ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer
 
