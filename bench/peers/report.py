@@ -145,7 +145,7 @@ def headline(run):
         f"({machine['processors']} x {machine['processor']}{note}): a first call takes "
         f"{_ms(added_us(one, 'first/1', 'p50_us'))} ms longer than an unguarded one (median, one at "
         f"a time), and a core carries {per_core(one, 'first/64'):,.0f} first calls or "
-        f"{per_core(one, 'replay/64'):,.0f} replays a second ([performance](docs/performance.md)).")
+        f"{per_core(one, 'replay/64'):,.0f} replays a second from the guard's memory ([performance](docs/performance.md)).")
 
 
 def table(run):

@@ -34,10 +34,13 @@ using internal::WatchedConnection;
 
 namespace {
 
+// The key is UTF-8, in whatever encoding the application's session has its texts.
 constexpr char kInsert[] =
     "INSERT INTO idempotency_completions (record_id, namespace, scope, operation, key,"
     " fingerprints, attempt, reply, reply_digest, created_at, sweepable_at)"
-    " SELECT $1::uuid, $2, $3, $4, $5, $6::bytea, $7::bigint, $8::bytea, $9::bytea, t.now,"
+    " SELECT $1::uuid, convert_from($2::bytea, 'UTF8'), convert_from($3::bytea, 'UTF8'),"
+    " convert_from($4::bytea, 'UTF8'), convert_from($5::bytea, 'UTF8'), $6::bytea, $7::bigint, "
+    "$8::bytea, $9::bytea, t.now,"
     " t.now + $10::bigint * interval '1 microsecond' FROM clock_timestamp() AS t(now)"
     // The result of its commit is trusted without a query for the row: the commit waits until
     // it is durable, and reports if the standby did not confirm it.
@@ -250,8 +253,9 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
   const auto digest = reinterpret_cast<const char*>(row->reply.digest.data());
   const LogSink log = GuardLog::SinkOr(row->log, LogEvent::kLedgerRowNotWritten);
   try {
-    ExecuteWith(transaction, kInsert, row->record_id.ToString(), row->record_key.name_space,
-                row->record_key.scope, row->record_key.operation, row->record_key.key,
+    ExecuteWith(transaction, kInsert, row->record_id.ToString(),
+                BinaryParameter(row->record_key.name_space), BinaryParameter(row->record_key.scope),
+                BinaryParameter(row->record_key.operation), BinaryParameter(row->record_key.key),
                 BinaryParameter(row->fingerprints), row->attempt, BinaryParameter(row->reply.bytes),
                 BinaryParameter({digest, row->reply.digest.size()}),
                 absl::ToInt64Microseconds(row->life));

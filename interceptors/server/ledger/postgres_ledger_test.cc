@@ -386,6 +386,20 @@ TEST_F(PostgresLedgerTest, TheConninfosSettingsApplyExceptThoseTheLedgerRequires
   EXPECT_EQ((*ledger)->Find(row.record_id).value().value().record_key, row.record_key);
 }
 
+TEST_F(PostgresLedgerTest, AKeyIsTheSameWhateverTheApplicationsEncodingIs) {
+  const auto ledger = Open();
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  // The second byte of the character is none of WIN1252.
+  for (const std::string encoding : {"LATIN1", "WIN1252"}) {
+    application_->set_client_encoding(encoding);
+    LedgerRow row = SampleLedgerRow(encoding);
+    row.record_key.scope = "CN=\xc3\x81";
+    row.record_id = RecordIdFor(row.record_key);
+    ASSERT_TRUE(Charge(row).ok()) << encoding;
+    EXPECT_EQ((*ledger)->Find(row.record_id).value().value().record_key, row.record_key);
+  }
+}
+
 // Whatever the login's default is. Rows are there only for a session that has it so.
 TEST_F(PostgresLedgerTest, FailedStatementsLogNoParameters) {
   const auto ledger = Open("%20-clog_parameter_max_length_on_error%3D-1");
