@@ -20,11 +20,13 @@ KeyedMethods::Answer KeyedMethods::Of(std::string_view method, bool unary) {
   const absl::string_view name(method.data(), method.size());
   {
     MutexLock lock(mutex_);
-    if (const auto it = known_.find(name); it != known_.end()) return it->second;
+    const auto& known = known_.at(unary ? 1 : 0);
+    if (const auto it = known.find(name); it != known.end()) return it->second;
   }
   const Answer answer = LookUp(method, unary);
   MutexLock lock(mutex_);
-  if (known_.size() < kMaxKnown) known_.emplace(name, answer);
+  auto& known = known_.at(unary ? 1 : 0);
+  if (known.size() < kMaxKnown) known.emplace(name, answer);
   return answer;
 }
 

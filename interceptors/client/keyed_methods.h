@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_CLIENT_KEYED_METHODS_H_
 #define IDEMPOTENCY_INTERCEPTORS_CLIENT_KEYED_METHODS_H_
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -37,9 +38,9 @@ class KeyedMethods {
 
   const google::protobuf::DescriptorPool& pool_;
   Mutex mutex_;
-  // Answers by method: a look-up in the pool takes its lock and several
-  // allocations.
-  absl::flat_hash_map<std::string, Answer> known_ ABSL_GUARDED_BY(mutex_);
+  // Answers by method, for unary calls and for others: a look-up in the pool takes its lock and
+  // several allocations.
+  std::array<absl::flat_hash_map<std::string, Answer>, 2> known_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

@@ -63,6 +63,14 @@ TEST(KeyedMethodsTest, AnUnknownMethodGetsAKey) {
   }
 }
 
+// A generic stub may make a stream of any method.
+TEST(KeyedMethodsTest, AnUnknownMethodGetsAKeyAlsoAfterAStreamOfItsName) {
+  KeyedMethods methods = OfThisProgram();
+  EXPECT_FALSE(methods.Of("/other.v1.Other/Do", !kUnary).needs_key);
+  EXPECT_TRUE(methods.Of("/other.v1.Other/Do", kUnary).needs_key);
+  EXPECT_FALSE(methods.Of("/other.v1.Other/Do", !kUnary).needs_key);
+}
+
 TEST(KeyedMethodsTest, RightAlsoWhenFullOfUnknownMethods) {
   KeyedMethods methods = OfThisProgram();
   for (int i = 0; i < 5000; ++i) {
