@@ -531,6 +531,30 @@ TEST_F(BeginTest, AClosedGuardBeginsNothingAndStillRecords) {
   EXPECT_TRUE(begun->Complete(Reply()).ok());
 }
 
+// What begins inside the guard's destructor would use a destroyed guard.
+TEST_F(BeginTest, ARecoveryThatEndsAfterTheCloseBeginsNothing) {
+  call_.policy = Recovery();
+  std::promise<void> entered;
+  std::promise<void> opened;
+  call_.recovery = [&](const RecoveryCase&) {
+    entered.set_value();
+    opened.get_future().wait();
+    return RecoveryDecision::Release();
+  };
+  EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).ok());
+  std::promise<absl::Status> answered;
+  Guard().Begin(call_, Request(), [&](const absl::StatusOr<BegunOperation>& begun) {
+    answered.set_value(begun.status());
+  });
+  entered.get_future().wait();
+  Guard().Close();
+  opened.set_value();
+  auto answer = answered.get_future();
+  ASSERT_EQ(answer.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(ReasonOf(answer.get()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(Store().WaitForState(v1::RECORD_STATE_RELEASED));
+}
+
 TEST_F(BeginTest, CallsThatCannotWorkAreRefusedUnasked) {
   const auto refusal = [this](const std::function<void(BeginCall&)>& change) {
     BeginCall call = call_;

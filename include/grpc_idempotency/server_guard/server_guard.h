@@ -71,7 +71,8 @@ class ServerGuard {
 
   // Close(), then waits for the application's code that runs on the guard's threads (lookups,
   // recovery handlers, loaders; no further ones start), and then for outstanding recordings
-  // (GuardOptions::closing_timeout at most).
+  // (GuardOptions::closing_timeout at most). Every Begin has been answered by then. Settle before
+  // it what has begun.
   virtual ~ServerGuard() = default;
 
   // Registers `service` in guarded form; replaces builder.RegisterService(service). It guards

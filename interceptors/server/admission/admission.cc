@@ -296,6 +296,12 @@ void Admission::SendUnrecorded(const v1::Reply& failure, const std::string& reco
 
 void Admission::Start(std::shared_ptr<LiveExecution> execution) {
   if (!execution->lost()) {
+    // A recovery or a lookup may end after Close(), inside the guard's destructor even: what starts
+    // then would use a destroyed guard.
+    if (operation_->reservations.closed()) {
+      GiveBack(execution, "the guard was closed before the handler ran", Closed());
+      return;
+    }
     done_(Granted{std::move(execution)});
     return;
   }

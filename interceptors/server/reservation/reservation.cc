@@ -278,6 +278,7 @@ void Reservation::KeepUntilEnd(std::shared_ptr<void> place) {
 }
 
 void Reservation::Complete(std::unique_ptr<v1::Reply> reply, Completed done) {
+  bool stopped = false;
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kCompleting;
@@ -289,8 +290,11 @@ void Reservation::Complete(std::unique_ptr<v1::Reply> reply, Completed done) {
     caller_timer_ = context_->scheduler.RunAtOrWhenStopped(
         After(context_->scheduler.Now(), caller_timeout_),
         [self = shared_from_this()] { self->FinishComplete(NotRecorded()); });
+    stopped = caller_timer_ == 0;
   }
   TryComplete();
+  // Nothing would repeat the try.
+  if (stopped) FinishComplete(NotRecorded());
 }
 
 void Reservation::TryComplete() {
@@ -408,6 +412,7 @@ void Reservation::FinishComplete(const absl::StatusOr<v1::CompleteResponse>& out
 
 void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
                           absl::Duration pause) {
+  bool stopped = false;
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kReleasing;
@@ -420,8 +425,11 @@ void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Releas
     caller_timer_ = context_->scheduler.RunAtOrWhenStopped(
         After(context_->scheduler.Now(), caller_timeout_),
         [self = shared_from_this()] { self->FinishRelease(); });
+    stopped = caller_timer_ == 0;
   }
   TryRelease();
+  // Nothing would repeat the try.
+  if (stopped) FinishRelease();
 }
 
 void Reservation::GiveBack(std::string reason, Released done) {

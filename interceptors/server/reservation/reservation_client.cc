@@ -11,12 +11,13 @@
 #include "interceptors/server/connection/reserved_request.h"
 
 namespace idempotency::internal {
-namespace {
 
 absl::Status Closed() {
   return MakeError(Reason::kStoreUnavailable, "the server is shutting down; nothing was run",
                    RetryAfter(retry_delays::kUnavailable));
 }
+
+namespace {
 
 std::shared_ptr<const v1::ReserveResponse> InFlightHere() {
   auto response = std::make_shared<v1::ReserveResponse>();

@@ -24,6 +24,9 @@
 
 namespace idempotency::internal {
 
+// STORE_UNAVAILABLE, for requests after Close().
+absl::Status Closed();
+
 // Requests, holds and records all reservations of one guard. Independent of gRPC servers.
 // Thread-safe.
 class ReservationClient {

@@ -1312,5 +1312,17 @@ TEST_F(ReservationTest, ACheckpointAtTheVeryEndOfTheLeaseIsTooLate) {
   EXPECT_EQ(store_.calls(Operation::kExtend), calls);
 }
 
+TEST_F(ReservationTest, AfterTheStopACallerIsAnsweredThoughItsRequestFails) {
+  store_.Fail(Operation::kComplete, Away(), 100);
+  store_.Fail(Operation::kRelease, Away(), 100);
+  scheduler_.Stop();
+  Complete();
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
+  Start();
+  Release();
+  EXPECT_EQ(answers_, 2);
+}
+
 }  // namespace
 }  // namespace idempotency::internal
