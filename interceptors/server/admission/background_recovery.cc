@@ -12,6 +12,7 @@ namespace {
 
 // The record may still be open.
 bool IsOpen(const absl::Status& why) {
+  // No default: a new reason does not compile until it is decided.
   switch (ReasonOf(why).value_or(Reason::kStoreUnavailable)) {
     case Reason::kInFlight:
     case Reason::kOutcomeUnknown:
@@ -24,9 +25,22 @@ bool IsOpen(const absl::Status& why) {
     case Reason::kCredentialsInvalid:
     case Reason::kAccessDenied:
       return true;
-    default:
-      return false;
+    case Reason::kKeyMissing:
+    case Reason::kKeyInvalid:
+    case Reason::kKeyReused:
+    case Reason::kKeyExpired:
+    case Reason::kReplyNotKept:
+    case Reason::kRequestInvalid:
+    case Reason::kFingerprintUnknown:
+    case Reason::kRecordNotFound:
+    case Reason::kRecordDamaged:
+    case Reason::kRecordIdCollision:
+    case Reason::kDownstreamRefused:
+    case Reason::kRecordChanged:
+    case Reason::kForceRequired:
+      break;
   }
+  return false;
 }
 
 }  // namespace
