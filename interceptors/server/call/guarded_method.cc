@@ -151,7 +151,8 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
          &pool = execution->operation().pools.replies](const Reservation& /*lost*/) {
           // The application's interceptors run inside, and may block. This thread sends the
           // heartbeats of all calls.
-          pool.Run(
+          RunThereOrHere(
+              pool,
               [weak] {
                 if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
               },

@@ -33,7 +33,7 @@ class OtherInterceptors {
     }
     absl::AnyInvocable<void()> elsewhere = send;
     if (AfterAnswers::Keep(elsewhere)) return;
-    if (threads_.Run(std::move(elsewhere)) != WorkerPool::Outcome::kTaken) send();
+    RunThereOrHere(threads_, send);
   }
 
  private:

@@ -95,6 +95,14 @@ class WorkerPool {
   bool summoned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+// Runs `task`, which something must do, on a thread of `pool`: here after the pool's stop, and if
+// the process cannot start the first of its threads.
+template <typename Task>
+void RunThereOrHere(WorkerPool& pool, const Task& task,
+                    absl::AnyInvocable<void()> if_stopped = nullptr) {
+  if (pool.Run(task, std::move(if_stopped)) != WorkerPool::Outcome::kTaken) task();
+}
+
 // The pools that run the application's code: one for each kind. Thread-safe.
 struct WorkerPools {
   explicit WorkerPools(const GuardThreads& threads = {})

@@ -62,6 +62,15 @@ TEST(WorkerPool, RunsEverythingThatItTookBeforeItStops) {
   EXPECT_EQ(runs, 100);
 }
 
+// Such as the cancellation of a call.
+TEST(WorkerPool, WhatMustBeDoneIsDoneHereWhereNoThreadStarts) {
+  WorkerPool without_threads("test", 0);
+  std::thread::id done_by;
+  RunThereOrHere(
+      without_threads, [&done_by] { done_by = std::this_thread::get_id(); }, /*if_stopped=*/[] {});
+  EXPECT_EQ(done_by, std::this_thread::get_id());
+}
+
 TEST(WorkerPool, EachPieceThatBlocksCostsOneThread) {
   Gate gate;
   WorkerPool pool("test", 4);
