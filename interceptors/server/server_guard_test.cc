@@ -964,6 +964,35 @@ TYPED_TEST(ServerGuardTest, HandlerSeesTheCheckpointAndTheLabelsOfItsRecord) {
   EXPECT_THAT(seen, testing::ElementsAre("", "more"));
 }
 
+// gRPC's clients leave the details in the trailers, which a handler may forward.
+TYPED_TEST(ServerGuardTest, DetailsInTheTrailersAreTheReplysDetails) {
+  const std::string details =
+      grpc::Status(ToGrpcStatus(MakeError(Reason::kKeyExpired, "of another guard")))
+          .error_details();
+  this->book_.handler = [&](grpc::ServerContextBase* context, const auto&, auto*) {
+    context->AddTrailingMetadata("grpc-status-details-bin", details);
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "passed on");
+  };
+  this->Start();
+  EXPECT_EQ(this->Charge(kKey).status.error_details(), details);
+  EXPECT_NE(this->store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TYPED_TEST(ServerGuardTest, DetailsThatAreSentTwiceAreReplayedOnce) {
+  const std::string details = "\x08\x09";
+  this->book_.handler = [&](grpc::ServerContextBase* context, const auto&, auto*) {
+    context->AddTrailingMetadata("grpc-status-details-bin", details);
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "passed on", details);
+  };
+  this->Start();
+  const Outcome first = this->Charge(kKey);
+  EXPECT_EQ(first.status.error_details(), details);
+  this->ExpectSame(first, this->Charge(kKey));
+  EXPECT_EQ(this->book_.runs, 1);
+  EXPECT_EQ(this->store_->record().reply.details(), details);
+  EXPECT_EQ(this->store_->record().reply.trailing_metadata_size(), 0);
+}
+
 TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
   MethodPolicy policy;
   policy.lease = absl::Milliseconds(100);

@@ -5,8 +5,6 @@
 
 #include "absl/status/status.h"
 
-#include "core/error_domain.h"
-#include "grpc_idempotency/reply.h"
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/ext_proc/exchange/http_message.h"
 
@@ -26,14 +24,6 @@ class Front {
   // The response for a refusal. `record_id` may be empty.
   virtual HttpMessage Reject(const absl::Status& why, std::string_view record_id) const = 0;
 };
-
-// WithoutContent(), with the details by which a reply is no outcome (IsOutcome); such a reply is
-// never stored.
-inline v1::Reply CapturedWithoutContent(const v1::Reply& reply) {
-  v1::Reply rest = WithoutContent(reply);
-  if (HasErrorDomain(reply.details())) rest.set_details(reply.details());
-  return rest;
-}
 
 }  // namespace idempotency::internal
 

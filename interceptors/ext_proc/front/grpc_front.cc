@@ -19,6 +19,7 @@
 #include "grpc_idempotency/reply.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/wire/record_metadata.h"
 
 namespace idempotency::internal {
@@ -26,6 +27,7 @@ namespace {
 
 constexpr int kMaxStatusCode = 16;
 constexpr int kUnknown = 2;
+constexpr std::string_view kDetailsHeader = "grpc-status-details-bin";
 
 // Headers of HTTP, gRPC or Envoy; no handler sets them.
 bool IsOfTransport(std::string_view name) {
@@ -36,7 +38,7 @@ bool IsOfTransport(std::string_view name) {
                                                               "accept-encoding",
                                                               "grpc-status",
                                                               "grpc-message",
-                                                              "grpc-status-details-bin",
+                                                              kDetailsHeader,
                                                               "connection",
                                                               "date",
                                                               "server",
@@ -95,7 +97,23 @@ void CaptureMetadata(const HeaderList& headers, const std::vector<std::string>& 
   }
 }
 
-// UNKNOWN, which is never recorded, if there is no status: the end of the reply was lost.
+// nullopt if there are some, of which none can be read. A handler that forwards another service's
+// trailers sends several, and proxies may have joined them.
+std::optional<std::string> DetailsIn(const HeaderList& headers) {
+  std::vector<std::string> details;
+  const std::vector<std::string_view> values = headers.ValuesOf(kDetailsHeader);
+  for (const std::string_view value : values) {
+    for (const absl::string_view part : absl::StrSplit(AbslView(value), ',')) {
+      std::optional<std::string> bytes = DecodeBinaryHeader({part.data(), part.size()});
+      if (bytes.has_value()) details.push_back(*std::move(bytes));
+    }
+  }
+  if (details.empty() && !values.empty()) return std::nullopt;
+  return DetailsAmong(std::move(details));
+}
+
+// UNKNOWN, which is never recorded, if there is no status: the end of the reply was lost. The same
+// for a failure with unreadable details: they may be an error of the catalogue.
 void CaptureStatus(const HeaderList& headers, v1::Reply& reply) {
   int code = kUnknown;
   const std::optional<std::string_view> status = headers.OnlyValueOf("grpc-status");
@@ -103,13 +121,13 @@ void CaptureStatus(const HeaderList& headers, v1::Reply& reply) {
       code > kMaxStatusCode) {
     code = kUnknown;
   }
+  std::optional<std::string> details = DetailsIn(headers);
+  if (!details.has_value() && code != 0) code = kUnknown;
   reply.set_code(code);
   if (const auto message = headers.OnlyValueOf("grpc-message"); message.has_value()) {
     reply.set_message(ToUtf8(DecodeStatusMessage(*message)));
   }
-  if (const auto details = headers.OnlyValueOf("grpc-status-details-bin"); details.has_value()) {
-    reply.set_details(DecodeBinaryHeader(*details).value_or(""));
-  }
+  if (details.has_value() && !details->empty()) reply.set_details(*std::move(details));
 }
 
 // Metadata that is illegal in HTTP is left out: an operator may have settled a record by hand.
@@ -131,7 +149,7 @@ void RestoreStatus(const v1::Reply& reply, HeaderList& headers) {
     headers.Add("grpc-message", EncodeStatusMessage(reply.message()));
   }
   if (!reply.details().empty()) {
-    headers.Add("grpc-status-details-bin", EncodeBinaryHeader(reply.details()));
+    headers.Add(kDetailsHeader, EncodeBinaryHeader(reply.details()));
   }
 }
 

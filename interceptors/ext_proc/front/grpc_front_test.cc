@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 
 namespace idempotency::internal {
@@ -75,6 +76,50 @@ TEST(GrpcFrontTest, AnErrorIsTrailersOnly) {
   EXPECT_TRUE(restored.headers_only);
   EXPECT_EQ(restored.headers.OnlyValueOf("grpc-message"), "100%25 kein Geld%0A %E2%82%AC");
   EXPECT_EQ(restored.headers.OnlyValueOf("grpc-status-details-bin"), "CAkSA25vIQ");
+}
+
+// A handler that forwards another service's trailers and its status sends the details twice, and a
+// proxy may join them.
+TEST(GrpcFrontTest, DetailsThatCameTwiceAreRead) {
+  HttpMessage response;
+  response.headers_only = true;
+  response.headers = HeaderList({{":status", "200"}, {"grpc-status", "9"}});
+  response.headers.Add("grpc-status-details-bin", "CAkSA25vIQ");
+  HttpMessage joined = response;
+  response.headers.Add("grpc-status-details-bin", "CAkSA25vIQ");
+  joined.headers = HeaderList({{":status", "200"},
+                               {"grpc-status", "9"},
+                               {"grpc-status-details-bin", "CAkSA25vIQ==,CAkSA25vIQ"}});
+  for (const HttpMessage& twice : {response, joined}) {
+    const v1::Reply reply = GrpcFront().Capture(twice, true);
+    EXPECT_EQ(reply.code(), 9);
+    EXPECT_EQ(reply.details(), "\x08\x09\x12\x03no!");
+    EXPECT_EQ(GrpcFront().Restore(reply).headers.OnlyValueOf("grpc-status-details-bin"),
+              "CAkSA25vIQ");
+  }
+}
+
+TEST(GrpcFrontTest, OfSeveralDetailsAnErrorOfTheCatalogueCounts) {
+  const std::string refusal =
+      ToGrpcStatus(MakeError(Reason::kOutcomeUnknown, "of another guard")).error_details();
+  HttpMessage response;
+  response.headers_only = true;
+  response.headers = HeaderList({{":status", "200"},
+                                 {"grpc-status", "9"},
+                                 {"grpc-status-details-bin", "CAkSA25vIQ"},
+                                 {"grpc-status-details-bin", EncodeBinaryHeader(refusal)}});
+  EXPECT_EQ(GrpcFront().Capture(response, true).details(), refusal);
+}
+
+TEST(GrpcFrontTest, AFailureWithUnreadableDetailsIsUnknown) {
+  HttpMessage response;
+  response.headers_only = true;
+  response.headers =
+      HeaderList({{":status", "200"}, {"grpc-status", "9"}, {"grpc-status-details-bin", "!"}});
+  EXPECT_EQ(GrpcFront().Capture(response, true).code(), 2);
+  response.headers =
+      HeaderList({{":status", "200"}, {"grpc-status", "0"}, {"grpc-status-details-bin", "!"}});
+  EXPECT_EQ(GrpcFront().Capture(response, true).code(), 0);
 }
 
 // Whatever is missing, an upstream's reply without a valid end is not an outcome.

@@ -26,6 +26,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/reply.h"
 #include "interceptors/ext_proc/exchange/content_coding.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/wire/record_metadata.h"
 
 namespace idempotency::internal {

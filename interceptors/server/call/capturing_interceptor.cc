@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "google/protobuf/message_lite.h"
 
@@ -25,12 +26,26 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 using Metadata = std::multimap<std::string, std::string>;
 
+// gRPC sends a status's details as a trailer of this name, after the handler's trailers.
+constexpr char kDetailsTrailer[] = "grpc-status-details-bin";
+
 void Copy(const Metadata& from, google::protobuf::RepeatedPtrField<v1::MetadataEntry>* to) {
   for (const auto& [key, value] : from) {
     v1::MetadataEntry& entry = *to->Add();
     entry.set_key(key);
     entry.set_value(value);
   }
+}
+
+// The reply's details, which are not in its trailers then: gRPC's clients leave them in the
+// trailers that they return, and a handler may forward those.
+std::string MoveDetails(Metadata& trailers, std::string of_status) {
+  std::vector<std::string> details;
+  const auto [begin, end] = trailers.equal_range(kDetailsTrailer);
+  for (auto entry = begin; entry != end; ++entry) details.push_back(std::move(entry->second));
+  trailers.erase(begin, end);
+  if (!of_status.empty()) details.push_back(std::move(of_status));
+  return DetailsAmong(std::move(details));
 }
 
 // A handler that forwards another service's trailers must not send that service's record as its
@@ -149,9 +164,12 @@ void CapturingInterceptor::CaptureStatus(Batch& batch) {
   // gRPC carries any bytes here; a proto3 string that is not UTF-8 would not
   // parse again, and the reply could never be recorded.
   if (!status.error_message().empty()) reply_.set_message(ToUtf8(status.error_message()));
-  if (!status.error_details().empty()) reply_.set_details(status.error_details());
   RemoveRecordMetadata(*batch.GetSendTrailingMetadata());
-  Copy(*batch.GetSendTrailingMetadata(), reply_.mutable_trailing_metadata());
+  // A copy: what is sent stays as the handler made it.
+  Metadata trailers = *batch.GetSendTrailingMetadata();
+  std::string details = MoveDetails(trailers, status.error_details());
+  if (!details.empty()) reply_.set_details(std::move(details));
+  Copy(trailers, reply_.mutable_trailing_metadata());
   if (context_->compression_level_set()) {
     reply_.set_compression_level(static_cast<int>(context_->compression_level()));
   }

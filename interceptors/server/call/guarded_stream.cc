@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "grpc_idempotency/reply.h"
 #include "interceptors/server/call/batch_message.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/policy/stream_limit.h"
 
 namespace idempotency::internal {
@@ -39,7 +39,7 @@ void GuardedStream::MoveTo(v1::Reply& reply) {
   if (captures_) {
     reply.mutable_stream()->Swap(captured_.mutable_stream());
   } else {
-    reply = WithoutContent(reply);
+    reply = CapturedWithoutContent(reply);
   }
 }
 

@@ -1,13 +1,31 @@
 #include "interceptors/server/policy/disposition_rule.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/error_domain.h"
 #include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/reply.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency::internal {
 
 bool IsOutcome(grpc::StatusCode code, const std::string& details) {
   return code == grpc::StatusCode::OK || details.empty() || !HasErrorDomain(details);
+}
+
+std::string DetailsAmong(std::vector<std::string> candidates) {
+  if (candidates.empty()) return "";
+  const auto of_catalogue =
+      std::find_if(candidates.begin(), candidates.end(),
+                   [](const std::string& details) { return HasErrorDomain(details); });
+  return std::move(of_catalogue == candidates.end() ? candidates.front() : *of_catalogue);
+}
+
+v1::Reply CapturedWithoutContent(const v1::Reply& reply) {
+  v1::Reply rest = WithoutContent(reply);
+  if (!IsOutcome(StatusCodeFrom(reply.code()), reply.details())) rest.set_details(reply.details());
+  return rest;
 }
 
 bool CanBeRecorded(grpc::StatusCode code) { return !ProvesNothing(code); }

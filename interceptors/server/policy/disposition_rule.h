@@ -4,9 +4,11 @@
 #include <grpcpp/support/status.h>
 
 #include <string>
+#include <vector>
 
 #include "grpc_idempotency/server_guard/disposition.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
+#include "idempotency/v1/record.pb.h"
 
 namespace idempotency::internal {
 
@@ -26,6 +28,14 @@ bool IsReleased(const MethodPolicy& policy, grpc::StatusCode code);
 // False for an error of the catalogue that a handler passes on (from another guard, for example):
 // it states nothing about this operation, whatever its code. `details` are a status's.
 bool IsOutcome(grpc::StatusCode code, const std::string& details);
+
+// Those of `candidates`, the details that one reply carries in the order of the wire, that count:
+// an error of the catalogue if there is one, otherwise the first, which gRPC's clients read.
+std::string DetailsAmong(std::vector<std::string> candidates);
+
+// WithoutContent(), with the details by which a reply is no outcome (IsOutcome); such a reply is
+// never stored.
+v1::Reply CapturedWithoutContent(const v1::Reply& reply);
 
 // False for the codes of ProvesNothing(): gRPC generates them whatever the handler did.
 bool CanBeRecorded(grpc::StatusCode code);
