@@ -1082,6 +1082,68 @@ TYPED_TEST(ServerGuardTest, AnInterceptorThatBlocksACancellationStopsNoHeartbeat
   EXPECT_TRUE(extended);
 }
 
+// Blocks the first reply.
+class BlockingReply final : public grpc::experimental::Interceptor {
+ public:
+  BlockingReply(Turnstile& reply, std::atomic<bool>& is_first, std::promise<void>& cancelled)
+      : reply_(reply), is_first_(is_first), cancelled_(cancelled) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    using grpc::experimental::InterceptionHookPoints;
+    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_CANCEL)) {
+      cancelled_.set_value();
+    }
+    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) &&
+        is_first_.exchange(false)) {
+      reply_.entered.set_value();
+      reply_.opened.get_future().wait();
+    }
+    batch->Proceed();
+  }
+
+ private:
+  Turnstile& reply_;
+  std::atomic<bool>& is_first_;
+  std::promise<void>& cancelled_;
+};
+
+class BlockingReplyFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  BlockingReplyFactory(Turnstile& reply, std::promise<void>& cancelled)
+      : reply_(reply), cancelled_(cancelled) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo*) override {
+    return std::make_unique<BlockingReply>(reply_, is_first_, cancelled_).release();
+  }
+
+ private:
+  Turnstile& reply_;
+  std::promise<void>& cancelled_;
+  std::atomic<bool> is_first_{true};
+};
+
+TYPED_TEST(ServerGuardTest, RepliesThatInterceptorsBlockDelayNoCancellation) {
+  MethodPolicy policy;
+  policy.lease = absl::Milliseconds(100);
+  policy.cancel_when_lost = true;
+  this->options_.methods[kCharge].policy = policy;
+  this->options_.threads.replies = 1;
+  Turnstile reply;
+  std::promise<void> cancelled;
+  ServerGuard::InterceptorFactories others;
+  others.push_back(std::make_unique<BlockingReplyFactory>(reply, cancelled));
+  this->Start(std::move(others));
+  std::thread first([this] { EXPECT_TRUE(this->Charge("blocked").status.ok()); });
+  reply.entered.get_future().wait();
+  this->book_.handler = [&](auto*, const auto&, auto*) {
+    this->store_->TakeOver();
+    EXPECT_EQ(cancelled.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    return grpc::Status::OK;
+  };
+  EXPECT_FALSE(this->Charge(kKey).status.ok());
+  reply.opened.set_value();
+  first.join();
+}
+
 TYPED_TEST(ServerGuardTest, RecoveryHandlerDecidesInsteadOfTheHandler) {
   MethodPolicy policy;
   policy.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;

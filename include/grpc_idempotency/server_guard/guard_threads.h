@@ -28,7 +28,8 @@ struct GuardThreads {
   // all are occupied, further such replies wait, and nothing else does. No number of waiting
   // replies is refused: each belongs to a call that is in memory already, so that the limit of
   // calls is theirs. 16: as many as handlers. With an embedded service one reply at a time may be
-  // sent on a thread of the service's instead.
+  // sent on a thread of the service's instead. As many others cancel calls under
+  // MethodPolicy::cancel_when_lost ("guard-cancel-1", ...).
   int replies = 16;
 
   // Query the completion ledger ("guard-ledger-1", ...). Over the limit: an attempt after the

@@ -148,7 +148,7 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
     call.guarded->canceller().Begin([&context = call.pending->context()] { context.TryCancel(); });
     execution->reservation()->OnLost(
         [weak = std::weak_ptr<GuardedCall>(call.guarded),
-         &pool = execution->operation().pools.replies](const Reservation& /*lost*/) {
+         &pool = execution->operation().pools.cancellations](const Reservation& /*lost*/) {
           // The application's interceptors run inside, and may block. This thread sends the
           // heartbeats of all calls.
           RunThereOrHere(

@@ -108,6 +108,7 @@ struct WorkerPools {
   explicit WorkerPools(const GuardThreads& threads = {})
       : handlers("guard-run", threads.handlers),
         replies("guard-reply", threads.replies, WorkerPool::kNoLimit),
+        cancellations("guard-cancel", threads.replies, WorkerPool::kNoLimit),
         ledger("guard-ledger", threads.ledger),
         recovery("guard-recover", threads.recovery),
         loaders("guard-load", threads.loaders) {}
@@ -120,13 +121,16 @@ struct WorkerPools {
     loaders.Stop();
     // The others make replies.
     replies.Stop();
+    cancellations.Stop();
   }
 
   // Handlers of callback methods.
   WorkerPool handlers;
-  // The application's interceptors, for replies of callback methods and for calls that are
-  // cancelled. Their number is that of the calls, which are in memory already.
+  // The application's interceptors, for replies of callback methods. Their number is that of the
+  // calls, which are in memory already.
   WorkerPool replies;
+  // The same for calls that are cancelled: no reply may delay what stops a handler.
+  WorkerPool cancellations;
   // Lookups to the completion ledger.
   WorkerPool ledger;
   WorkerPool recovery;
