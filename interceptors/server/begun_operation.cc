@@ -12,6 +12,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/execution/live_execution.h"
+#include "interceptors/server/execution/reply_body.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/request/application_call.h"
@@ -26,6 +27,7 @@ using internal::IsOutcome;
 using internal::IsRecorded;
 using internal::LiveExecution;
 using internal::LogEvent;
+using internal::SetBody;
 using internal::Settlement;
 using internal::ToUtf8;
 using internal::Utf8Prefix;
@@ -35,7 +37,7 @@ namespace {
 
 v1::Reply ReplyOf(const google::protobuf::Message& message) {
   v1::Reply reply;
-  reply.set_body(message.SerializePartialAsString());
+  SetBody(message, reply);
   return reply;
 }
 

@@ -8,6 +8,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/execution/reply_body.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
@@ -72,7 +73,8 @@ absl::StatusOr<SentReply> Load(const GuardedOperation& operation, ReplayedReply:
     return LoadFailed();
   }
   const auto reply = std::make_shared<v1::Reply>(*stored.reply);
-  reply->set_body(message->SerializePartialAsString());
+  SetBody(*message, *reply);
+  if (reply->content() == v1::REPLY_CONTENT_STATUS_ONLY) return ReplyNotKept(reply->code());
   stored.reply = reply;
   return WithRecordMetadata(std::move(stored));
 }

@@ -16,6 +16,7 @@
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/call/batch_message.h"
 #include "interceptors/server/call/guarded_call_table.h"
+#include "interceptors/server/execution/reply_body.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/threads/awaited.h"
 #include "interceptors/server/wire/record_metadata.h"
@@ -149,10 +150,9 @@ void CapturingInterceptor::CaptureMessage(Batch& batch) {
     return;
   }
   // Serialised here, in the same way as gRPC does later: the bytes of the batch would take the
-  // message away from the interceptors after this one. Not in protobuf's deterministic form, which
-  // would give a map another order than in the first reply.
+  // message away from the interceptors after this one.
   if (stream == nullptr) {
-    reply_.set_body(message->SerializePartialAsString());
+    SetBody(*message, reply_);
   } else {
     stream->Capture(*message);
   }
@@ -173,6 +173,7 @@ void CapturingInterceptor::CaptureStatus(Batch& batch) {
   if (context_->compression_level_set()) {
     reply_.set_compression_level(static_cast<int>(context_->compression_level()));
   }
+  if (reply_.content() == v1::REPLY_CONTENT_STATUS_ONLY) reply_ = CapturedWithoutContent(reply_);
   if (call_->stream() != nullptr) call_->stream()->MoveTo(reply_);
 }
 
