@@ -34,8 +34,12 @@ class CancellableTries {
     Running& operator=(const Running&) = delete;
 
    private:
+    friend class CancellableTries;
+
     CancellableTries& tries_;
     grpc::ClientContext& context_;
+    // Cancel() cancels the context at this moment. Guarded by the mutex of `tries_`.
+    bool cancelling_ = false;
   };
 
   // Returns when `pause` has passed or Cancel() was called.
@@ -43,9 +47,10 @@ class CancellableTries {
 
  private:
   mutable Mutex mutex_;
-  CondVar cancel_;
+  // The tries are cancelled, or the cancellation of one is over.
+  CondVar changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_set<grpc::ClientContext*> running_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<Running*> running_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
