@@ -190,8 +190,10 @@ void SessionConnection::OpenWantedStreams(Time now, DeferredActions& actions) {
   }
 }
 
-void SessionConnection::OpenStream(DeferredActions& actions) {
-  actions.Start(*streams_.Add(make_stream_(*this)).stream());
+StreamState& SessionConnection::OpenStream(DeferredActions& actions) {
+  StreamState& state = streams_.Add(make_stream_(*this));
+  actions.Start(*state.stream());
+  return state;
 }
 
 std::string SessionConnection::Gather(StreamState& state, Time now) {
@@ -529,8 +531,10 @@ SessionConnection::Time SessionConnection::TrySessionAgain(Time now, DeferredAct
   if (now < try_session_at_) return try_session_at_;
   // Its end, if it fails, names the next time.
   try_session_at_ = Time::max();
-  OpenStream(actions);
-  return Time::max();
+  StreamState& state = OpenStream(actions);
+  // No operation's deadline would end it.
+  state.Owe(After(now, options_.silence_allowed));
+  return state.owed_until();
 }
 
 SessionConnection::Operation SessionConnection::Remove(std::uint64_t id) {

@@ -79,7 +79,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // fit.
   void Pump(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenWantedStreams(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OpenStream(DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  StreamState& OpenStream(DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Gather(StreamState& state, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void Run(DeferredActions& actions) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -705,6 +705,22 @@ TEST_F(SessionConnectionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
   EXPECT_EQ(streams_.count(), 2u);
 }
 
+// A proxy may accept the stream and hold it.
+TEST_F(SessionConnectionTest, ARetriedStreamThatIsNeverAnsweredIsCancelledAndTriedAgain) {
+  SessionConnectionOptions options;
+  options.retry_session_after = absl::Milliseconds(30);
+  options.silence_allowed = absl::Milliseconds(50);
+  Open(options);
+  Reserve("1");
+  stream(0).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
+  const auto deadline = In(seconds(10));
+  while (streams_.count() < 3 && std::chrono::steady_clock::now() < deadline) Settle();
+  ASSERT_GE(streams_.count(), 3u);
+  EXPECT_TRUE(stream(1).cancelled());
+  EXPECT_TRUE(stream(1).frames().empty());
+}
+
 TEST_F(SessionConnectionTest, ABrokenStreamIsReplacedWhileAnotherOneIsStillOpening) {
   Open(WithStreams(2));
   Reserve("1");

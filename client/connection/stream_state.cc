@@ -27,7 +27,7 @@ void StreamState::Abandon(const OutstandingOperation& operation, Time owed_until
   --unanswered_;
   abandoned_.emplace(operation.id, operation.limited);
   if (operation.is_reserve && !half_closed_) cancels_.push_back(operation.id);
-  owed_until_ = std::min(owed_until_, owed_until);
+  Owe(owed_until);
 }
 
 bool StreamState::SettleAbandoned(std::uint64_t id) {
@@ -50,7 +50,7 @@ bool StreamState::BeginHalfClose(Time owed_until) {
   if (!draining_ || !writable() || unanswered() > 0) return false;
   half_closed_ = true;
   writing_ = true;
-  owed_until_ = std::min(owed_until_, owed_until);
+  Owe(owed_until);
   return true;
 }
 

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_CLIENT_CONNECTION_STREAM_STATE_H_
 #define IDEMPOTENCY_CLIENT_CONNECTION_STREAM_STATE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -91,6 +92,8 @@ class StreamState {
   // When a deferred read begins at the latest.
   Time read_by() const { return read_by_; }
 
+  // The server owes a frame.
+  void Owe(Time until) { owed_until_ = std::min(owed_until_, until); }
   // A frame was received: the server is alive.
   void OnServerActivity() { owed_until_ = Time::max(); }
   // When the server's answers are overdue: then it counts as lost.
