@@ -11,8 +11,10 @@
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 
+#include "client/connection/caller_callback.h"
 #include "client/connection/message_texts.h"
 #include "client/connection/transport_error_reporter.h"
+#include "core/application_log.h"
 #include "core/mutex.h"
 #include "embedded/call_deadlines.h"
 #include "grpc_idempotency/errors.h"
@@ -50,6 +52,7 @@ class DirectConnection::Calls {
       : service_(std::move(service)), operations_(operations) {}
 
   Operations& operations() { return operations_; }
+  const ApplicationLog& log() const { return log_; }
   // As for a call over a channel that ended with `status`.
   absl::Status ErrorFor(const grpc::Status& status) { return errors_.Failed(status); }
 
@@ -76,7 +79,8 @@ class DirectConnection::Calls {
   // Operations use it until they are over.
   const std::shared_ptr<void> service_;
   Operations& operations_;
-  TransportErrorReporter errors_;
+  const ApplicationLog log_;
+  TransportErrorReporter errors_{log_};
 
   Mutex mutex_;
   CondVar callback_returned_;
@@ -123,7 +127,9 @@ class DirectConnection::Calls::CallFor final : public Call, public PendingRespon
         done_(std::move(done)) {}
 
   void Fail(const absl::Status& status) override {
-    if (Callback<Response> done = TakeDone(); done != nullptr) done(status);
+    if (Callback<Response> done = TakeDone(); done != nullptr) {
+      AnswerCaller<Response>(calls_->log(), done, status);
+    }
   }
 
   void Begun() override {
@@ -167,9 +173,11 @@ class DirectConnection::Calls::CallFor final : public Call, public PendingRespon
   void Answer(const absl::Status& status, const Callback<Response>& done) {
     // The reply's part of the memory budget, until the caller has it.
     const MemoryBudget::Hold hold = this->TakeHold();
-    if (!status.ok()) return done(calls_->ErrorFor(ToGrpcStatus(status)));
+    if (!status.ok()) {
+      return AnswerCaller<Response>(calls_->log(), done, calls_->ErrorFor(ToGrpcStatus(status)));
+    }
     if (!response_.has_value()) response_.emplace();
-    done(*std::move(response_));
+    AnswerCaller<Response>(calls_->log(), done, *std::move(response_));
   }
 
   Callback<Response> TakeDone() {
@@ -271,7 +279,7 @@ template <typename Request, typename Response>
 void DirectConnection::Begin(ConnectionCall<Request, Response> call, Deadline deadline) {
   absl::Status valid = ValidateTexts(call.request);
   if (valid.ok()) valid = CheckSize(call.request);
-  if (!valid.ok()) return call.done(std::move(valid));
+  if (!valid.ok()) return AnswerCaller<Response>(calls_->log(), call.done, std::move(valid));
   const auto made = std::make_shared<Calls::CallFor<Response>>(calls_, OperationOf<Request>::kKind,
                                                                deadline, std::move(call.done));
   if (!calls_->Add(made)) return made->Fail(calls_->Closing());

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -130,6 +131,21 @@ TEST_F(DirectConnectionTest, TheServicesRefusalIsItsAnswer) {
   const auto lost = Complete(CompleteFor("one", "00000000-0000-4000-8000-000000000000")).get();
   EXPECT_EQ(ReasonOf(lost.status()), Reason::kReservationLost);
   EXPECT_EQ(lost.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// It would end a thread of the service, and with it the process.
+TEST_F(DirectConnectionTest, AnExceptionOfACallbackHasNoOtherEffect) {
+  store_.Shut();
+  connection_->Reserve(ReserveFor("one"), In(kLong),
+                       [](const auto& /*answer*/) { throw std::runtime_error("no place"); });
+  // By the timer.
+  connection_->Reserve(ReserveFor("two"), In(std::chrono::milliseconds(20)),
+                       [](const auto& /*answer*/) { throw std::runtime_error("too late"); });
+  auto next = Reserve(ReserveFor("three"), In(kLong));
+  EXPECT_FALSE(Reserve(ReserveFor("four"), In(std::chrono::milliseconds(40))).get().ok());
+  store_.Open();
+  EXPECT_TRUE(next.get().ok());
+  connection_.reset();
 }
 
 TEST_F(DirectConnectionTest, TextsThatNoMessageCanCarryAreRefused) {

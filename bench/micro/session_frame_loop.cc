@@ -9,6 +9,7 @@
 #include "bench/record_requests.h"
 #include "client/connection/outstanding_operation.h"
 #include "client/connection/session_frame.h"
+#include "core/application_log.h"
 
 namespace idempotency::internal::bench {
 namespace {
@@ -35,11 +36,12 @@ SessionFrameLoop::SessionFrameLoop() {
 }
 
 void SessionFrameLoop::Iterate() {
+  static const auto& log = *new ApplicationLog;
   std::vector<std::unique_ptr<OutstandingOperation>> operations;
   SessionFrame frame;
   for (const v1::ReserveRequest& request : requests_) {
     operations.push_back(OutstandingOperation::Make<v1::ReserveRequest, v1::ReserveResponse>(
-        request, Connection::Deadline::max(), [](const auto& answer) { Use(answer); }));
+        request, Connection::Deadline::max(), [](const auto& answer) { Use(answer); }, log));
     frame.Add(operations.size(), std::chrono::seconds(2), operations.back()->body);
   }
   const std::string sent = std::move(frame).Take();

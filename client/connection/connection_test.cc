@@ -11,11 +11,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -362,6 +365,29 @@ TEST_P(ConnectionTest, DestructionAnswersWhatIsOutstanding) {
   MutexLock lock(mutex);
   ASSERT_EQ(answers.size(), kCalls);
   for (const absl::Status& answer : answers) ExpectStoreUnavailable(answer);
+}
+
+TEST_P(ConnectionTest, AnExceptionOfACallbackIsLoggedAndHasNoOtherEffect) {
+  constexpr std::size_t kCalls = 20;
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    connection_->Reserve(RequestWithKey("k"), In(seconds(60)), [i](const auto& /*response*/) {
+      if (i % 2 == 0) throw std::runtime_error("no place for it");
+      throw i;
+    });
+  }
+  connection_->Reserve(RequestWithKey("k"), In(-seconds(1)),
+                       [](const auto& /*response*/) { throw std::runtime_error("no time"); });
+  EXPECT_TRUE(Send(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  std::promise<void> destroyed;
+  std::thread destroying([&] {
+    connection_.reset();
+    destroyed.set_value();
+  });
+  // The destructor waits for every callback, for ever if one does not count as called.
+  if (destroyed.get_future().wait_for(seconds(10)) != std::future_status::ready) std::abort();
+  destroying.join();
+  EXPECT_EQ(log_.Count("the callback of an operation threw"), kCalls + 1);
+  EXPECT_EQ(log_.Count("the callback of an operation threw: no place for it"), kCalls / 2);
 }
 
 // The test does not wait for calls to arrive: some are cancelled before they are sent.

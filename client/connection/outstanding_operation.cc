@@ -10,6 +10,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 
+#include "client/connection/caller_callback.h"
 #include "client/connection/not_connected.h"
 #include "core/answer_kind.h"
 #include "core/retry_delays.h"
@@ -150,16 +151,19 @@ class TypedOperation final : public OutstandingOperation {
   using Shape = Kind<Request>;
 
   TypedOperation(const Request& request, Connection::Deadline deadline_in,
-                 Connection::Callback<Response> done)
+                 Connection::Callback<Response> done, const ApplicationLog& log)
       : OutstandingOperation(Encode(request), deadline_in, Shape::kLimited, kIsReserve<Request>),
+        log_(log),
         done_(std::move(done)) {}
 
   bool IsAnswer(const v1::SessionAnswer& answer) const override {
     return answer.response_case() == Shape::kResponse;
   }
-  void Answer(v1::SessionAnswer& answer) override { done_(std::move(*(answer.*Shape::kTake)())); }
+  void Answer(v1::SessionAnswer& answer) override {
+    AnswerCaller<Response>(log_, done_, std::move(*(answer.*Shape::kTake)()));
+  }
   void Fail(const absl::Status& status) override {
-    done_(may_be_granted() ? OfRepeat(status) : status);
+    AnswerCaller<Response>(log_, done_, may_be_granted() ? OfRepeat(status) : status);
   }
   void SendBy(Connection& other) override {
     const Request request = Decode<Request>(body);
@@ -168,6 +172,7 @@ class TypedOperation final : public OutstandingOperation {
   }
 
  private:
+  const ApplicationLog& log_;
   Connection::Callback<Response> done_;
 };
 
@@ -182,19 +187,26 @@ OutstandingOperation::OutstandingOperation(std::string body_in, Connection::Dead
 
 template <typename Request, typename Response>
 std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
-    const Request& request, Connection::Deadline deadline, Connection::Callback<Response> done) {
-  return std::make_unique<TypedOperation<Request, Response>>(request, deadline, std::move(done));
+    const Request& request, Connection::Deadline deadline, Connection::Callback<Response> done,
+    const ApplicationLog& log) {
+  return std::make_unique<TypedOperation<Request, Response>>(request, deadline, std::move(done),
+                                                             log);
 }
 
 template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
-    const v1::ReserveRequest&, Connection::Deadline, Connection::Callback<v1::ReserveResponse>);
+    const v1::ReserveRequest&, Connection::Deadline, Connection::Callback<v1::ReserveResponse>,
+    const ApplicationLog&);
 template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
-    const v1::CompleteRequest&, Connection::Deadline, Connection::Callback<v1::CompleteResponse>);
+    const v1::CompleteRequest&, Connection::Deadline, Connection::Callback<v1::CompleteResponse>,
+    const ApplicationLog&);
 template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
-    const v1::ReleaseRequest&, Connection::Deadline, Connection::Callback<v1::ReleaseResponse>);
+    const v1::ReleaseRequest&, Connection::Deadline, Connection::Callback<v1::ReleaseResponse>,
+    const ApplicationLog&);
 template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
-    const v1::ExtendRequest&, Connection::Deadline, Connection::Callback<v1::ExtendResponse>);
+    const v1::ExtendRequest&, Connection::Deadline, Connection::Callback<v1::ExtendResponse>,
+    const ApplicationLog&);
 template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
-    const v1::GetRequest&, Connection::Deadline, Connection::Callback<v1::GetResponse>);
+    const v1::GetRequest&, Connection::Deadline, Connection::Callback<v1::GetResponse>,
+    const ApplicationLog&);
 
 }  // namespace idempotency::internal

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 
+#include "core/application_log.h"
 #include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::internal {
@@ -19,12 +20,13 @@ class StreamState;
 // Not thread-safe; the members that are not const belong to the session's lock.
 class OutstandingOperation {
  public:
-  // `request` is not needed afterwards. A Reserve without a request token gets
-  // one, so that a repetition is recognised.
+  // `request` is not needed afterwards; `log` must outlive the operation. A Reserve without a
+  // request token gets one, so that a repetition is recognised.
   template <typename Request, typename Response>
   static std::unique_ptr<OutstandingOperation> Make(const Request& request,
                                                     Connection::Deadline deadline,
-                                                    Connection::Callback<Response> done);
+                                                    Connection::Callback<Response> done,
+                                                    const ApplicationLog& log);
   virtual ~OutstandingOperation() = default;
 
   // Whether `answer` is one to this kind of operation.

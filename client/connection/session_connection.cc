@@ -1,6 +1,7 @@
 #include "client/connection/session_connection.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -8,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "client/connection/bad_frame.h"
+#include "client/connection/caller_callback.h"
 #include "client/connection/message_texts.h"
 #include "client/connection/not_connected.h"
 #include "client/connection/session_frame.h"
@@ -84,6 +86,19 @@ bool IsWithoutVerdict(const v1::SessionError& error) {
 // by itself.
 thread_local const SessionConnection* answering = nullptr;
 
+// Sets `answering` for its lifetime.
+class Answering {
+ public:
+  explicit Answering(const SessionConnection* session)
+      : outer_(std::exchange(answering, session)) {}
+  ~Answering() { answering = outer_; }
+  Answering(const Answering&) = delete;
+  Answering& operator=(const Answering&) = delete;
+
+ private:
+  const SessionConnection* const outer_;
+};
+
 SessionConnectionOptions Bounded(SessionConnectionOptions options) {
   options.streams = std::clamp(options.streams, 1, SessionConnectionOptions::kMaxStreams);
   options.max_waiting = std::max<std::size_t>(options.max_waiting, 1);
@@ -130,8 +145,11 @@ void SessionConnection::Send(AnyConnectionCall call, Deadline deadline) {
   std::visit(
       [this, deadline](auto& typed) {
         absl::Status valid = ValidateTexts(typed.request);
-        if (!valid.ok()) return typed.done(std::move(valid));
-        Begin(OutstandingOperation::Make(typed.request, deadline, std::move(typed.done)));
+        if (!valid.ok()) {
+          using Response = typename std::decay_t<decltype(typed)>::Response;
+          return AnswerCaller<Response>(log_, typed.done, std::move(valid));
+        }
+        Begin(OutstandingOperation::Make(typed.request, deadline, std::move(typed.done), log_));
       },
       call);
 }
@@ -262,9 +280,10 @@ void SessionConnection::Run(DeferredActions& actions) {
 }
 
 void SessionConnection::RunTogether(DeferredActions& actions) {
-  const SessionConnection* const outer = std::exchange(answering, this);
-  actions.Run();
-  answering = outer;
+  {
+    const Answering together(this);
+    actions.Run();
+  }
   DeferredActions requested;
   {
     MutexLock lock(mutex_);

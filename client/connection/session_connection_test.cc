@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -211,6 +212,27 @@ TEST_F(SessionConnectionTest, OperationsOfEveryKindTakeTheUnaryWay) {
   for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(unary_calls_, 6);
   EXPECT_EQ(streams_.count(), 1u);
+}
+
+TEST_F(SessionConnectionTest, AnExceptionOfACallbackDelaysNoOtherAnswerOfItsFrame) {
+  Open();
+  session_->Reserve(RequestWithKey("1"), In(seconds(60)),
+                    [](const Reserved& /*answer*/) { throw std::runtime_error("no place"); });
+  Reserve("2");
+  Settle();
+  v1::SessionResponse frame = Limits(100, 1 << 20);
+  for (const auto& request : stream().frames()) {
+    for (const auto& operation : request.operations()) AnswerAsUsual(operation, frame);
+  }
+  ASSERT_EQ(frame.answers_size(), 2);
+  stream().ServerSends(frame);
+  ASSERT_EQ(answers_.Await(1).size(), 1u);
+  EXPECT_EQ(log_.Count("the callback of an operation threw: no place"), 1u);
+  // A later operation is sent at once.
+  Settle();
+  const std::size_t frames = stream().frames().size();
+  Reserve("3");
+  EXPECT_EQ(stream().frames().size(), frames + 1);
 }
 
 TEST_F(SessionConnectionTest, SessionsAreTriedAgainAndTaken) {

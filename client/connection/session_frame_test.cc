@@ -9,6 +9,7 @@
 #include "google/protobuf/util/message_differencer.h"
 
 #include "client/connection/outstanding_operation.h"
+#include "core/application_log.h"
 
 namespace idempotency::internal {
 namespace {
@@ -18,7 +19,8 @@ using google::protobuf::util::MessageDifferencer;
 template <typename Response, typename Request>
 std::string BodyOf(const Request& request) {
   Connection::Callback<Response> nobody = [](const auto&) {};
-  return OutstandingOperation::Make(request, Connection::Deadline::max(), nobody)->body;
+  const ApplicationLog log;
+  return OutstandingOperation::Make(request, Connection::Deadline::max(), nobody, log)->body;
 }
 
 v1::ReserveRequest SomeReserve() {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "client/connection/caller_callback.h"
 #include "client/connection/message_texts.h"
 #include "client/connection/not_connected.h"
 #include "client/connection/outstanding_calls.h"
@@ -40,6 +41,7 @@ class UnaryConnection final : public Connection {
   UnaryConnection(std::shared_ptr<grpc::Channel> channel, const ApplicationLog& log)
       : channel_(channel),
         stub_(v1::IdempotencyService::NewStub(std::move(channel))),
+        log_(log),
         transport_errors_(log) {}
   ~UnaryConnection() override { calls_.CancelAndWait(); }
 
@@ -76,29 +78,35 @@ class UnaryConnection final : public Connection {
   template <typename Request, typename Response>
   void SendRpc(Rpc<Request, Response> rpc, const Request& request, Deadline deadline,
                Callback<Response> done) {
-    if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
+    if (absl::Status valid = ValidateTexts(request); !valid.ok()) {
+      return AnswerCaller<Response>(log_, done, std::move(valid));
+    }
     if (deadline <= std::chrono::steady_clock::now()) {
       // gRPC 1.83 may send such a call, and return its answer.
-      return done(transport_errors_.Failed(
-          grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed")));
+      return AnswerCaller<Response>(
+          log_, done,
+          transport_errors_.Failed(
+              grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed")));
     }
-    if (transport_errors_.fails() && !Connected()) return done(NotConnected());
+    if (transport_errors_.fails() && !Connected()) {
+      return AnswerCaller<Response>(log_, done, NotConnected());
+    }
     auto call = std::make_shared<UnaryCall<Request, Response>>(request, std::move(done));
     call->context.set_deadline(ToGrpcDeadline(deadline));
     calls_.Add(call);
     // A plain pointer: `calls_` owns the call and determines its lifetime.
     auto* sent = call.get();
     call.reset();
-    (stub_->async()->*rpc)(&sent->context, &sent->request, &sent->response,
-                           [this, sent](const grpc::Status& status) {
-                             if (status.ok()) {
-                               transport_errors_.Answered();
-                               sent->done(std::move(sent->response));
-                             } else {
-                               sent->done(transport_errors_.Failed(status));
-                             }
-                             calls_.End(sent);
-                           });
+    (stub_->async()->*rpc)(
+        &sent->context, &sent->request, &sent->response, [this, sent](const grpc::Status& status) {
+          if (status.ok()) {
+            transport_errors_.Answered();
+            AnswerCaller<Response>(log_, sent->done, std::move(sent->response));
+          } else {
+            AnswerCaller<Response>(log_, sent->done, transport_errors_.Failed(status));
+          }
+          calls_.End(sent);
+        });
   }
 
   // Also true if it is not known. Read only after a failure: an in-process
@@ -110,6 +118,7 @@ class UnaryConnection final : public Connection {
 
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::IdempotencyService::StubInterface> stub_;
+  const ApplicationLog log_;
   TransportErrorReporter transport_errors_;
   OutstandingCalls calls_;
 };

@@ -33,11 +33,11 @@ using AnyConnectionCall = std::variant<ConnectionCall<v1::ReserveRequest, v1::Re
 // that a test can replace the daemon.
 //
 // Every call is answered exactly once, on any thread, possibly before the method returns; a
-// callback must not block. A status that the service returned is one of the catalogue in
-// grpc_idempotency/errors.h; a transport failure or a passed deadline is STORE_UNAVAILABLE
-// and indefinite: repeat the call with the same tokens. The status of a call that was never
-// sent has `cause: NOT_CONNECTED` in its ErrorInfo. A request with a text that is not UTF-8
-// is REQUEST_INVALID and is not sent.
+// callback must not block. An exception of a callback is logged, and has no other effect. A status
+// that the service returned is one of the catalogue in grpc_idempotency/errors.h; a transport
+// failure or a passed deadline is STORE_UNAVAILABLE and indefinite: repeat the call with the same
+// tokens. The status of a call that was never sent has `cause: NOT_CONNECTED` in its ErrorInfo. A
+// request with a text that is not UTF-8 is REQUEST_INVALID and is not sent.
 //
 // Thread-safe.
 class Connection {
