@@ -1,7 +1,8 @@
 # Debian packages, by CPack: `idempotencyd`, `idempotencyctl`, and `libgrpc-idempotency-dev` with
 # headers and static libraries (docs/adr/0036-packages-chart-and-test-server.md). scripts/packages.sh builds them, of
-# the preset `package`.
-if(NOT IDEMPOTENCY_INSTALL OR NOT PROJECT_IS_TOP_LEVEL OR NOT IDEMPOTENCY_BUILD_DAEMON)
+# the preset `package`. The sources of Conan's recipe have no deploy/.
+if(NOT IDEMPOTENCY_INSTALL OR NOT PROJECT_IS_TOP_LEVEL OR NOT IDEMPOTENCY_BUILD_DAEMON
+    OR NOT EXISTS "${PROJECT_SOURCE_DIR}/deploy")
   return()
 endif()
 

@@ -48,6 +48,10 @@ for argument in "$@"; do
   esac
 done
 
+# gRPC sends calls to a proxy of the environment, also those to this machine.
+export no_proxy="127.0.0.1,localhost${no_proxy:+,$no_proxy}"
+export NO_PROXY=$no_proxy
+
 bin="build/$preset/bin"
 # How long a crashed attempt keeps its key: short, so that the demo does not wait long.
 lease_seconds=2

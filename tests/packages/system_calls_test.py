@@ -4,6 +4,7 @@ them: a refused call shows here by its name, and under systemd as any fault."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -43,8 +44,10 @@ def used_while_serving():
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder).chmod(0o777)
         trace = pathlib.Path(folder, "trace")
+        # That user may not enter the folder of the build.
+        program = shutil.copy(PROGRAM, folder)
         with subprocess.Popen(
-                ["strace", "-f", "-qq", "-o", trace, PROGRAM, "serve",
+                ["strace", "-f", "-qq", "-o", trace, program, "serve",
                  f"--store=sqlite:{folder}/records.db", "--listen=127.0.0.1:0",
                  "--metrics=127.0.0.1:0"],
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **user) as tracer:
