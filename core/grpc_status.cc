@@ -86,7 +86,9 @@ bool IsOverSendLimit(const grpc::Status& status) {
 }
 
 bool IsOverReceiveLimit(const grpc::Status& status) {
-  return IsExhausted(status, "Received message larger than max");
+  // "limit" follows the second; in later versions of gRPC also "soft limit", "hard limit".
+  return IsExhausted(status, "Received message larger than max") ||
+         IsExhausted(status, "metadata size exceeds ");
 }
 
 }  // namespace idempotency

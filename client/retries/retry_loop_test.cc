@@ -556,5 +556,18 @@ TEST_F(SettledCallTest, AReplyOverTheReceiveLimitIsNot) {
   EXPECT_EQ(settled_, 1);
 }
 
+TEST_F(SettledCallTest, TrailersOverTheMetadataLimitAreNot) {
+  // Over gRPC's default of 8 KiB.
+  const std::string large(9'000, 'x');
+  server_.Script(
+      {Answer(grpc::StatusCode::NOT_FOUND,
+              {{"idempotency-record", "r"}, {"idempotency-expires", "t"}, {"x-large", large}})});
+  const grpc::Status status = RunCall();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(IsOverReceiveLimit(status)) << status.error_message();
+  EXPECT_EQ(settled_, 0);
+  EXPECT_THAT(keys_.keys, SizeIs(1));
+}
+
 }  // namespace
 }  // namespace idempotency::internal

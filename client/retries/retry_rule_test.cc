@@ -94,6 +94,12 @@ TEST(RetryRuleTest, AReplyOverTheReceiveLimitIsNotRetried) {
   const grpc::Status over(StatusCode::RESOURCE_EXHAUSTED,
                           "Received message larger than max (5000000 vs. 4194304)");
   EXPECT_FALSE(IsRetryable(over, {StatusCode::RESOURCE_EXHAUSTED}));
+  for (const char* const message : {"received initial metadata size exceeds limit",
+                                    "received trailing metadata size exceeds limit (9000 vs. 8192)",
+                                    "received metadata size exceeds soft limit (9000 vs. 8192)"}) {
+    const grpc::Status over_metadata(StatusCode::RESOURCE_EXHAUSTED, message);
+    EXPECT_FALSE(IsRetryable(over_metadata, {StatusCode::RESOURCE_EXHAUSTED})) << message;
+  }
 }
 
 }  // namespace

@@ -36,9 +36,10 @@ bool ProvesNothing(grpc::StatusCode code);
 // True for the status that gRPC returns, without sending it, for a message over the channel's
 // send limit (GRPC_ARG_MAX_SEND_MESSAGE_LENGTH).
 bool IsOverSendLimit(const grpc::Status& status);
-// True for the status with which gRPC ends a call whose reply is over the channel's receive limit
-// (GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, 4 MiB by default), or whose request is over the server's.
-// The operation may have happened.
+// True for the status with which gRPC ends a call whose reply is over a receive limit of the
+// channel (GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, 4 MiB by default; for the metadata, with the
+// status, its details and the trailers, GRPC_ARG_MAX_METADATA_SIZE, 8 KiB), or whose request is
+// over the server's. The operation may have happened.
 bool IsOverReceiveLimit(const grpc::Status& status);
 
 // The value for the trailer grpc-retry-pushback-ms; nullopt if the error has no retry delay.

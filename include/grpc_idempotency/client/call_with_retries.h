@@ -65,7 +65,7 @@ struct CallRetries {
 // recorded (idempotency-replayed, or idempotency-record with idempotency-expires, in the trailers
 // of `context`), is certainly the operation's own. A bare UNAUTHENTICATED, PERMISSION_DENIED or
 // RESOURCE_EXHAUSTED may be a proxy's, after an earlier try whose answer was lost; gRPC itself
-// returns RESOURCE_EXHAUSTED for a reply over the channel's receive limit (IsOverReceiveLimit(),
+// returns RESOURCE_EXHAUSTED for a reply over a receive limit of the channel (IsOverReceiveLimit(),
 // the same key gets it over a channel with a higher limit). After KEY_EXPIRED, KEY_REUSED,
 // OUTCOME_UNKNOWN, REPLY_NOT_KEPT, and a KEY_INVALID or REQUEST_INVALID of a key that an earlier
 // call has sent, the caller has to find out. Keep the key until then: a new

@@ -21,7 +21,8 @@ bool IsRetryable(Reason reason);
 // may help. In this order:
 //
 // - OK and FAILED_PRECONDITION: never, with any details.
-// - gRPC's own RESOURCE_EXHAUSTED for a message over a receive limit (IsOverReceiveLimit()): never.
+// - gRPC's own RESOURCE_EXHAUSTED for a message or metadata over a receive limit
+//   (IsOverReceiveLimit()): never.
 // - A status with a reason of the catalogue: the reason decides.
 // - UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: yes. gRPC generates them when
 //   it lost the answer (a server that shuts down cancels its calls), so the operation may have

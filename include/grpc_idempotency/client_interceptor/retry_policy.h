@@ -75,7 +75,9 @@ absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
                                               const std::set<std::string>& guarded = {});
 
 // Channel arguments with that config, retries on, and the buffer size set. Aborts if
-// ServiceConfigJson fails: both parameters are constants of the program.
+// ServiceConfigJson fails: both parameters are constants of the program. gRPC ignores the config
+// where the name resolver returns one, as for xds:/// always: put the retry policy of the guarded
+// methods into their routes then, or use CallWithRetries.
 grpc::ChannelArguments RetryingChannelArguments(const RetryPolicy& policy = {},
                                                 const std::set<std::string>& guarded = {});
 
