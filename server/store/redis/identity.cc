@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "server/store/redis/reply.h"
 #include "server/store/redis/slots.h"
 
 namespace idempotency::internal {
@@ -27,6 +29,12 @@ std::vector<std::string> MarkersUnder(const std::string& prefix) {
     --left;
   }
   return keys;
+}
+
+// The slot moves just now: its marker is checked on the other server.
+bool IsOfMovedSlot(std::string_view error) {
+  const std::string_view code = RedisErrorCode(error);
+  return code == "MOVED" || code == "ASK";
 }
 
 }  // namespace
@@ -60,8 +68,12 @@ absl::Status RedisIdentity::Check(RedisConnection& connection, RedisTopology& to
   for (int i = 0; i < sent; ++i) {
     const std::optional<RedisReply> reply = connection.Take();
     if (!reply) return absl::UnavailableError("no answer");
-    // A slot that moves just now.
-    if (reply->value().IsError()) continue;
+    if (reply->value().IsError()) {
+      if (IsOfMovedSlot(reply->value().text())) continue;
+      return absl::UnavailableError(
+          absl::StrCat(connection.address().ToString(),
+                       ": a marker cannot be read: ", AbslView(reply->value().text())));
+    }
     if (reply->value().text() == expected) continue;
     return absl::FailedPreconditionError(
         absl::StrCat(connection.address().ToString(),

@@ -39,7 +39,7 @@ class RedisIdentity {
   std::string value() const;
 
   // Checks the markers of a server on a new connection. OK before Set().
-  // FAILED_PRECONDITION if one is missing or has another value.
+  // FAILED_PRECONDITION if one is missing or has another value, UNAVAILABLE if one cannot be read.
   absl::Status Check(RedisConnection& connection, RedisTopology& topology,
                      const RedisOptions& options) const;
 

@@ -527,6 +527,22 @@ TEST_F(RedisStoreTest, AServerThatIsEmptiedWhileItIsUsedIsNoticed) {
   EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
 }
 
+// An error is no proof that the server has its data.
+TEST_F(RedisStoreTest, AServerWhoseMarkersCannotBeReadIsNotUsed) {
+  const auto server = StartServer();
+  const RedisOptions options = server->options();
+  OpenStore(options).reset();
+  RedisTopology topology(options);
+  RedisIdentity identity(options);
+  const RedisReply marker = server->Must({"GET", identity.keys()[0]});
+  identity.Set(std::string(marker.value().text()));
+  EXPECT_TRUE(RedisConnections::Open(options, topology, identity).ok());
+  server->Must({"ACL", "SETUSER", "default", "-get"});
+  const absl::Status refused = RedisConnections::Open(options, topology, identity).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("NOPERM"));
+}
+
 // A server that does not answer may be the emptied one.
 TEST_F(RedisStoreTest, AServerThatIsEmptiedStaysLostWhileItDoesNotAnswer) {
   const auto server = StartServer();
