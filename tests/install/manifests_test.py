@@ -6,8 +6,12 @@ microsoft/vcpkg-tool, as far as this manifest can break them."""
 
 import ast
 import json
+import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
 
 from .outside_project import ROOT
@@ -133,13 +137,31 @@ class ConanRecipeTest(unittest.TestCase):
                   and node.targets[0].id == "COMPONENTS"]
         self.assertEqual(set(ast.literal_eval(values[0])), components())
 
-    def test_the_package_has_each_folder_that_cmake_builds(self):
+    def exported(self):
         values = [node.value for node in ast.walk(self.recipe) if isinstance(node, ast.Assign)
                   and getattr(node.targets[0], "id", "") == "exports_sources"]
-        exported = {pattern.split("/")[0] for pattern in ast.literal_eval(values[0])}
+        return ast.literal_eval(values[0])
+
+    def test_the_package_has_each_folder_that_cmake_builds(self):
+        exported = {pattern.split("/")[0] for pattern in self.exported()}
         built = set(re.findall(r"^ *add_subdirectory\((\w+)", read("CMakeLists.txt"),
                                re.MULTILINE))
         self.assertLessEqual(built - {"tests", "examples", "scripts"}, exported)
+
+    def test_every_component_can_be_configured_from_what_the_package_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for pattern in self.exported():
+                name = pattern.removesuffix("/*")
+                target = pathlib.Path(folder, "source", name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copy = shutil.copytree if pattern.endswith("/*") else shutil.copy
+                copy(ROOT / name, target)
+            done = subprocess.run(
+                ["cmake", "-S", f"{folder}/source", "-B", f"{folder}/build",
+                 "-DIDEMPOTENCY_BUILD_TESTS=OFF", "-DIDEMPOTENCY_BUILD_EXAMPLES=OFF",
+                 "-DIDEMPOTENCY_BUILD_BENCH=OFF"],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_the_libraries_are_those_that_cmake_looks_for(self):
         self.assertEqual({text.split("/")[0] for text in self.calls("requires")},
