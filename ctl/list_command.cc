@@ -1,9 +1,12 @@
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "ctl/text_table.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal {
 namespace {
@@ -19,11 +22,18 @@ class ListCommand final : public Command {
 
   void AddFlags(FlagSet& flags) override {
     filter_.AddTo(flags);
+    flags.AddName(
+        "key", "KEY", &key_,
+        "Only those of this idempotency key, in any scope and operation: a search through "
+        "all that the other flags select.");
     flags.AddInt("limit", &limit_, 1, 1'000'000, "The most records that are listed.");
     flags.AddSwitch("json", &json_, "Print a line of JSON for each, as idempotency.v1.Record.");
   }
 
-  absl::Status Validate(absl::string_view /*operand*/) override { return filter_.Validate(); }
+  absl::Status Validate(absl::string_view /*operand*/) override {
+    key_ = NormaliseKey(key_);
+    return filter_.Validate();
+  }
 
   absl::Status Run(Service* service, Terminal& terminal) override {
     const absl::Time now = terminal.Now();
@@ -32,6 +42,7 @@ class ListCommand final : public Command {
     const absl::StatusOr<bool> complete = service->VisitRecords(
         filter_.ToRequest(now),
         [&](const v1::Record& record) {
+          if (!key_.empty() && record.record_key().key() != key_) return true;
           if (shown == limit_) return false;
           ++shown;
           if (json_) {
@@ -53,6 +64,7 @@ class ListCommand final : public Command {
 
  private:
   RecordFilter filter_;
+  std::string key_;
   int limit_ = 100;
   bool json_ = false;
 };

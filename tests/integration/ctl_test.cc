@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -236,6 +237,22 @@ TEST_F(CtlTest, ListsAreNarrowedByAge) {
   const Result none = Run("reader", {"list", "--namespace=payments", "--older_than=1h", "--json"});
   EXPECT_EQ(none.code, 0) << none.err;
   EXPECT_THAT(none.out, IsEmpty());
+}
+
+TEST_F(CtlTest, AListIsSearchedForAKeyBehindItsLimit) {
+  std::set<std::string> ids;
+  for (const char* const key : {"a", "b", "c"}) ids.insert(MakeUnknown(key));
+  const std::string uuid = "0199c1f0-3a5e-7000-8000-00000000000a";
+  const std::string id = MakeUnknown(uuid);
+  for (const std::string& key : {uuid, absl::AsciiStrToUpper(uuid)}) {
+    const Result found =
+        Run("reader", {"list", "--namespace=payments", "--key=" + key, "--limit=1", "--json"});
+    EXPECT_EQ(found.code, 0) << found.err;
+    EXPECT_THAT(found.out, HasSubstr(id));
+    for (const std::string& other : ids) EXPECT_THAT(found.out, Not(HasSubstr(other)));
+  }
+  EXPECT_THAT(Run("reader", {"list", "--namespace=payments", "--key=none", "--json"}).out,
+              IsEmpty());
 }
 
 TEST_F(CtlTest, ExplainShowsTheNewestActsOnTheRecord) {

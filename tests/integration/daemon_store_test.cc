@@ -177,7 +177,7 @@ TEST_F(PostgresSchemas, None) { ExpectRefused(store_, "run `idempotencyd migrate
 TEST_F(PostgresSchemas, Older) {
   auto migrate = Process::Start({"idempotencyd", "migrate", "--store=" + store_, "--to=1"});
   ASSERT_EQ((*migrate)->Wait()->code, 0) << (*migrate)->Stderr();
-  ExpectRefused(store_, "is at version 1, this program needs 7: run `idempotencyd migrate`");
+  ExpectRefused(store_, "is at version 1, this program needs 8: run `idempotencyd migrate`");
 }
 
 TEST_F(PostgresSchemas, Newer) {
@@ -185,7 +185,7 @@ TEST_F(PostgresSchemas, Newer) {
   ExecuteSql(store_,
              "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
              " VALUES (99, 'future', 'x')");
-  ExpectRefused(store_, "is at version 99, this program supports versions up to 7: run a newer");
+  ExpectRefused(store_, "is at version 99, this program supports versions up to 8: run a newer");
 }
 
 // A newer one that allows this build to serve it: a rollback starts, also where `migrate` runs
@@ -222,7 +222,7 @@ TEST_F(PostgresSchemas, GoingBackRequiresConfirmationAndIsRefusedWhileADaemonSer
   while ((back = RunMigrate(store_, {"--to=0", "--yes"})).code != 0 && Clock::now() < deadline) {
   }
   EXPECT_EQ(back.code, 0) << back.err;
-  EXPECT_THAT(back.out, HasSubstr("reverted 7, 6, 5, 4, 3, 2, 1"));
+  EXPECT_THAT(back.out, HasSubstr("reverted 8, 7, 6, 5, 4, 3, 2, 1"));
 }
 
 // A transaction that a client forgot to end.
