@@ -242,7 +242,7 @@ TEST_F(CtlTest, ListsAreNarrowedByAge) {
 TEST_F(CtlTest, AListIsSearchedForAKeyBehindItsLimit) {
   std::set<std::string> ids;
   for (const char* const key : {"a", "b", "c"}) ids.insert(MakeUnknown(key));
-  const std::string uuid = "0199c1f0-3a5e-7000-8000-00000000000a";
+  const std::string uuid = "b0a7e3de-58a4-4c5e-9f0a-00000000000a";
   const std::string id = MakeUnknown(uuid);
   for (const std::string& key : {uuid, absl::AsciiStrToUpper(uuid)}) {
     const Result found =
