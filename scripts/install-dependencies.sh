@@ -152,7 +152,7 @@ schemas() {
   fi
   chmod -R a+rX "$folder/content"
   as_root /usr/bin/install -d -m 755 "${parent%/*}" "$parent"
-  as_root rm -rf "$parent/$1-$2.new"
+  as_root rm -rf "$parent/$1-$2.new" "$parent/$1-$2"
   as_root mv "$folder/content" "$parent/$1-$2.new"
   as_root chmod 755 "$parent/$1-$2.new"
   as_root mv "$parent/$1-$2.new" "$parent/$1-$2"

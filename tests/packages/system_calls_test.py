@@ -45,7 +45,8 @@ def used_while_serving():
         pathlib.Path(folder).chmod(0o777)
         trace = pathlib.Path(folder, "trace")
         # That user may not enter the folder of the build.
-        program = shutil.copy(PROGRAM, folder)
+        program = pathlib.Path(shutil.copyfile(PROGRAM, f"{folder}/idempotencyd"))
+        program.chmod(0o755)
         with subprocess.Popen(
                 ["strace", "-f", "-qq", "-o", trace, program, "serve",
                  f"--store=sqlite:{folder}/records.db", "--listen=127.0.0.1:0",
