@@ -148,6 +148,15 @@ def headline(run):
         f"{per_core(one, 'replay/64'):,.0f} replays a second from the guard's memory ([performance](docs/performance.md)).")
 
 
+def replay_note(run):
+    """Which replays the guard sends without a call to the service. Nothing if it was not measured."""
+    if _OURS not in run["contenders"]:
+        return ""
+    return ("The guard's replays in the following tables come from its memory, where a reply stays for 10 s "
+            "([replay cache](replay_cache.md)): they reach neither idempotencyd nor Postgres. A later retry, and "
+            "one at another server, takes a call to idempotencyd, which is not measured here.")
+
+
 def table(run):
     """For the terminal."""
     contenders = run["contenders"]
@@ -161,7 +170,8 @@ def blocks(run):
     contenders = run["contenders"]
     beginning = "\n\n".join(filter(None, [
         sentences(run), latencies(contenders, "first"), rates(contenders), caption(run) + "."]))
-    all_tables = [latencies(contenders, load) for load in ("first", "replay", "hot")]
+    all_tables = list(filter(None, [latencies(contenders, "first"), replay_note(run)] +
+                             [latencies(contenders, load) for load in ("replay", "hot")]))
     settings = ", ".join(f"`{name}={value}`" for name, value in run["postgres_settings"].items())
     picture = "![Calls per second and latency of each](alternatives.svg)"
     return beginning, "\n\n".join([picture] + all_tables + [

@@ -97,6 +97,15 @@ class Report(unittest.TestCase):
         self.assertIn("10,000 first calls", words)
         self.assertEqual(report.sentences({**RUN, "contenders": {}}), "")
 
+    def test_replays_from_memory_are_named_where_they_are_read(self):
+        note = report.replay_note(RUN)
+        self.assertIn("neither idempotencyd nor Postgres", note)
+        _, alternatives = report.blocks(RUN)
+        self.assertIn(f"\n\n{note}\n\n| replays of distinct keys", alternatives)
+        self.assertIn(f"\n\n{note}\n\n| replays of distinct keys",
+                      (ROOT / "docs/alternatives.md").read_text())
+        self.assertEqual(report.replay_note({**RUN, "contenders": {}}), "")
+
     def test_numbers_of_a_busy_machine_say_so(self):
         self.assertNotIn("other work", report.caption(RUN))
         for text in (*report.blocks(BUSY), report.headline(BUSY)):
