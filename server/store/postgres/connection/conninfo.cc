@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -28,13 +30,30 @@ std::string Seconds(absl::Duration duration) {
       std::max<std::int64_t>(absl::ToInt64Seconds(absl::Ceil(duration, absl::Seconds(1))), 2));
 }
 
+using ParsedConninfo = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
+
+// The value of a keyword in the URL; where the URL does not set it, the environment's or libpq's
+// default.
+std::optional<std::string> ValueOf(const std::string& url, std::string_view keyword) {
+  for (const bool given : {true, false}) {
+    const ParsedConninfo options(
+        given ? PQconninfoParse(url.c_str(), /*errmsg=*/nullptr) : PQconndefaults(),
+        &PQconninfoFree);
+    if (options == nullptr) return std::nullopt;
+    for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
+      if (option->keyword == keyword && option->val != nullptr) return option->val;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
   // libpqxx takes one string, and one string cannot contain both a URL and
   // defaults that the URL may override.
-  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
-      PQconninfoParse(options.url.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
+  const ParsedConninfo given(PQconninfoParse(options.url.c_str(), /*errmsg=*/nullptr),
+                             &PQconninfoFree);
   if (given == nullptr) return absl::InvalidArgumentError("postgres url: cannot be parsed");
   const absl::Duration reply_timeout = options.statement_timeout + options.reply_grace;
   // Of several values for one keyword the last counts.
@@ -54,24 +73,17 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
   return conninfo;
 }
 
-bool VerifiesServer(const std::string& url) {
-  // Those of the URL; what it does not set is in the environment, or libpq's default.
-  for (const bool given : {true, false}) {
-    const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(
-        given ? PQconninfoParse(url.c_str(), /*errmsg=*/nullptr) : PQconndefaults(),
-        &PQconninfoFree);
-    if (options == nullptr) return false;
-    for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
-      if (std::string_view(option->keyword) != "sslmode" || option->val == nullptr) continue;
-      return std::string_view(option->val) == "verify-full";
-    }
+bool VerifiesServer(const std::string& url) { return ValueOf(url, "sslmode") == "verify-full"; }
+
+bool NamesSeveralServers(const std::string& url) {
+  for (const char* const keyword : {"host", "hostaddr"}) {
+    if (absl::StrContains(ValueOf(url, keyword).value_or(""), ',')) return true;
   }
   return false;
 }
 
 std::string SchemaInUrl(const std::string& url) {
-  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
-      PQconninfoParse(url.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
+  const ParsedConninfo given(PQconninfoParse(url.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
   if (given == nullptr) return "";
   std::string schema;
   for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {

@@ -19,6 +19,10 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options);
 // in the URL or in the environment.
 bool VerifiesServer(const std::string& url);
 
+// Whether libpq gets several servers, of which it uses the one that accepts writes: a list in host
+// or hostaddr, of the URL or of the environment.
+bool NamesSeveralServers(const std::string& url);
+
 // The schema that a URL selects, by `options=-c search_path=NAME` (in a URL, with the
 // blank as %20 and the "=" as %3D); "" if it selects none. Unchanged:
 // ValidatePostgresOptions refuses anything but a single plain name.

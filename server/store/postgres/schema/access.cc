@@ -188,6 +188,25 @@ absl::Status WarnOfLoggedParameters(Login& login) {
   return absl::OkStatus();
 }
 
+// Both logins lead to one server, so one of them finds out. A distributed server that does not have
+// a setting has nothing to warn of.
+absl::Status WarnOfLostCommits(Login& login) {
+  const auto settings = login.connection->ExecuteScript(
+      "SELECT coalesce(current_setting('fsync', true)::boolean, true),"
+      " coalesce(current_setting('full_page_writes', true)::boolean, true),"
+      " coalesce(current_setting('synchronous_standby_names', true), '') <> ''");
+  if (!settings.ok()) return settings.status();
+  PostgresDurability durability;
+  durability.fsync = settings->Bool(0, 0);
+  durability.full_page_writes = settings->Bool(0, 1);
+  durability.waits_for_standby = settings->Bool(0, 2);
+  durability.fails_over = NamesSeveralServers(login.options.url);
+  for (const std::string& warning : DurabilityWarnings(durability)) {
+    spdlog::warn("postgres: the server of {}: {}", login.flag, warning);
+  }
+  return absl::OkStatus();
+}
+
 // A lock that one connection holds is visible to another one of the same database, and of no other:
 // not of a copy either.
 absl::Status CheckSameSchema(Login& calls, Login& maintenance) {
@@ -249,7 +268,31 @@ absl::Status CheckPostgresAccess(const PostgresOptions& options) {
     logins.back().needs.push_back(&kPostgresSweeperRole);
     logins.back().for_administrators = {&kPostgresAdminRole};
   }
-  return CheckLogins(absl::MakeSpan(logins));
+  if (absl::Status status = CheckLogins(absl::MakeSpan(logins)); !status.ok()) return status;
+  return options.read_only ? absl::OkStatus() : WarnOfLostCommits(logins.front());
+}
+
+std::vector<std::string> DurabilityWarnings(const PostgresDurability& durability) {
+  std::vector<std::string> warnings;
+  if (!durability.fsync) {
+    warnings.emplace_back(
+        "fsync is off: commits are acknowledged before they are on the disk. A crash of the "
+        "machine loses the last ones, and their operations run again, or damages the whole "
+        "database. Set fsync to on, and reload the server's configuration (docs/failover.md)");
+  }
+  if (!durability.full_page_writes) {
+    warnings.emplace_back(
+        "full_page_writes is off: a crash of the machine while a page is written damages the "
+        "records in it, unless the disk writes a page as a whole. Set full_page_writes to on, and "
+        "reload the server's configuration (docs/failover.md)");
+  }
+  if (durability.fails_over && !durability.waits_for_standby) {
+    warnings.emplace_back(
+        "the URL names several servers, and synchronous_standby_names is empty: a failover loses "
+        "the commits that the standby has not received, and a retry then runs again. Set "
+        "synchronous_standby_names on each of them (docs/failover.md)");
+  }
+  return warnings;
 }
 
 std::string TransportWarning(const PostgresTransport& transport) {

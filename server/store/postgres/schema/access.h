@@ -21,9 +21,23 @@ namespace idempotency::internal {
 //   Others               as PostgresConnection::Open
 // Logs a warning, with what to do, for each login that has more rights than it needs, and for each
 // connection over a network that others can read or whose other end is not verified; also where the
-// server logs parameters, or does not track what sessions do. What only
+// server logs parameters, or does not track what sessions do; and, unless options.read_only, for
+// each setting of the server with which acknowledged commits can be lost. What only
 // administrators need, and is lacking, is logged as information.
 absl::Status CheckPostgresAccess(const PostgresOptions& options);
+
+// The settings of the server on which it depends whether an acknowledged commit can be lost.
+struct PostgresDurability {
+  bool fsync = true;
+  bool full_page_writes = true;
+  // A commit waits for a standby: synchronous_standby_names is not empty.
+  bool waits_for_standby = false;
+  // The URL names several servers: another one may become the primary.
+  bool fails_over = false;
+};
+
+// What to warn of.
+std::vector<std::string> DurabilityWarnings(const PostgresDurability& durability);
 
 // The way to the server.
 struct PostgresTransport {

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/schema/access.h"
@@ -24,6 +25,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr const char* kTables[] = {"records",   "checkpoints", "commit_probe",
@@ -420,6 +422,68 @@ TEST_F(PostgresRolesTest, TheLoginForMaintenanceLeadsToTheSameSchema) {
   EXPECT_THAT(std::string(Check(options).first.message()), HasSubstr("leads to another schema"));
   options.maintenance_url = options.url;
   EXPECT_TRUE(Check(options).first.ok());
+}
+
+TEST(DurabilityWarningsTest, AreOfWhatLosesCommits) {
+  PostgresDurability durability;
+  EXPECT_THAT(DurabilityWarnings(durability), IsEmpty()) << "one server";
+  durability.fails_over = true;
+  EXPECT_THAT(DurabilityWarnings(durability),
+              ElementsAre(HasSubstr("synchronous_standby_names is empty")));
+  durability.waits_for_standby = true;
+  EXPECT_THAT(DurabilityWarnings(durability), IsEmpty());
+  durability.full_page_writes = false;
+  EXPECT_THAT(DurabilityWarnings(durability), ElementsAre(HasSubstr("full_page_writes is off")));
+  durability.fsync = false;
+  EXPECT_THAT(DurabilityWarnings(durability),
+              ElementsAre(HasSubstr("Set fsync to on"), HasSubstr("Set full_page_writes to on")));
+}
+
+// A server of its own, with the schema.
+class PostgresDurabilityTest : public ::testing::Test {
+ protected:
+  void Start(const testing::PostgresClusterOptions& settings) {
+    cluster_ = testing::PostgresCluster::Create(settings).value();
+    options_.url = cluster_->url();
+    ASSERT_TRUE(PostgresMigrator(options_).Up().ok());
+    // It leads to the same server, and adds no line.
+    options_.maintenance_url = options_.url;
+  }
+  // The warnings that the check logs of the server.
+  std::vector<std::string> Warnings() {
+    ::testing::internal::CaptureStdout();
+    const absl::Status checked = CheckPostgresAccess(options_);
+    const std::string log = ::testing::internal::GetCapturedStdout();
+    EXPECT_TRUE(checked.ok()) << checked;
+    std::vector<std::string> warnings;
+    for (const absl::string_view line : absl::StrSplit(log, '\n')) {
+      if (absl::StrContains(line, "the server of --store: ")) warnings.emplace_back(line);
+    }
+    return warnings;
+  }
+
+  std::unique_ptr<testing::PostgresCluster> cluster_;
+  PostgresOptions options_;
+};
+
+TEST_F(PostgresDurabilityTest, AServerThatMayLoseCommitsIsWarnedOfOnce) {
+  Start({/*fsync=*/false, {"full_page_writes=off"}});
+  EXPECT_THAT(Warnings(),
+              ElementsAre(HasSubstr("fsync is off"), HasSubstr("full_page_writes is off")));
+  // It records nothing.
+  options_.read_only = true;
+  EXPECT_THAT(Warnings(), IsEmpty());
+}
+
+TEST_F(PostgresDurabilityTest, SeveralServersWithoutASynchronousStandbyAreWarnedOf) {
+  Start({});
+  EXPECT_THAT(Warnings(), IsEmpty()) << "one server with the defaults";
+  // The server in the list twice.
+  absl::StrAppend(&options_.url, ",", options_.url.substr(options_.url.find("%2F")));
+  EXPECT_THAT(Warnings(), ElementsAre(HasSubstr("synchronous_standby_names is empty")));
+  testing::ExecuteSql(cluster_->url(), "ALTER SYSTEM SET synchronous_standby_names TO 'nobody'");
+  ASSERT_TRUE(cluster_->Restart().ok());
+  EXPECT_THAT(Warnings(), IsEmpty());
 }
 
 TEST(TransportWarningTest, IsOfWhatOthersCanReadOrReplace) {
