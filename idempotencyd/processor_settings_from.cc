@@ -32,6 +32,7 @@ constexpr std::uint64_t kMaxConfiguredRequestBytes = 64 * 1024 * 1024;
 constexpr std::uint32_t kMinConfiguredExchanges = 64;
 
 using config::v1::ExternalProcessor;
+using config::v1::GrpcMethods;
 using config::v1::ScopeOfCall;
 
 absl::StatusOr<PeerName> PeerNameFrom(ScopeOfCall::PeerName name) {
@@ -138,6 +139,17 @@ std::optional<MethodPolicy::OnUnknownOutcome> UnknownOutcomeFrom(v1::LeaseExpiry
   }
 }
 
+absl::StatusOr<ProcessorConfig::KeyFormat> KeyFormatFrom(GrpcMethods::KeyFormat format) {
+  switch (format) {
+    case GrpcMethods::KEY_FORMAT_UNSPECIFIED:
+      return ProcessorConfig::KeyFormat::kAny;
+    case GrpcMethods::UUIDV7:
+      return ProcessorConfig::KeyFormat::kUuidv7;
+    default:
+      return absl::InvalidArgumentError("key_format must be UUIDV7, or not set");
+  }
+}
+
 template <typename Configured>
 std::optional<v1::Policy> PolicyOf(const Configured& configured) {
   if (!configured.has_policy()) return std::nullopt;
@@ -157,7 +169,10 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
         {section.descriptor_sets(static_cast<int>(i)), loaded.descriptor_sets[i]});
   }
   for (const auto& methods : section.grpc_methods()) {
-    config.grpc_methods.push_back({methods.name(), PolicyOf(methods), methods.operation()});
+    const absl::StatusOr<ProcessorConfig::KeyFormat> format = KeyFormatFrom(methods.key_format());
+    if (!format.ok()) return format.status();
+    config.grpc_methods.push_back(
+        {methods.name(), PolicyOf(methods), methods.operation(), *format});
   }
   for (const auto& route : section.http_routes()) {
     ProcessorConfig::HttpRoute& made = config.http_routes.emplace_back();
@@ -167,6 +182,9 @@ absl::StatusOr<ProcessorConfig> ConfigFrom(const LoadedConfig& loaded) {
     made.path = route.path();
     made.policy = PolicyOf(route);
     made.operation = route.operation();
+    const absl::StatusOr<ProcessorConfig::KeyFormat> format = KeyFormatFrom(route.key_format());
+    if (!format.ok()) return format.status();
+    made.key_format = *format;
   }
   if (const std::uint64_t bytes = section.max_request_bytes();
       bytes > 0 && (bytes < kMinConfiguredRequestBytes || bytes > kMaxConfiguredRequestBytes)) {

@@ -93,6 +93,25 @@ TEST(ProcessorSettingsTest, AMethodNamesItsOperation) {
   EXPECT_EQ((*settings)->routes->ForGrpc("/shop.v2.Orders/Place").value()->operation, "/place");
 }
 
+TEST(ProcessorSettingsTest, AnEntryStatesTheFormatOfItsKeys) {
+  const auto settings = ProcessorSettingsFrom(
+      With(std::string(kShared) +
+           "grpc_methods { name: 'shop.v2.Orders/Place' key_format: UUIDV7 } "
+           "http_routes { path: '/orders' methods: 'POST' key_format: UUIDV7 } "
+           "http_routes { path: '/views' methods: 'POST' }"));
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  const RouteTable& routes = *(*settings)->routes;
+  EXPECT_FALSE(routes.ForGrpc("/shop.v1.Orders/Place").value()->key_validator);
+  EXPECT_TRUE(routes.ForGrpc("/shop.v2.Orders/Place").value()->key_validator);
+  EXPECT_TRUE(routes.ForHttp("POST", "/orders").value()->key_validator);
+  EXPECT_FALSE(routes.ForHttp("POST", "/views").value()->key_validator);
+  for (const char* unknown : {"grpc_methods { name: 'shop.v2.Orders/Place' key_format: 7 }",
+                              "http_routes { path: '/o' methods: 'POST' key_format: 7 }"}) {
+    EXPECT_THAT(FaultsOf(With(std::string(kShared) + unknown)),
+                HasSubstr("key_format must be UUIDV7"));
+  }
+}
+
 // Every request would be refused for it.
 TEST(ProcessorSettingsTest, ASharedScopeIsOneThatARecordCanHave) {
   EXPECT_EQ(FaultsOf(With("scope { shared: 'all of them' }")), "");

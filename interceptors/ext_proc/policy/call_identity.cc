@@ -20,6 +20,7 @@
 #include "interceptors/ext_proc/front/grpc_front.h"
 #include "interceptors/ext_proc/front/grpc_wire.h"
 #include "interceptors/ext_proc/request/exact_fingerprint.h"
+#include "interceptors/server/request/key_check.h"
 
 namespace idempotency::internal {
 namespace {
@@ -95,6 +96,12 @@ absl::Status NotARequest(const google::protobuf::Message& type) {
   return InvalidField("request", absl::StrCat("is not a ", type.GetDescriptor()->full_name()));
 }
 
+absl::StatusOr<std::string> Accepted(const GuardedRoute& route, absl::StatusOr<std::string> key) {
+  if (!key.ok() || !route.key_validator) return key;
+  if (absl::Status refused = CheckKey(route.key_validator, *key); !refused.ok()) return refused;
+  return key;
+}
+
 // For types of dynamic messages, which are large: each of their fields has a place.
 class EmptyMessages {
  public:
@@ -120,18 +127,20 @@ class EmptyMessages {
 absl::StatusOr<std::string> GrpcKey(const GuardedRoute& route, const HeaderList& headers,
                                     const google::protobuf::Message* message) {
   const std::vector<std::string_view> values = headers.ValuesOf(kKeyMetadata);
-  if (!route.key_field.has_value() || message == nullptr) return ParseIdempotencyKey(values);
+  if (!route.key_field.has_value() || message == nullptr) {
+    return Accepted(route, ParseIdempotencyKey(values));
+  }
   const std::string field = route.key_field->Read(*message);
-  return ParseIdempotencyKey(values, {route.key_field->name(), field});
+  return Accepted(route, ParseIdempotencyKey(values, {route.key_field->name(), field}));
 }
 
-absl::StatusOr<std::string> HttpKey(const HeaderList& headers) {
+absl::StatusOr<std::string> HttpKey(const GuardedRoute& route, const HeaderList& headers) {
   const std::vector<std::string_view> values = headers.ValuesOf(kKeyMetadata);
   if (values.size() > 1) {
     return MakeError(Reason::kKeyInvalid,
                      "the request has several idempotency-key headers: send one");
   }
-  return ParseIdempotencyKey(values);
+  return Accepted(route, ParseIdempotencyKey(values));
 }
 
 absl::StatusOr<std::size_t> ParsedFieldBytes(const GuardedRoute& route, std::string_view body,

@@ -20,11 +20,11 @@ namespace idempotency::internal {
 // The key of a gRPC call from its metadata and, if `message` is not nullptr, from the route's
 // field, as a guard gets it.
 //   KEY_MISSING  there is no key
-//   KEY_INVALID  malformed; or two of them differ
+//   KEY_INVALID  malformed; or two of them differ; or of another format than the route accepts
 absl::StatusOr<std::string> GrpcKey(const GuardedRoute& route, const HeaderList& headers,
                                     const google::protobuf::Message* message);
 // The same for HTTP: from one header. KEY_INVALID for several, even equal ones.
-absl::StatusOr<std::string> HttpKey(const HeaderList& headers);
+absl::StatusOr<std::string> HttpKey(const GuardedRoute& route, const HeaderList& headers);
 
 // The request of a gRPC call. `message` is nullptr if its type is not known.
 struct GrpcCall {

@@ -7,6 +7,7 @@
 #include "google/protobuf/message.h"
 
 #include "core/key_field.h"
+#include "grpc_idempotency/server_guard/key_validator.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/policy/reply_type.h"
 #include "interceptors/server/policy/unknown_outcome.h"
@@ -23,6 +24,8 @@ struct GuardedRoute {
   // The type of its requests; nullptr if it is not known.
   const google::protobuf::Message* request_type = nullptr;
   std::optional<KeyField> key_field;
+  // Empty: every key.
+  KeyValidator key_validator;
   ReplyType reply_type;
 };
 

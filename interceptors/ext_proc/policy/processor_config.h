@@ -18,6 +18,11 @@ namespace idempotency::internal {
 
 // The settings of the external processor, as they are configured. A value type.
 struct ProcessorConfig {
+  enum class KeyFormat {
+    kAny,
+    // As Uuidv7Keys().
+    kUuidv7,
+  };
   // gRPC methods by name, or a pattern of names.
   struct GrpcMethods {
     std::string name;
@@ -25,6 +30,7 @@ struct ProcessorConfig {
     std::optional<v1::Policy> policy;
     // "": the path.
     std::string operation = "";
+    KeyFormat key_format = KeyFormat::kAny;
   };
   // Requests of HTTP by method and path.
   struct HttpRoute {
@@ -34,6 +40,7 @@ struct ProcessorConfig {
     std::optional<v1::Policy> policy;
     // "": of the method and the path.
     std::string operation = "";
+    KeyFormat key_format = KeyFormat::kAny;
   };
   struct DescriptorSet {
     std::string file;

@@ -58,6 +58,10 @@ std::string OperationOf(const GuardedRoute& route, const std::string& path) {
   return route.operation.empty() ? path : route.operation;
 }
 
+KeyValidator ValidatorOf(ProcessorConfig::KeyFormat format) {
+  return format == ProcessorConfig::KeyFormat::kUuidv7 ? Uuidv7Keys() : nullptr;
+}
+
 // Options that need a guard inside the server: a proxy in front of it cannot apply them.
 void AddFaultsOfProxy(const MethodPolicy& policy, bool declared, PolicyFaults& faults) {
   if (policy.key == MethodPolicy::Key::kNone) return;
@@ -110,8 +114,7 @@ class RouteTable::Builder {
  private:
   struct Pattern {
     MethodPattern pattern;
-    const std::optional<v1::Policy>& policy;
-    const std::string& operation;
+    const ProcessorConfig::GrpcMethods& methods;
   };
 
   void Fault(std::string_view place, absl::string_view fault) {
@@ -135,10 +138,11 @@ class RouteTable::Builder {
             "make the descriptor set again");
     }
     CheckOperation(place, *pattern, methods.operation);
-    pattern_policies_.push_back({*pattern, methods.policy, methods.operation});
+    pattern_policies_.push_back({*pattern, methods});
     if (IsDescribed(*pattern)) return;
     GuardedRoute route = RouteWithoutDescriptor(place, methods.policy);
     route.operation = methods.operation;
+    route.key_validator = ValidatorOf(methods.key_format);
     table_->patterns_.emplace_back(*std::move(pattern), std::move(route));
   }
 
@@ -196,10 +200,10 @@ class RouteTable::Builder {
 
   void AddMethod(const MethodDescriptor& method) {
     const std::string path = MethodPath(method);
-    const Pattern* configured = nullptr;
+    const ProcessorConfig::GrpcMethods* configured = nullptr;
     for (const Pattern& pattern : pattern_policies_) {
       if (!pattern.pattern.Matches(path)) continue;
-      configured = &pattern;
+      configured = &pattern.methods;
       break;
     }
     PolicyFaults faults;
@@ -216,6 +220,7 @@ class RouteTable::Builder {
     route.operation =
         configured == nullptr || configured->operation.empty() ? path : configured->operation;
     route.policy = resolved.policy();
+    if (configured != nullptr) route.key_validator = ValidatorOf(configured->key_format);
     route.request_type = &table_->described_.Prototype(*method.input_type());
     route.reply_type = ReplyType(table_->described_.Prototype(*method.output_type()));
     if (!route.policy.key_field.empty()) {
@@ -238,7 +243,8 @@ class RouteTable::Builder {
     if (configured.methods.empty()) return Fault(place, "methods must name one at least");
     // Routes of gRPC methods do, and their records are others.
     if (configured.operation.rfind('/', 0) == 0) Fault(place, "operation must not begin with '/'");
-    const GuardedRoute shared = RouteWithoutDescriptor(place, configured.policy);
+    GuardedRoute shared = RouteWithoutDescriptor(place, configured.policy);
+    shared.key_validator = ValidatorOf(configured.key_format);
     const std::size_t earlier_entries = table_->http_.size();
     for (const std::string& method : configured.methods) {
       if (!IsHttpMethod(method)) {

@@ -18,6 +18,7 @@ namespace {
 using google::protobuf::FileDescriptorProto;
 using google::protobuf::FileDescriptorSet;
 using testing::HasSubstr;
+using KeyFormat = ProcessorConfig::KeyFormat;
 
 // A service with a method for each kind, and a reply with a field that must not be stored.
 FileDescriptorProto ShopFile() {
@@ -75,6 +76,25 @@ TEST(RouteTableTest, ADescriptorDeclaresThePolicy) {
   EXPECT_TRUE(order->key_field.has_value());
   EXPECT_NE(order->request_type, nullptr);
   EXPECT_EQ(table->ForGrpc("/shop.v1.Shop/Look").value()->policy.key, MethodPolicy::Key::kNone);
+}
+
+TEST(RouteTableTest, AKeyFormatIsOfTheEntryThatMatches) {
+  ProcessorConfig config = Described();
+  config.grpc_methods.push_back({"shop.v1.Shop/Order", std::nullopt, "", KeyFormat::kUuidv7});
+  config.grpc_methods.push_back({"shop.v2.*/*", std::nullopt, "", KeyFormat::kUuidv7});
+  config.grpc_methods.push_back({"shop.v3.*/*", std::nullopt});
+  config.http_routes.push_back({{"POST", "PUT"}, "/orders", std::nullopt, "", KeyFormat::kUuidv7});
+  config.http_routes.push_back({{"POST"}, "/returns", std::nullopt});
+  const auto table = RouteTable::Make(config).value();
+  const GuardedRoute* order = table->ForGrpc("/shop.v1.Shop/Order").value();
+  EXPECT_TRUE(order->key_validator);
+  EXPECT_EQ(order->policy.key_field, "request_id") << "the declared policy stays";
+  EXPECT_FALSE(table->ForGrpc("/shop.v1.Shop/Look").value()->key_validator);
+  EXPECT_TRUE(table->ForGrpc("/shop.v2.Shop/Order").value()->key_validator);
+  EXPECT_FALSE(table->ForGrpc("/shop.v3.Shop/Order").value()->key_validator);
+  EXPECT_TRUE(table->ForHttp("POST", "/orders").value()->key_validator);
+  EXPECT_TRUE(table->ForHttp("PUT", "/orders").value()->key_validator);
+  EXPECT_FALSE(table->ForHttp("POST", "/returns").value()->key_validator);
 }
 
 TEST(RouteTableTest, NothingPassesWithoutAPolicy) {

@@ -138,7 +138,7 @@ void GuardedExchange::OnRequestHeaders() {
     return exchange_.PassOn(RemovedFromRequest(headers));
   }
   // Before the body arrives: the caller learns it at once, and nothing is held for it.
-  if (const auto key = is_grpc_ ? GrpcKey(*route_, headers, nullptr) : HttpKey(headers);
+  if (const auto key = is_grpc_ ? GrpcKey(*route_, headers, nullptr) : HttpKey(*route_, headers);
       !key.ok() && (without_key || ReasonOf(key.status()) == Reason::kKeyInvalid)) {
     return Reject(key.status());
   }
@@ -223,7 +223,7 @@ absl::StatusOr<GuardedExchange::Admit> GuardedExchange::MakeAdmit() {
     if (!made.ok()) return made.status();
     fingerprints = *std::move(made);
   } else {
-    key = HttpKey(request.headers);
+    key = HttpKey(*route_, request.headers);
     fingerprints = HttpFingerprints(*route_, request);
   }
   if (!key.ok()) return key.status();

@@ -172,6 +172,92 @@ TEST_F(GuardedExchangeTest, HttpHasOneHeader) {
   EXPECT_FALSE(IsAdmitted(headers, ""));
 }
 
+constexpr char kUuid4[] = "2f5ce8ab-7d3f-4b5a-9d0c-2b1a5d3e4f60";
+constexpr char kUuid7[] = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
+
+// As with Uuidv7Keys() of a guard in the service: the text is that of request_identity_test.
+TEST_F(GuardedExchangeTest, AKeyOfAnotherFormatIsRefused) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.scope = SharedScopeName{"everyone"};
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  config.grpc_methods.push_back(
+      {"shop.v1.Shop/Order", std::nullopt, "", ProcessorConfig::KeyFormat::kUuidv7});
+  v1::Policy optional;
+  optional.set_key(v1::Policy::KEY_OPTIONAL);
+  config.http_routes.push_back(
+      {{"POST"}, "/orders", optional, "", ProcessorConfig::KeyFormat::kUuidv7});
+  const auto settings = ProcessorSettings::Make(std::move(config)).value();
+  // Whether it is held, and the answer to its headers.
+  const auto answer_to = [&](const std::string& path, const std::string& type,
+                             const std::string& key) -> std::optional<Response> {
+    Exchange::Request headers;
+    Add(":method", "POST", headers);
+    Add(":path", path, headers);
+    Add("content-type", type, headers);
+    if (!key.empty()) Add("idempotency-key", key, headers);
+    GuardedExchange exchange(settings, bounds_, events_);
+    exchange.OnMessage(headers);
+    return exchange.TakeResponse();
+  };
+  const std::string text =
+      "the key is refused: this method accepts only UUIDs of version 7, in their 36-character form";
+  for (const std::string bad : {kUuid4, "order-1"}) {
+    const Response grpc =
+        answer_to("/shop.v1.Shop/Order", "application/grpc", bad).value_or(Response());
+    EXPECT_EQ(HeaderOf(grpc, "grpc-status"), "3") << grpc.ShortDebugString();
+    EXPECT_THAT(HeaderOf(grpc, "grpc-message"), HasSubstr(text));
+    const Response http = answer_to("/orders", "application/json", bad).value_or(Response());
+    EXPECT_EQ(http.immediate_response().status().code(), 400) << http.ShortDebugString();
+    EXPECT_THAT(http.immediate_response().body(), HasSubstr(text));
+    EXPECT_THAT(http.immediate_response().body(), HasSubstr("\"KEY_INVALID\""));
+  }
+  EXPECT_EQ(events_.unconfigured_, 0);
+  EXPECT_FALSE(answer_to("/shop.v1.Shop/Order", "application/grpc", kUuid7).has_value());
+  EXPECT_FALSE(answer_to("/orders", "application/json", absl::StrCat("\"", kUuid7, "\"")));
+  const auto without_key = answer_to("/orders", "application/json", "");
+  EXPECT_TRUE(without_key.has_value() && without_key->has_request_headers());
+}
+
+// Which is known only once the request has arrived.
+TEST_F(GuardedExchangeTest, AKeyOfAnotherFormatInTheRequestIsRefused) {
+  ProcessorConfig config;
+  config.name_space = "shop";
+  config.scope = SharedScopeName{"everyone"};
+  config.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  google::protobuf::FileDescriptorSet set;
+  set.ParseFromString(ShopDescriptors());
+  auto& id = *set.mutable_file(0)->mutable_message_type(1)->add_field();
+  id.set_name("order_id");
+  id.set_number(2);
+  id.set_type(FieldDescriptorProto::TYPE_STRING);
+  id.set_label(FieldDescriptorProto::LABEL_OPTIONAL);
+  config.descriptor_sets.push_back({"shop.binpb", set.SerializeAsString()});
+  v1::Policy policy;
+  policy.set_key_field("order_id");
+  config.grpc_methods.push_back(
+      {"shop.v1.Shop/Order", policy, "", ProcessorConfig::KeyFormat::kUuidv7});
+  const auto settings = ProcessorSettings::Make(std::move(config)).value();
+  const auto is_admitted = [&](const std::string& key) {
+    Exchange::Request headers;
+    Add(":method", "POST", headers);
+    Add(":path", "/shop.v1.Shop/Order", headers);
+    Add("content-type", "application/grpc", headers);
+    std::string body;
+    AppendGrpcMessage(absl::StrCat("\x12", std::string(1, static_cast<char>(key.size())), key),
+                      body);
+    GuardedExchange exchange(settings, bounds_, events_);
+    exchange.OnMessage(headers);
+    exchange.OnMessage(Body(std::move(body)));
+    refusal_ = exchange.TakeResponse().value_or(Response());
+    return exchange.TakeTask().has_value();
+  };
+  EXPECT_TRUE(is_admitted(kUuid7)) << HeaderOf(refusal_, "grpc-message");
+  EXPECT_FALSE(is_admitted(kUuid4));
+  EXPECT_EQ(HeaderOf(refusal_, "grpc-status"), "3");
+  EXPECT_THAT(HeaderOf(refusal_, "grpc-message"), HasSubstr("only UUIDs of version 7"));
+}
+
 TEST_F(GuardedExchangeTest, ALargeRequestOfUsualFieldsIsAdmitted) {
   std::string basket;
   const std::string item = "\x0a\x1e" + ("\x0a\x1c" + std::string(28, 'n'));

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/request/application_call.h"
+#include "interceptors/server/request/key_check.h"
 #include "interceptors/server/request/reserve_request.h"
 
 namespace idempotency::internal {
@@ -67,11 +67,8 @@ absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase
                                         ? ParseIdempotencyKey(values, {key_field_->name(), field})
                                         : ParseIdempotencyKey(values);
   if (!key.ok() || !config_.key_validator) return key;
-  const absl::Status accepted = CallApplication(*log_, path_, "the key validator", [&] {
-    const absl::Status verdict = config_.key_validator(*key);
-    if (verdict.ok()) return verdict;
-    return MakeError(Reason::kKeyInvalid, absl::StrCat("the key is refused: ", verdict.message()));
-  });
+  const absl::Status accepted = CallApplication(
+      *log_, path_, "the key validator", [&] { return CheckKey(config_.key_validator, *key); });
   if (!accepted.ok()) return accepted;
   return key;
 }
