@@ -348,7 +348,9 @@ class Pages final : public v1::IdempotencyAdminService::Service {
                     v1::ListResponse* response) override {
     const bool second = request->page_token() == "second";
     if (second && failures_-- > 0) return failure_;
-    response->add_records()->set_record_id(second ? "two" : "one");
+    v1::Record& record = *response->add_records();
+    record.set_record_id(second ? "two" : "one");
+    record.mutable_record_key()->set_key(second ? "key-2" : "key-1");
     if (!second) response->set_next_page_token("second");
     return grpc::Status::OK;
   }
@@ -382,6 +384,17 @@ TEST(ProgramTest, APageThatFailsOnceIsRequestedAgain) {
       EXPECT_EQ(result.code, ExitCode::kDone) << line << result.err;
       EXPECT_THAT(result.out, AllOf(HasSubstr("one"), HasSubstr("two"))) << line;
     }
+  }
+}
+
+TEST(ProgramTest, AListIsSearchedForAKeyOverAllPages) {
+  for (const char* const form : {"", " --json"}) {
+    const Pages service(/*failures=*/0, grpc::Status::OK);
+    const Result result =
+        RunLine(absl::StrCat("list --namespace=n --key=key-2 --limit=1", form, service.address()));
+    EXPECT_EQ(result.code, ExitCode::kDone) << result.err;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("two"), Not(HasSubstr("one")))) << form;
+    EXPECT_EQ(result.err, "") << "the limit counts what matches";
   }
 }
 
