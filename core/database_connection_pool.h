@@ -149,12 +149,21 @@ class DatabaseConnectionPool {
       }
       const bool none_to_wait_for = in_use_ == connecting_;
       if (down_ && none_to_wait_for) return Down();
+      // After the look at the connections: one that was freed just before the deadline is taken.
+      if (std::chrono::steady_clock::now() >= deadline) return Busy();
       RecallOffered();
       ++waiting_;
-      const bool in_time = freed_.WaitUntil(lock, deadline);
+      freed_.WaitUntil(lock, std::min(deadline, NextAttempt()));
       --waiting_;
-      if (!in_time) return Busy();
     }
+  }
+
+  // When a waiter may try to connect, in real time; max() if that is not a matter of time.
+  std::chrono::steady_clock::time_point NextAttempt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!down_ || connecting_ > 0 || in_use_ >= options_.size) {
+      return std::chrono::steady_clock::time_point::max();
+    }
+    return std::chrono::steady_clock::now() + (next_attempt_ - clock_.Monotonic());
   }
 
   std::unique_ptr<Connection> TakeIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -133,6 +133,21 @@ TEST_F(DatabaseConnectionPoolTest, AConnectionIsLookedAtWhenItIsTakenAlone) {
   EXPECT_EQ(server_.open, 1);
 }
 
+// The other connection is not returned, so nothing but the time wakes the waiter.
+TEST_F(DatabaseConnectionPoolTest, AWaiterTriesTheServerAgainAfterThePause) {
+  DatabaseConnectionPoolOptions options = Options(2);
+  options.min_backoff = absl::Milliseconds(1);
+  options.max_backoff = absl::Milliseconds(5);
+  options.acquire_timeout = absl::Seconds(20);
+  Pool pool(options, Clock::System(), Open());
+  const auto held = pool.Acquire();
+  server_.up = false;
+  EXPECT_FALSE(pool.Acquire().ok());
+  server_.up = true;
+  const auto second = pool.Acquire();
+  EXPECT_TRUE(second.ok()) << second.status();
+}
+
 TEST_F(DatabaseConnectionPoolTest, FailsAtOnceAfterTheServerWasFoundDown) {
   DatabaseConnectionPoolOptions options = Options(4);
   options.min_backoff = absl::Seconds(1);
