@@ -219,6 +219,10 @@ void Batcher::WakeForLarge() {
   if (queues_.LeftLarge()) Wake(1, TakeIdle(1));
 }
 
+void Batcher::WakeForLane(Lane lane) {
+  if (queues_.SizeOf(lane) > 0 && !one_lingers_) Wake(1, TakeIdle(1));
+}
+
 // A call through a held connection, and its hand-over.
 
 std::optional<Batcher::CallToBegin> Batcher::TakeToBegin(std::vector<QueuedPtr>& unwanted) {
@@ -309,6 +313,7 @@ Batcher::Next Batcher::TakeOrIdle(Worker& worker, OperationBatch& batch,
         case Wait::kReady:
           batch = Take(began, unwanted);
           WakeForLarge();
+          WakeForLane(began.durable == SteadyTime::min() ? Lane::kDurable : Lane::kRelaxed);
           observer_.QueueDepthChanged(queues_.size());
           return Next::kTaken;
         case Wait::kIdle:

@@ -213,6 +213,9 @@ class Batcher {
   void Wake(std::size_t workers, const std::vector<const Worker*>& idle);
   // Wakes a worker for operations that were too large for the batch that has just been taken.
   void WakeForLarge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Wakes a worker to linger for a lane, if it has operations and the worker that lingered for both
+  // lanes took the other one's.
+  void WakeForLane(Lane lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // If what is queued is a call that this thread begins, takes it out of the queue. BeginCall()
   // must follow.

@@ -223,6 +223,28 @@ TEST_F(BatcherTest, RelaxedReservationsGatherWhileOthersOfThemAreAtTheStore) {
   EXPECT_THAT(store_.calls()[1].ids, SizeIs(7));
 }
 
+TEST_F(BatcherTest, AWorkerLingersForTheLaneThatTheLastOneLeft) {
+  max_linger_ = std::chrono::milliseconds(200);
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/4);
+  const auto reserve = [&](const std::string& name, bool relaxed) {
+    ReserveOp op = ReserveNamed(name);
+    op.relaxed = relaxed;
+    batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+  };
+  store_.Shut();
+  reserve("relaxed at the store", true);
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  // The durable lane's linger ends later.
+  ASSERT_FALSE(store_.AwaitCalls(2, std::chrono::milliseconds(100)));
+  reserve("durable at the store", false);
+  ASSERT_TRUE(store_.AwaitCalls(2));
+  reserve("relaxed", true);
+  reserve("durable", false);
+  EXPECT_TRUE(store_.AwaitCalls(4)) << "no call ends";
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(4), SizeIs(4));
+}
+
 TEST_F(BatcherTest, RelaxedReservationsLeaveRoomToDurableOnesAndHaveAShare) {
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/16);
   OccupyWorker();
