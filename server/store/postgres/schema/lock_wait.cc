@@ -14,6 +14,29 @@ absl::Status LetAutovacuumYield(PostgresConnection& connection, absl::Duration l
       .status();
 }
 
+absl::Status EndWithClient(PostgresConnection& connection) {
+  return connection
+      .ExecuteScript(
+          "DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '10s', false);"
+          " EXCEPTION WHEN invalid_parameter_value OR undefined_object THEN NULL; END $$")
+      .status();
+}
+
+std::string MigrationLock(const std::string& schema) {
+  return absl::StrCat("hashtextextended('idempotency migrate ", schema, "', 0)");
+}
+
+std::string HoldersOfMigrationLock(PostgresConnection& connection, const std::string& schema) {
+  const auto holders = connection.ExecuteScript(absl::StrCat(
+      "SELECT string_agg(format('PID %s', pid), ', ' ORDER BY pid) FROM pg_locks"
+      " WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+      " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+      " AND (classid::bigint << 32 | objid::bigint) = ",
+      MigrationLock(schema)));
+  if (!holders.ok() || holders->IsNull(0, 0)) return "";
+  return holders->Text(0, 0);
+}
+
 std::string RemedyForLockWait(PostgresConnection& connection, const std::string& schema) {
   const auto vacuums = connection.ExecuteScript(absl::StrCat(
       "SELECT string_agg(DISTINCT format('%s (PID %s)', t.relname, l.pid), ', ') FROM pg_class t"

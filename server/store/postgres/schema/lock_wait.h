@@ -17,6 +17,17 @@ namespace idempotency::internal {
 // gives way.
 absl::Status LetAutovacuumYield(PostgresConnection& connection, absl::Duration lock_timeout);
 
+// Ends the session some 10 s after its client was lost, also during a statement: otherwise a killed
+// migration keeps its lock until the statement ends. No effect on a platform where Postgres cannot
+// see that (client_connection_check_interval).
+absl::Status EndWithClient(PostgresConnection& connection);
+
+// The lock that a migration of `schema` holds: a key for Postgres' advisory locks, as SQL.
+std::string MigrationLock(const std::string& schema);
+
+// The sessions that hold it: "PID 4711". "" if none does, or it cannot be found out.
+std::string HoldersOfMigrationLock(PostgresConnection& connection, const std::string& schema);
+
 // What an operator can do about a lock of a table of `schema` that another session holds; names
 // the vacuums that run there. Every role may see these.
 std::string RemedyForLockWait(PostgresConnection& connection, const std::string& schema);

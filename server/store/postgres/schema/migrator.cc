@@ -130,22 +130,37 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresMigrator::OpenAlone(
   if (absl::Status set = LetAutovacuumYield(**connection, kMigrationLockTimeout); !set.ok()) {
     return set;
   }
+  if (absl::Status set = EndWithClient(**connection); !set.ok()) return set;
+  if (absl::Status turn = AwaitTurn(**connection); !turn.ok()) return turn;
+  if (absl::Status owner = ContinueAsOwner(**connection, options_.schema); !owner.ok()) {
+    return owner;
+  }
+  return connection;
+}
+
+absl::Status PostgresMigrator::AwaitTurn(PostgresConnection& connection) const {
   // A statement that waited for the lock would block a concurrent index build.
   const std::string lock =
-      absl::StrCat("SELECT pg_try_advisory_lock(hashtextextended('idempotency migrate ",
-                   options_.schema, "', 0))");
-  for (const TimePoint deadline = EndOfPatience(); std::chrono::steady_clock::now() < deadline;) {
-    const auto locked = (*connection)->ExecuteScript(lock);
+      absl::StrCat("SELECT pg_try_advisory_lock(", MigrationLock(options_.schema), ")");
+  const TimePoint deadline = EndOfPatience();
+  for (bool first = true;; first = false) {
+    const auto locked = connection.ExecuteScript(lock);
     if (!locked.ok()) return locked.status();
-    if (locked->Bool(0, 0)) {
-      absl::Status owner = ContinueAsOwner(**connection, options_.schema);
-      if (!owner.ok()) return owner;
-      return connection;
+    if (locked->Bool(0, 0)) return absl::OkStatus();
+    const bool over = std::chrono::steady_clock::now() >= deadline;
+    if (first || over) {
+      const std::string holders = HoldersOfMigrationLock(connection, options_.schema);
+      const std::string by = holders.empty() ? "" : absl::StrCat(" (", holders, ")");
+      if (over) {
+        return absl::UnavailableError(
+            absl::StrCat("another migration of this schema", by,
+                         " has been running for ten minutes: wait for it, or, if its process was "
+                         "ended, SELECT pg_terminate_backend(PID)"));
+      }
+      spdlog::info("postgres: another migration of this schema{} runs; waiting for its end", by);
     }
     absl::SleepFor(kMigrationTurnPause);
   }
-  return absl::UnavailableError(
-      "another migration of this schema has been running for ten minutes: wait for it");
 }
 
 absl::Status PostgresMigrator::LockOutStores(PostgresConnection& connection) const {

@@ -108,6 +108,8 @@ class PostgresMigrator {
   // Connects, and takes the lock of this schema's migrations.
   // Continues as the owner of the schema where the login is a member of that role.
   absl::StatusOr<std::unique_ptr<PostgresConnection>> OpenAlone();
+  // Returns with MigrationLock() held. UNAVAILABLE after kMigrationPatience.
+  absl::Status AwaitTurn(PostgresConnection& connection) const;
   // Locks stores out of the schema, as long as the connection is open.
   absl::Status LockOutStores(PostgresConnection& connection) const;
   // Repeats a step for as long as other connections' locks block it.

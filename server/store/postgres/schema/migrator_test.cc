@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <string>
@@ -294,6 +297,44 @@ TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
   Execute("DELETE FROM schema_migrations WHERE version >= 4");
   EXPECT_THAT(*Migrator().Up(), ElementsAre(4, 5, 6, 7, 8));
   EXPECT_EQ(schema_->Value("SELECT key FROM audit_key"), audit_key);
+}
+
+// As a container's that is removed: its session must not hold the lock until the statement's end.
+TEST_F(PostgresMigratorTest, AKilledMigrationLeavesTheTurnToTheNext) {
+  ASSERT_TRUE(PostgresMigrator(schema_->options(), AllMigrations().first(3)).Up().ok());
+  SocketWatchdog watchdog;
+  const auto connection = PostgresConnection::Open(schema_->options(), watchdog).value();
+  const auto holders = [&] {
+    return HoldersOfMigrationLock(*connection, schema_->options().schema);
+  };
+  EXPECT_EQ(holders(), "");
+  // The index build waits for this transaction.
+  Execute("BEGIN; LOCK TABLE records IN ROW EXCLUSIVE MODE");
+  const pid_t killed = fork();
+  ASSERT_GE(killed, 0);
+  if (killed == 0) {
+    static_cast<void>(Migrator().Up());
+    _exit(0);
+  }
+  std::string blocked;
+  while (blocked.empty()) {
+    blocked = schema_->Value(
+        "SELECT coalesce(string_agg(pid::text, ','), '') FROM pg_locks WHERE NOT granted"
+        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))");
+  }
+  EXPECT_EQ(holders(), "PID " + blocked);
+  ASSERT_EQ(kill(killed, SIGKILL), 0);
+  ASSERT_EQ(waitpid(killed, nullptr, 0), killed);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  while (!holders().empty()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
+  Execute("COMMIT");
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(4, 5, 6, 7, 8));
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM pg_index WHERE NOT indisvalid"
+                           " AND indrelid = 'records'::regclass"),
+            "0");
 }
 
 // An index over a very large table: cancelled, it would begin anew each time.
