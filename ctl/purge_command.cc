@@ -55,6 +55,10 @@ class PurgeCommand final : public Command {
 
   absl::Status Validate(absl::string_view operand) override {
     if (reason_.empty()) return absl::InvalidArgumentError("--reason is missing");
+    if (LeavesTombstones() && *tombstone_ < limits::kMinRetention) {
+      return absl::InvalidArgumentError(
+          "--tombstone must be 0s, or 1s or longer: it is how long the keys are refused");
+    }
     const bool by_parts = !operation_.empty() || !key_.empty();
     const bool by_age = older_than_ > absl::ZeroDuration();
     if (!operand.empty()) {

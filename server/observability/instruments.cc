@@ -223,6 +223,9 @@ StoreInstruments::StoreInstruments(Registry& registry)
           OneGauge(registry, "idempotency_unknown_records",
                    "Records whose outcome is unknown, counted up to 1,000; NaN until they were "
                    "first read.")),
+      sqlite_wal_bytes(OneGauge(registry, "idempotency_sqlite_wal_bytes",
+                                "Size of the write-ahead log of the SQLite file; NaN with another "
+                                "store, and until it was first read.")),
       connections(Gauges(registry, "idempotency_store_connections",
                          "Connections to the store, by state.")) {
   // increase() misses the first error of a series that begins with it, and for some a single
@@ -239,6 +242,7 @@ StoreInstruments::StoreInstruments(Registry& registry)
   // comparison with NaN is true.
   oldest_reservation_age.Set(std::numeric_limits<double>::quiet_NaN());
   unknown_records.Set(std::numeric_limits<double>::quiet_NaN());
+  sqlite_wal_bytes.Set(std::numeric_limits<double>::quiet_NaN());
   gauges_read.Set(1);
   SetConnections({});
 }

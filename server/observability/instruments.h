@@ -126,6 +126,7 @@ struct StoreInstruments {
   prometheus::Gauge& gauges_read;
   prometheus::Gauge& oldest_reservation_age;
   prometheus::Gauge& unknown_records;
+  prometheus::Gauge& sqlite_wal_bytes;
   prometheus::Family<prometheus::Gauge>& connections;
 };
 

@@ -146,6 +146,9 @@ void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {
   if (gauges->unknown_records) {
     store_.unknown_records.Set(static_cast<double>(*gauges->unknown_records));
   }
+  if (gauges->sqlite_wal_bytes) {
+    store_.sqlite_wal_bytes.Set(static_cast<double>(*gauges->sqlite_wal_bytes));
+  }
 }
 
 void Metrics::ConnectionsChanged(const StoreConnections& connections) {

@@ -315,6 +315,17 @@ TEST(MetricsTest, GaugesOfTheStoreAreNoNumberBeforeTheyAreRead) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_oldest_reservation_age_seconds"), 0);
 }
 
+TEST(MetricsTest, TheLogOfASqliteFileHasASize) {
+  constexpr char kBytes[] = "idempotency_sqlite_wal_bytes";
+  Metrics metrics;
+  metrics.StoreInspected(StoreGauges{absl::ZeroDuration(), 0});
+  EXPECT_TRUE(std::isnan(ValueOf(metrics, kBytes))) << "another store";
+  StoreGauges gauges;
+  gauges.sqlite_wal_bytes = 4096;
+  metrics.StoreInspected(gauges);
+  EXPECT_EQ(ValueOf(metrics, kBytes), 4096);
+}
+
 // A comparison with one of before, or with NaN, says nothing.
 TEST(MetricsTest, GaugesThatCannotBeReadAreSeen) {
   constexpr char kRead[] = "idempotency_store_gauges_read";

@@ -22,6 +22,8 @@ struct StoreGauges {
   std::optional<std::int64_t> unknown_records;
   // Otherwise one or both could not be read, and are those of before, or none.
   bool read = true;
+  // The write-ahead log of a SQLite file; none of another store.
+  std::optional<std::int64_t> sqlite_wal_bytes;
 };
 
 }  // namespace idempotency::internal

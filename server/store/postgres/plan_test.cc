@@ -16,6 +16,7 @@
 #include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/statements/batched.h"
+#include "server/store/postgres/statements/single_row.h"
 #include "server/store/postgres/testing/store_fixture.h"
 
 namespace idempotency::internal {
@@ -71,6 +72,7 @@ class PostgresPlanTest : public PostgresStoreTest {
       ExpectLookupsOfIds(statement, plan);
     }
     ExpectWalks(**connection, statements);
+    ExpectSingleRowLookups();
     // Whether a record exists is looked up for each of a batch.
     for (const auto* const statement :
          {&statements.insert, &statements.insert_relaxed, &statements.complete_and_insert}) {
@@ -78,6 +80,30 @@ class PostgresPlanTest : public PostgresStoreTest {
                   ContainsRegex("Index Only Scan using records_pkey on records r .*\n"
                                 " *Index Cond: \\(\\(id >= "))
           << statement->name;
+    }
+  }
+  // With the values, and after some executions without.
+  void ExpectSingleRowLookups() {
+    PostgresOptions options = schema_->options();
+    options.statements = PostgresStatementMode::kSingleRow;
+    SocketWatchdog watchdog;
+    auto connection = PostgresConnection::Open(options, watchdog);
+    ASSERT_TRUE(connection.ok());
+    for (const char* const mode : {"force_custom_plan", "force_generic_plan"}) {
+      SCOPED_TRACE(mode);
+      ASSERT_TRUE((*connection)->ExecuteScript(absl::StrCat("SET plan_cache_mode TO ", mode)).ok());
+      for (const PostgresStatement& statement : SingleRowStatements(options.clock_sql).all()) {
+        EXPECT_EQ((*connection)->TryPrepare(statement), "") << statement.name;
+        const std::string plan =
+            PlanWith(**connection, statement, ValuesOf(**connection, statement));
+        for (const char* const costly : {"Seq Scan", "Hash", "Merge", "Bitmap"}) {
+          EXPECT_THAT(plan, Not(HasSubstr(costly))) << statement.name << ":\n" << plan;
+        }
+        if (absl::StrContains(plan, " Scan")) {
+          EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement.name << ":\n" << plan;
+        }
+        ExpectLookupsOfIds(statement, plan);
+      }
     }
   }
   // A condition on the id alone is on a primary key: of any other index it reads every entry.
@@ -123,6 +149,21 @@ class PostgresPlanTest : public PostgresStoreTest {
   }
 
  private:
+  // A value of each parameter's type.
+  static std::string ValuesOf(PostgresConnection& connection, const PostgresStatement& statement) {
+    const auto values = connection.ExecuteScript(absl::StrCat(
+        "SELECT coalesce('(' || string_agg(CASE type"
+        " WHEN 'uuid' THEN quote_literal(gen_random_uuid()) WHEN 'text' THEN quote_literal('n')"
+        " WHEN 'timestamp with time zone' THEN 'now()' WHEN 'boolean' THEN 'false'"
+        " WHEN 'bytea' THEN quote_literal('f') WHEN 'interval' THEN quote_literal('1 s')"
+        " WHEN 'smallint' THEN '1' WHEN 'integer' THEN '1' WHEN 'bigint' THEN '1'"
+        " ELSE 'NULL' END, ',' ORDER BY place) || ')', '')"
+        " FROM (SELECT type::text, place FROM pg_prepared_statements,"
+        " unnest(parameter_types) WITH ORDINALITY types (type, place) WHERE name = '",
+        statement.name, "') parameters"));
+    EXPECT_TRUE(values.ok()) << statement.name << values.status();
+    return values.ok() ? values->Text(0, 0) : "";
+  }
   static std::string PlanOf(PostgresConnection& connection, const PostgresStatement& statement) {
     EXPECT_EQ(connection.TryPrepare(statement), "") << statement.name;
     const auto count =
@@ -133,8 +174,12 @@ class PostgresPlanTest : public PostgresStoreTest {
     std::string nulls;
     for (int i = 0; i < count->Integer(0, 0); ++i) nulls += i == 0 ? "(NULL" : ",NULL";
     if (!nulls.empty()) nulls += ")";
+    return PlanWith(connection, statement, nulls);
+  }
+  static std::string PlanWith(PostgresConnection& connection, const PostgresStatement& statement,
+                              const std::string& values) {
     const auto plan =
-        connection.ExecuteScript(absl::StrCat("EXPLAIN EXECUTE \"", statement.name, "\"", nulls));
+        connection.ExecuteScript(absl::StrCat("EXPLAIN EXECUTE \"", statement.name, "\"", values));
     EXPECT_TRUE(plan.ok()) << statement.name << plan.status();
     std::string text;
     for (int row = 0; plan.ok() && row < plan->rows(); ++row) text += plan->Text(row, 0) + "\n";

@@ -34,6 +34,8 @@ namespace fs = std::filesystem;
 // How long a successful commit counts as proof for the next one.
 constexpr std::chrono::seconds kCommitProof(5);
 
+constexpr std::chrono::minutes kPauseBetweenWalWarnings(1);
+
 // The replies that one step of the sweep reads, or whose pages it frees, in bytes, except for the
 // last one: it has the writer's lock meanwhile.
 constexpr std::int64_t kSweptAtOnceBytes = 16 * 1024 * 1024;
@@ -181,9 +183,8 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (!writer.ok()) return writer.status();
   absl::StatusOr<PreparedConnection> reader = OpenReader(*file, options);
   if (!reader.ok()) return reader.status();
-  return absl::WrapUnique(new SqliteStore(*options.clock, *std::move(lock),
-                                          SqliteFilePlace::Of(*file), *std::move(writer),
-                                          *std::move(reader)));
+  return absl::WrapUnique(
+      new SqliteStore(*file, options, *std::move(lock), *std::move(writer), *std::move(reader)));
 }
 
 absl::Status SqliteStore::PrepareAll(const std::string& file, PreparedConnection& prepared) {
@@ -224,11 +225,13 @@ absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenReader(
   return prepared;
 }
 
-SqliteStore::SqliteStore(const Clock& clock, FileLock lock, SqliteFilePlace place,
+SqliteStore::SqliteStore(const std::string& file, const SqliteOptions& options, FileLock lock,
                          PreparedConnection writer, PreparedConnection reader)
-    : clock_(clock),
+    : clock_(*options.clock),
+      wal_(absl::StrCat(file, "-wal")),
+      large_wal_bytes_(options.large_wal_bytes),
       lock_(std::move(lock)),
-      place_(std::move(place)),
+      place_(SqliteFilePlace::Of(file)),
       writer_(std::move(writer)),
       reader_(std::move(reader)) {}
 
@@ -534,6 +537,23 @@ absl::Status SqliteStore::CheckPlace() {
   return InPlace();
 }
 
+std::optional<std::int64_t> SqliteStore::MeasureWal() {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(wal_, error);
+  if (error) return std::nullopt;
+  const auto size = static_cast<std::int64_t>(bytes);
+  const auto now = clock_.Monotonic();
+  if (size <= large_wal_bytes_ || now < next_wal_warning_) return size;
+  next_wal_warning_ = now + kPauseBetweenWalWarnings;
+  spdlog::warn(
+      "sqlite: {} has {} MiB, since another program reads the file in a transaction that does not "
+      "end: the log cannot be reset, and grows until the disk is full. End that transaction or "
+      "that "
+      "program (docs/sqlite.md)",
+      wal_, size / (1024 * 1024));
+  return size;
+}
+
 absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
   if (absl::Status placed = CheckPlace(); !placed.ok()) return placed;
   if (absl::Status proved = ProveCommits(); !proved.ok()) return proved;
@@ -547,6 +567,7 @@ absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
   }
   if (unknown.ok()) gauges_.unknown_records = *unknown;
   gauges_.read = oldest.ok() && unknown.ok();
+  gauges_.sqlite_wal_bytes = MeasureWal();
   return gauges_;
 }
 

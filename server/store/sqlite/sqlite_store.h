@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
@@ -36,6 +37,10 @@ struct SqliteOptions {
   // Reads the whole file at Open and refuses it if it is damaged: about a
   // second per gigabyte. Without it, damage shows when a record is read.
   bool check_file = true;
+  // An inspection logs a warning while the write-ahead log is larger, once a minute at most:
+  // another program has an open transaction, and the log grows until its end. The store's own
+  // transactions and its checkpoints, each 16 MiB, keep it below the default.
+  std::int64_t large_wal_bytes = 256 * 1024 * 1024;
 };
 
 // Records in one SQLite file, for one process on one machine. A batch is one
@@ -95,8 +100,8 @@ class SqliteStore final : public Store {
   static absl::StatusOr<PreparedConnection> OpenReader(const std::string& file,
                                                        const SqliteOptions& options);
 
-  SqliteStore(const Clock& clock, FileLock lock, SqliteFilePlace place, PreparedConnection writer,
-              PreparedConnection reader);
+  SqliteStore(const std::string& file, const SqliteOptions& options, FileLock lock,
+              PreparedConnection writer, PreparedConnection reader);
 
   // Each answers its operation, or fails the whole batch with its status.
   absl::Status Answer(const ReserveOp& op, absl::Time now, absl::StatusOr<Verdict>& answer)
@@ -166,6 +171,9 @@ class SqliteStore final : public Store {
   // The result of the last look.
   absl::Status InPlace() const;
 
+  // The size of the write-ahead log; warns of a large one. nullopt if it cannot be found out.
+  std::optional<std::int64_t> MeasureWal() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_mutex_);
+
   // OK if a commit succeeds, or one did recently.
   absl::Status ProveCommits();
 
@@ -173,6 +181,8 @@ class SqliteStore final : public Store {
   absl::Time Now() const;
 
   const Clock& clock_;
+  const std::string wal_;
+  const std::int64_t large_wal_bytes_;
   // Released last: after the file is closed.
   const FileLock lock_;
   const SqliteFilePlace place_;
@@ -185,6 +195,8 @@ class SqliteStore final : public Store {
   PreparedConnection reader_ ABSL_GUARDED_BY(reader_mutex_);
   // The last ones that could be read.
   StoreGauges gauges_ ABSL_GUARDED_BY(reader_mutex_);
+  // When another warning of a large log is due.
+  std::chrono::steady_clock::time_point next_wal_warning_ ABSL_GUARDED_BY(reader_mutex_);
 };
 
 }  // namespace idempotency::internal

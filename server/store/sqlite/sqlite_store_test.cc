@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -721,6 +722,43 @@ TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) 
     ASSERT_TRUE(answer.ok()) << "with space again it goes on: " << answer.status();
     EXPECT_EQ(std::get<Reserved>(*answer).attempt, 1u);
   }
+}
+
+// Of a shell or a slow backup: no checkpoint may reset the log that it reads.
+TEST_F(SqliteStoreTest, ALogThatAReaderKeepsIsReported) {
+  constexpr char kOpenTransaction[] = "another program reads the file in a transaction";
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  // More than a checkpoint leaves.
+  options.large_wal_bytes = 20 * 1024 * 1024;
+  const auto store = SqliteStore::Open(path_, options).value();
+  int written = 0;
+  // Returns the size of the log.
+  const auto write = [&]() -> std::int64_t {
+    std::vector<ReserveOp> ops;
+    for (int i = 0; i < 1000; ++i) ops.push_back(OpFor(absl::StrCat("key-", ++written)));
+    for (const auto& answer : store->Reserve(ops)) EXPECT_TRUE(answer.ok()) << answer.status();
+    return store->Inspect()->sqlite_wal_bytes.value();
+  };
+  const auto warns = [&] {
+    ::testing::internal::CaptureStdout();
+    EXPECT_TRUE(store->Inspect().ok());
+    return absl::StrContains(::testing::internal::GetCapturedStdout(), kOpenTransaction);
+  };
+  for (int i = 0; i < 60; ++i) ASSERT_LE(write(), options.large_wal_bytes) << i;
+  sqlite3* reader = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &reader), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM records", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  ::testing::internal::CaptureStdout();
+  for (int i = 0; i < 200 && write() <= options.large_wal_bytes; ++i) {
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr(kOpenTransaction));
+  EXPECT_FALSE(warns()) << "a minute at most";
+  clock.Advance(absl::Minutes(1));
+  EXPECT_TRUE(warns());
+  sqlite3_close(reader);
 }
 
 // Reads succeed there, but no completion would be durable.
