@@ -220,6 +220,15 @@ TombstoneTimes TombstoneOf(const Record& record, absl::Duration tombstone, absl:
   return times;
 }
 
+AuditAction ActionOf(const ResolveOp& op) {
+  return op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased;
+}
+
+AuditAction ActionOf(const PurgeOp& op) {
+  const bool leaves_tombstone = op.tombstone > absl::ZeroDuration();
+  return leaves_tombstone ? AuditAction::kPurgedToTombstone : AuditAction::kPurged;
+}
+
 AuditEntry EntryFor(const Record& before, const AdminNote& note, AuditAction action, bool forced,
                     absl::Time now) {
   AuditEntry entry;

@@ -105,6 +105,9 @@ TombstoneTimes TombstoneOf(const Record& record, absl::Duration tombstone, absl:
 
 // Audit log.
 
+AuditAction ActionOf(const ResolveOp& op);
+AuditAction ActionOf(const PurgeOp& op);
+
 // The entry of a change to `before`, without its sequence and key_hmac.
 AuditEntry EntryFor(const Record& before, const AdminNote& note, AuditAction action, bool forced,
                     absl::Time now);

@@ -134,10 +134,7 @@ ReserveDecision NextAttempt(const ReserveOp& op, absl::Time now, StoredRecord st
     grant.recovering = true;
     grant.expires_at = std::max(grant.expires_at, WholeMicroseconds(now + op.retention));
   }
-  if (stored.record.tombstone_until) {
-    grant.tombstone_until =
-        grant.expires_at + (*stored.record.tombstone_until - stored.record.expires_at);
-  }
+  grant.tombstone_until = TombstoneAfter(stored.record, grant.expires_at);
   grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
   grant.checkpoint = std::move(stored.checkpoint);
   grant.labels = std::move(stored.record.labels);
@@ -291,6 +288,11 @@ Reserved ToReserved(Grant grant, const Uuid& token, absl::Time now) {
   reserved.after_expiry = grant.after_expiry;
   reserved.repeated = grant.repeated;
   return reserved;
+}
+
+std::optional<absl::Time> TombstoneAfter(const Record& record, absl::Time expires_at) {
+  if (!record.tombstone_until) return std::nullopt;
+  return expires_at + (*record.tombstone_until - record.expires_at);
 }
 
 ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,

@@ -130,6 +130,10 @@ struct ReserveDecision {
   RowVersion expected;
 };
 
+// The end of a record's tombstone if its own end becomes `expires_at`: as much later as it was.
+// nullopt for a record that leaves none.
+std::optional<absl::Time> TombstoneAfter(const Record& record, absl::Time expires_at);
+
 // Decides by the table. `record` is the row of op.id, nullopt if there is none.
 //   line 1   RECORD_ID_COLLISION, also if that other record is forgotten
 //   line 2   Expired: forgotten, and now < tombstone_until

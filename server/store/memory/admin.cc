@@ -109,8 +109,7 @@ absl::StatusOr<Resolution> MemoryStore::Resolve(const ResolveOp& op) {
   }
   resolution.expires_at = std::max(record.expires_at, now + op.retention);
   if (op.validate_only) return resolution;
-  Note(op.note, op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased,
-       op.force, record, now);
+  Note(op.note, ActionOf(op), op.force, record, now);
   record.state = resolution.state;
   record.expires_at = resolution.expires_at;
   if (row->tombstone > absl::ZeroDuration()) {
@@ -187,8 +186,7 @@ absl::StatusOr<PurgeStep> MemoryStore::PurgeOne(const PurgeOp& op, absl::Time no
 void MemoryStore::Forget(const PurgeOp& op, const RecordId& id, absl::Time now) {
   Row& row = rows_.at(id);
   const bool entomb = op.tombstone > absl::ZeroDuration();
-  Note(op.note, entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged, op.force,
-       row.record, now);
+  Note(op.note, ActionOf(op), op.force, row.record, now);
   if (!entomb) {
     rows_.erase(id);
     return;

@@ -37,9 +37,8 @@ std::vector<Field> SettledFields(const ResolveOp& op, const Resolution& to,
   std::vector<Field> fields = {{"st", absl::StrCat(static_cast<int>(ToProto(to.state)))},
                                {"tk", std::string(UuidBytes(op.token))},
                                {"ea", RedisTime(to.expires_at)}};
-  if (record.tombstone_until) {
-    fields.push_back(
-        {"tu", RedisTime(to.expires_at + (*record.tombstone_until - record.expires_at))});
+  if (const auto until = TombstoneAfter(record, to.expires_at)) {
+    fields.push_back({"tu", RedisTime(*until)});
   }
   if (op.reply) {
     fields.push_back({"cm", RedisTime(now)});
@@ -318,10 +317,7 @@ absl::StatusOr<Resolution> RedisStore::ResolveOnce(const ResolveOp& op, bool& ch
   if (!audit_key.ok()) return audit_key.status();
   decision.answer->key_hmac = AuditHmac(*audit_key, op.key);
   if (!decision.writes) return decision.answer;
-  AuditEntry entry =
-      EntryFor(read->stored->record, op.note,
-               op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased,
-               op.force, read->now);
+  AuditEntry entry = EntryFor(read->stored->record, op.note, ActionOf(op), op.force, read->now);
   entry.key_hmac = decision.answer->key_hmac;
   const absl::StatusOr<RedisReply> noted = RunOne(AuditCall(entry, RedisCalls::IfFull::kRefused));
   if (!noted.ok()) return noted.status();
@@ -419,9 +415,7 @@ absl::StatusOr<std::vector<bool>> RedisStore::Forget(
   std::vector<RedisCall> notes;
   std::vector<RedisCall> changes;
   for (const StoredRecord* const stored : records) {
-    AuditEntry entry =
-        EntryFor(stored->record, op.note,
-                 entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged, op.force, now);
+    AuditEntry entry = EntryFor(stored->record, op.note, ActionOf(op), op.force, now);
     entry.key_hmac = AuditHmac(*audit_key, stored->record.key);
     notes.push_back(AuditCall(entry, RedisCalls::IfFull::kMade));
     changes.push_back(

@@ -56,9 +56,7 @@ absl::StatusOr<Resolution> SqliteStore::ResolveHere(const ResolveOp& op) {
   if (!decision.writes) return decision.answer;
   const absl::Status written = writer_.records->Settle(op, decision, now);
   if (!written.ok()) return written;
-  AuditEntry entry = EntryFor(
-      (*stored)->record, op.note,
-      op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased, op.force, now);
+  AuditEntry entry = EntryFor((*stored)->record, op.note, ActionOf(op), op.force, now);
   entry.key_hmac = *hmac;
   if (const absl::Status noted = writer_.audit->Append(entry); !noted.ok()) return noted;
   return decision.answer;
@@ -185,9 +183,7 @@ absl::Status SqliteStore::Forget(const PurgeOp& op, const StoredRecord& stored, 
                                       TombstoneOf(stored.record, op.tombstone, now))
              : records.Remove(stored.record.id, expected);
   if (!forgotten.ok()) return forgotten;
-  AuditEntry entry =
-      EntryFor(stored.record, op.note,
-               entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged, op.force, now);
+  AuditEntry entry = EntryFor(stored.record, op.note, ActionOf(op), op.force, now);
   const auto hmac = writer_.audit->HmacOf(stored.record.key);
   if (!hmac.ok()) return hmac.status();
   entry.key_hmac = *hmac;

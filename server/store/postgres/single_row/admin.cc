@@ -90,19 +90,14 @@ absl::StatusOr<std::optional<Resolution>> SingleRowAdmin::ResolveOnce(
     parameters.Add(std::min(time->now, resolution.expires_at));
   }
   parameters.Add(resolution.expires_at);
-  std::optional<absl::Time> tombstone_until;
-  if (record.tombstone_until) {
-    tombstone_until = resolution.expires_at + (*record.tombstone_until - record.expires_at);
-  }
-  AddOptional(tombstone_until, parameters);
+  AddOptional(TombstoneAfter(record, resolution.expires_at), parameters);
   const auto written = walk_.InTransaction([&]() -> absl::StatusOr<bool> {
     const auto settled =
         records_.connection().ExecuteOne(records_.statements().resolve, parameters);
     if (!settled.ok()) return settled.status();
     if (settled->rows() == 0) return false;
-    const absl::Status noted = walk_.NoteAudit(
-        op.note, op.reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased,
-        op.force, audit_key, record, /*records=*/1, time->now);
+    const absl::Status noted = walk_.NoteAudit(op.note, ActionOf(op), op.force, audit_key, record,
+                                               /*records=*/1, time->now);
     if (!noted.ok()) return noted;
     return true;
   });
@@ -130,9 +125,8 @@ absl::StatusOr<bool> SingleRowAdmin::Forget(const PurgeOp& op, const std::string
     checkpoint.Add(stored.record.created_at);
     const auto removed = connection.ExecuteOne(records_.statements().remove_checkpoint, checkpoint);
     if (!removed.ok()) return removed.status();
-    const absl::Status noted =
-        walk_.NoteAudit(op.note, entomb ? AuditAction::kPurgedToTombstone : AuditAction::kPurged,
-                        op.force, audit_key, stored.record, /*records=*/1, now);
+    const absl::Status noted = walk_.NoteAudit(op.note, ActionOf(op), op.force, audit_key,
+                                               stored.record, /*records=*/1, now);
     if (!noted.ok()) return noted;
     return true;
   });

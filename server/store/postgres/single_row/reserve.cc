@@ -47,10 +47,7 @@ Grant WrittenGrant(const ReserveOp& op, ReserveAction action, Grant grant,
                    const StoredRecord& stored, absl::Time now) {
   if (action == ReserveAction::kGrantRecovery) {
     grant.expires_at = std::max(stored.record.expires_at, now + op.retention);
-    if (stored.record.tombstone_until) {
-      grant.tombstone_until =
-          grant.expires_at + (*stored.record.tombstone_until - stored.record.expires_at);
-    }
+    grant.tombstone_until = TombstoneAfter(stored.record, grant.expires_at);
   }
   grant.lease_expires_at = std::min(now + op.lease, grant.expires_at);
   return grant;
