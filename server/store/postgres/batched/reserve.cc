@@ -224,14 +224,12 @@ absl::Status BatchedReserve::GrantNext(const std::vector<Step>& steps) {
   const auto result = connection_.Execute(statements_.grant, GrantParameters(steps));
   if (!result.ok()) return FailedWrite(IndicesOf(steps), result.status());
   for (int row = 0; row < result->rows(); ++row) {
-    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
-    const auto step = std::find_if(steps.begin(), steps.end(),
-                                   [index](const Step& s) { return s.index == index; });
-    Grant grant = step->decision.grant;
+    const Step& step = StepOf(*result, row, steps);
+    Grant grant = step.decision.grant;
     grant.lease_expires_at = result->Time(row, 1);
     grant.expires_at = result->Time(row, 2);
-    batch_.Settle(
-        index, Verdict(ToReserved(std::move(grant), progress_[index].token, result->Time(row, 3))));
+    batch_.Settle(step.index, Verdict(ToReserved(std::move(grant), progress_[step.index].token,
+                                                 result->Time(row, 3))));
   }
   return absl::OkStatus();
 }
@@ -245,13 +243,11 @@ absl::Status BatchedReserve::RenewLeases(const std::vector<Step>& steps) {
   const auto result = connection_.Execute(statements_.renew_lease, parameters);
   if (!result.ok()) return FailedWrite(IndicesOf(steps), result.status());
   for (int row = 0; row < result->rows(); ++row) {
-    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
-    const auto step = std::find_if(steps.begin(), steps.end(),
-                                   [index](const Step& s) { return s.index == index; });
-    Grant grant = step->decision.grant;
+    const Step& step = StepOf(*result, row, steps);
+    Grant grant = step.decision.grant;
     grant.lease_expires_at = result->Time(row, 1);
-    batch_.Settle(index, Verdict(ToReserved(std::move(grant), step->decision.grant.token,
-                                            result->Time(row, 3))));
+    batch_.Settle(step.index, Verdict(ToReserved(std::move(grant), step.decision.grant.token,
+                                                 result->Time(row, 3))));
   }
   return absl::OkStatus();
 }
@@ -262,14 +258,19 @@ absl::Status BatchedReserve::MarkUnknown(const std::vector<Step>& steps) {
   const auto result = connection_.Execute(statements_.mark_unknown, RowVersionsOf(steps));
   if (!result.ok()) return FailedWrite(IndicesOf(steps), result.status());
   for (int row = 0; row < result->rows(); ++row) {
-    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
-    const auto step = std::find_if(steps.begin(), steps.end(),
-                                   [index](const Step& s) { return s.index == index; });
-    auto unknown = std::get<OutcomeUnknown>(*step->decision.answer);
+    const Step& step = StepOf(*result, row, steps);
+    auto unknown = std::get<OutcomeUnknown>(*step.decision.answer);
     unknown.since = result->Time(row, 1);
-    batch_.Settle(index, Verdict(std::move(unknown)));
+    batch_.Settle(step.index, Verdict(std::move(unknown)));
   }
   return absl::OkStatus();
+}
+
+const BatchedReserve::Step& BatchedReserve::StepOf(const PostgresResult& result, int row,
+                                                   const std::vector<Step>& steps) const {
+  const std::size_t index = batch_.IndexOf(result.GetUuid(row, 0));
+  return *std::find_if(steps.begin(), steps.end(),
+                       [index](const Step& step) { return step.index == index; });
 }
 
 BatchedReserve::Indices BatchedReserve::IndicesOf(const std::vector<Step>& steps) {

@@ -90,6 +90,8 @@ class BatchedReserve {
   absl::Status RenewLeases(const std::vector<Step>& steps);
   absl::Status MarkUnknown(const std::vector<Step>& steps);
 
+  // The step whose record a statement returned in this row.
+  const Step& StepOf(const PostgresResult& result, int row, const std::vector<Step>& steps) const;
   static Indices IndicesOf(const std::vector<Step>& steps);
   // SettleFailedWrite() of these.
   absl::Status FailedWrite(const Indices& indices, const absl::Status& failure);
