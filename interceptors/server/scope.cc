@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-#include "core/record_key_parts.h"
 #include "core/sha256.h"
 #include "interceptors/server/request/combined_scope.h"
 #include "interceptors/server/request/identity_scope.h"
@@ -21,10 +20,9 @@
 namespace idempotency {
 
 using internal::IdentityScope;
-using internal::JoinedScope;
+using internal::JoinScopes;
 using internal::Sha256;
 using internal::Sha256Digest;
-using internal::ValidateScope;
 
 namespace {
 
@@ -64,16 +62,7 @@ bool HasCertificate(const grpc::AuthContext* auth) {
 // Of a type with a name, so that its parts can be checked.
 struct CombinedScopes {
   absl::StatusOr<std::string> operator()(const grpc::ServerContextBase& context) const {
-    std::vector<std::string> scopes;
-    for (const ScopeFunction& part : parts) {
-      absl::StatusOr<std::string> scope = part(context);
-      if (!scope.ok()) return scope;
-      // The guard would refuse it alone: an empty one, for example.
-      absl::Status valid = ValidateScope(*scope);
-      if (!valid.ok()) return valid;
-      scopes.push_back(*std::move(scope));
-    }
-    return JoinedScope({scopes.begin(), scopes.end()});
+    return JoinScopes(parts, [&context](const ScopeFunction& part) { return part(context); });
   }
 
   std::vector<ScopeFunction> parts;

@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 
 #include "core/absl_view.h"
-#include "core/record_key_parts.h"
 #include "interceptors/server/request/identity_scope.h"
 
 namespace idempotency::internal {
@@ -78,15 +77,8 @@ class Finder {
   }
 
   absl::StatusOr<std::string> operator()(const CombinedScopeSource& combined) const {
-    std::vector<std::string> scopes;
-    for (const SingleScopeSource& part : combined.parts) {
-      absl::StatusOr<std::string> scope = std::visit(*this, part);
-      if (!scope.ok()) return scope;
-      absl::Status valid = ValidateScope(*scope);
-      if (!valid.ok()) return valid;
-      scopes.push_back(*std::move(scope));
-    }
-    return JoinedScope({scopes.begin(), scopes.end()});
+    return JoinScopes(combined.parts,
+                      [this](const SingleScopeSource& part) { return std::visit(*this, part); });
   }
 
  private:
