@@ -8,9 +8,8 @@
 #include <variant>
 
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/fingerprint.h"
 #include "server/queue/answer_batch_scope.h"
-#include "server/store/decision.h"
+#include "server/queue/request_matches.h"
 
 namespace idempotency::internal {
 namespace {
@@ -207,39 +206,6 @@ void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record
 }
 
 // The handling of the answers.
-
-std::optional<InFlightWaiters::Proof> InFlightWaiters::ProofFrom(const Record& record,
-                                                                 const ReserveOp& op,
-                                                                 RequestMatches& matches) {
-  if (record.key != op.key) return std::nullopt;
-  switch (matches.Of(op)) {
-    case FingerprintMatch::kNothingInCommon:
-      return std::nullopt;
-    case FingerprintMatch::kDifferent:
-      return Proof::kMismatch;
-    case FingerprintMatch::kSame:
-      break;
-  }
-  if (record.state == RecordState::kCompleted && record.reply.has_value() &&
-      record.completed_at.has_value()) {
-    return Proof::kReplay;
-  }
-  if (record.state == RecordState::kUnknown && !op.recover) return Proof::kOutcomeUnknown;
-  return std::nullopt;
-}
-
-Verdict InFlightWaiters::VerdictOf(Proof proof, const Record& record) {
-  switch (proof) {
-    case Proof::kMismatch:
-      return Mismatch{record.attempt};
-    case Proof::kReplay:
-      return Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt,
-                    record.labels};
-    case Proof::kOutcomeUnknown:
-      break;
-  }
-  return ToOutcomeUnknown(record);
-}
 
 void InFlightWaiters::ApplyVerdict(const Waiter& tried, const absl::StatusOr<Verdict>& answer,
                                    Todo& todo) {

@@ -25,8 +25,8 @@
 #include "server/observability/observer.h"
 #include "server/queue/batcher.h"
 #include "server/queue/namespace_shares.h"
+#include "server/queue/record_proof.h"
 #include "server/queue/record_schedule.h"
-#include "server/queue/request_matches.h"
 #include "server/store/limits.h"
 #include "server/store/record_operations.h"
 
@@ -150,15 +150,12 @@ class InFlightWaiters {
     Deadline due = Batcher::kNoDeadline;
   };
 
-  // A verdict that a record proves without another call of the store: lines 4, 5 and 9 of the table
-  // of verdicts.
-  enum class Proof { kMismatch, kReplay, kOutcomeUnknown };
   // A waiter that the record answers.
   struct Proved {
     WaiterPtr waiter;
     std::shared_ptr<const Record> record;
     // Found once: a key ring that is replaced meanwhile may no longer prove it.
-    Proof proof;
+    RecordProof proof;
   };
 
   // Actions for after the lock is released: callbacks and the batcher, which
@@ -170,11 +167,6 @@ class InFlightWaiters {
     std::vector<WaiterPtr> tries;
     std::vector<GetOp> reads;
   };
-
-  // nullopt where only Reserve can decide.
-  static std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op,
-                                        RequestMatches& matches);
-  static Verdict VerdictOf(Proof proof, const Record& record);
 
   // The batcher's answers.
   void Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer)
