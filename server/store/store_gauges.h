@@ -23,7 +23,7 @@ struct StoreGauges {
   // Otherwise one or both could not be read, and are those of before, or none.
   bool read = true;
   // The write-ahead log of a SQLite file; none of another store.
-  std::optional<std::int64_t> sqlite_wal_bytes;
+  std::optional<std::int64_t> sqlite_wal_bytes = std::nullopt;
 };
 
 }  // namespace idempotency::internal
