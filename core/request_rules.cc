@@ -178,6 +178,11 @@ absl::Status ValidateReleaseReason(std::string_view reason, std::string_view fie
 }
 
 absl::Status ValidateCheckpoint(std::string_view checkpoint, std::string_view field) {
+  if (IsSealedCheckpoint(checkpoint)) {
+    return InvalidField(
+        "checkpoint",
+        "must not begin with the bytes 00 49 43 01, with which sealed checkpoints begin");
+  }
   if (checkpoint.size() <= limits::kMaxCheckpointBytes) return absl::OkStatus();
   return InvalidField(field,
                       absl::StrCat("must be at most ", limits::kMaxCheckpointBytes, " bytes"));

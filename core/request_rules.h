@@ -39,7 +39,14 @@ absl::Status ValidateLabels(const std::map<std::string, std::string>& labels,
                             std::string_view field = "labels");
 // UTF-8 without control characters, within limits::kMaxReleaseReasonBytes.
 absl::Status ValidateReleaseReason(std::string_view reason, std::string_view field = "reason");
-// Any bytes, within limits::kMaxCheckpointBytes.
+// The stored bytes of a sealed checkpoint begin with these (server/sealing/sealed_checkpoint.h).
+inline constexpr std::string_view kSealedCheckpointMagic("\0IC\x01", 4);
+inline bool IsSealedCheckpoint(std::string_view stored) {
+  return stored.substr(0, kSealedCheckpointMagic.size()) == kSealedCheckpointMagic;
+}
+
+// Any bytes, within limits::kMaxCheckpointBytes, that do not begin with kSealedCheckpointMagic: a
+// service without a key ring must not take a sealed one for a caller's.
 absl::Status ValidateCheckpoint(std::string_view checkpoint, std::string_view field = "checkpoint");
 // A reply that can be sent and stored, of any size. The field is `reply`.
 absl::Status ValidateReply(const v1::Reply& reply);

@@ -50,6 +50,8 @@ TEST(RequestRulesTest, AReleaseReasonIsBoundedText) {
 
 TEST(RequestRulesTest, ACheckpointIsAnyBytesUpToItsLimit) {
   EXPECT_TRUE(ValidateCheckpoint(std::string(limits::kMaxCheckpointBytes, '\xff')).ok());
+  EXPECT_TRUE(ValidateCheckpoint(std::string("\0IC\x02", 4)).ok());
+  ExpectRefused(ValidateCheckpoint(std::string("\0IC\x01", 4)), "sealed checkpoints");
   ExpectRefused(ValidateCheckpoint(std::string(limits::kMaxCheckpointBytes + 1, 'c')),
                 "checkpoint");
 }

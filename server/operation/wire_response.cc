@@ -8,14 +8,19 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
+#include "core/absl_view.h"
 #include "core/reply_decoding.h"
+#include "core/request_rules.h"
 #include "core/utf8.h"
 #include "core/wire_time.h"
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/reply_envelope.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -40,7 +45,20 @@ v1::PreviousAttempt ToProto(PreviousAttempt previous) {
   return v1::PREVIOUS_ATTEMPT_UNSPECIFIED;
 }
 
-void Write(const Reserved& reserved, v1::Reserved& proto) {
+// What is sealed is opened by the store, if the service has a key ring.
+absl::Status NoKeyRing(std::string_view what) {
+  return MakeError(Reason::kRecordDamaged,
+                   absl::StrCat("the stored ", AbslView(what),
+                                " is sealed, and this service has no key ring (--keyring); the "
+                                "operation will not run again"));
+}
+
+bool IsSealedReply(const EncodedReply& reply) {
+  return reply.bytes.compare(0, ReplyEnvelope::kMagic.size(), ReplyEnvelope::kMagic) == 0;
+}
+
+absl::Status Write(const Reserved& reserved, v1::Reserved& proto) {
+  if (IsSealedCheckpoint(reserved.checkpoint)) return NoKeyRing("checkpoint");
   proto.set_reservation_token(reserved.token.ToString());
   proto.set_attempt(reserved.attempt);
   ToWire(reserved.lease_remaining, *proto.mutable_lease_remaining());
@@ -50,9 +68,11 @@ void Write(const Reserved& reserved, v1::Reserved& proto) {
   ToWire(reserved.created_at, *proto.mutable_created_at());
   Write(reserved.labels, *proto.mutable_labels());
   proto.set_previous_attempt(ToProto(reserved.previous_attempt));
+  return absl::OkStatus();
 }
 
 absl::Status Write(const Replay& replay, ReplyLimit limit, v1::Replay& proto) {
+  if (IsSealedReply(replay.reply)) return NoKeyRing("reply");
   const std::size_t bytes = replay.reply.bytes.size();
   if (limit.max_bytes > 0 && bytes > limit.max_bytes) {
     // Not into the answer: its arena would keep the memory of the content.
@@ -98,6 +118,7 @@ void WriteFingerprints(const Record& record, v1::Record& proto) {
 }
 
 absl::Status WriteReply(const EncodedReply& stored, v1::RecordView view, v1::Reply& proto) {
+  if (IsSealedReply(stored)) return NoKeyRing("reply");
   if (view == v1::RECORD_VIEW_FULL) return DecodeReplyInto(stored, proto);
   absl::StatusOr<v1::Reply> reply = DecodeReply(stored);
   if (!reply.ok()) return reply.status();
@@ -113,7 +134,7 @@ absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfter
                           ReplyLimit limit, v1::ReserveResponse& response) {
   response.set_record_id(id.ToString());
   if (const auto* const reserved = std::get_if<Reserved>(&verdict)) {
-    Write(*reserved, *response.mutable_reserved());
+    return Write(*reserved, *response.mutable_reserved());
   } else if (const auto* const replay = std::get_if<Replay>(&verdict)) {
     return Write(*replay, limit, *response.mutable_replay());
   } else if (const auto* const in_flight = std::get_if<InFlight>(&verdict)) {

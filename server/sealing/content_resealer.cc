@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "core/request_rules.h"
 #include "server/sealing/sealed_checkpoint.h"
 #include "server/sealing/sealed_reply.h"
 #include "server/store/reply_envelope.h"

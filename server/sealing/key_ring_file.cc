@@ -9,8 +9,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -127,26 +131,46 @@ bool SyncFolderOf(const std::string& path) {
   return opened.number() >= 0 && fsync(opened.number()) == 0;
 }
 
-// Writes a file beside the other one and puts it in its place, with the other's owner and mode.
-absl::Status ReplaceFile(const std::string& path, absl::string_view text,
-                         const std::optional<struct stat>& former) {
-  const std::string beside = path + ".new";
-  Descriptor made(open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (made.number() < 0) {
+// A file beside the other one, which takes its place. While it exists, no other command changes the
+// key ring.
+class Replacement {
+ public:
+  static absl::StatusOr<std::unique_ptr<Replacement>> Begin(const std::string& path) {
+    std::string beside = path + ".new";
+    const int made =
+        open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (made >= 0) return absl::WrapUnique(new Replacement(path, std::move(beside), made));
     if (errno != EEXIST) return WrongBySystem(beside, "cannot be made");
     return Wrong(
         beside, "exists: another command adds a key, or one was interrupted; remove it if none is");
   }
-  const bool owned = !former || fchown(made.number(), former->st_uid, former->st_gid) == 0;
-  const bool restricted = !former || fchmod(made.number(), former->st_mode & 0640) == 0;
-  if (owned && restricted && WriteAll(made.number(), text) && fsync(made.number()) == 0 &&
-      made.Close() && std::rename(beside.c_str(), path.c_str()) == 0 && SyncFolderOf(path)) {
-    return absl::OkStatus();
+  ~Replacement() {
+    if (beside_) static_cast<void>(unlink(beside_->c_str()));
   }
-  const absl::Status failed = WrongBySystem(path, "cannot be written");
-  static_cast<void>(unlink(beside.c_str()));
-  return failed;
-}
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  // Puts `text` in the other one's place, with its owner and mode.
+  absl::Status Finish(absl::string_view text, const std::optional<struct stat>& former) {
+    const bool owned = !former || fchown(made_.number(), former->st_uid, former->st_gid) == 0;
+    const bool restricted = !former || fchmod(made_.number(), former->st_mode & 0640) == 0;
+    if (owned && restricted && WriteAll(made_.number(), text) && fsync(made_.number()) == 0 &&
+        made_.Close() && std::rename(beside_->c_str(), path_.c_str()) == 0) {
+      // From here on the name may be another command's.
+      beside_.reset();
+      if (SyncFolderOf(path_)) return absl::OkStatus();
+    }
+    return WrongBySystem(path_, "cannot be written");
+  }
+
+ private:
+  Replacement(std::string path, std::string beside, int made)
+      : path_(std::move(path)), beside_(std::move(beside)), made_(made) {}
+
+  const std::string path_;
+  std::optional<std::string> beside_;
+  Descriptor made_;
+};
 
 // Random, so that keys that are made in two copies of a file, or after a key was lost, differ. Rows
 // name a key by its id alone.
@@ -182,6 +206,9 @@ absl::StatusOr<std::shared_ptr<const KeyRing>> ReadKeyRingFile(const std::string
 
 absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey& key,
                                           absl::Time now) {
+  // Before the read: the key of a command that ends in between would be lost.
+  const auto replacement = Replacement::Begin(path);
+  if (!replacement.ok()) return replacement.status();
   // With room for one more key.
   std::string content(2 * limits::kMaxKeyRingFileBytes, '\0');
   const WipedAtEnd wiped(content);
@@ -208,7 +235,8 @@ absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey&
     return Wrong(path,
                  absl::StrCat("would be larger than ", limits::kMaxKeyRingFileBytes, " bytes"));
   }
-  if (absl::Status written = ReplaceFile(path, content, former); !written.ok()) return written;
+  absl::Status written = (*replacement)->Finish(content, former);
+  if (!written.ok()) return written;
   return id;
 }
 

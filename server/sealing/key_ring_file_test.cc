@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <regex>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -136,6 +138,25 @@ TEST_F(KeyRingFileTest, TwoCommandsAtOnceLoseNoKey) {
               HasSubstr("another command adds a key, or one was interrupted"));
   EXPECT_EQ(Read(path_), TestKey(1, kNow));
   EXPECT_EQ(Read(path_ + ".new"), "the other one's");
+}
+
+TEST_F(KeyRingFileTest, EveryKeyOfCommandsAtOnceIsInTheFile) {
+  constexpr int kRounds = 300;
+  for (int round = 0; round < kRounds; ++round) {
+    static_cast<void>(unlink(path_.c_str()));
+    absl::StatusOr<std::uint32_t> other = absl::UnknownError("did not run");
+    std::thread beside([&] {
+      pthread_setname_np(pthread_self(), "beside");
+      other = GenerateKey(path_, {}, kNow);
+    });
+    const absl::StatusOr<std::uint32_t> id = GenerateKey(path_, {}, kNow);
+    beside.join();
+    const auto ring = ReadKeyRingFile(path_);
+    ASSERT_TRUE(ring.ok()) << ring.status();
+    for (const auto& made : {id, other}) {
+      if (made.ok()) ASSERT_NE((*ring)->Find(*made), nullptr) << round;
+    }
+  }
 }
 
 TEST_F(KeyRingFileTest, TheDescriptionHasNoSecret) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/length_prefix.h"
+#include "core/request_rules.h"
 #include "grpc_idempotency/errors.h"
 #include "server/sealing/record_identity.h"
 #include "server/sealing/sealed_box.h"
@@ -15,7 +16,7 @@
 namespace idempotency::internal {
 namespace {
 
-constexpr std::string_view kMagic("\0IC\x01", 4);
+constexpr std::string_view kMagic = kSealedCheckpointMagic;
 constexpr std::size_t kHeaderBytes = 8;
 static_assert(kSealedCheckpointBytes == kHeaderBytes + kBoxBytes);
 
@@ -40,10 +41,6 @@ std::string SealCheckpoint(const SealingKey& key, const RecordKey& record, const
   const std::string associated = Associated(record, id, sealed);
   BoxKey(record_key).Append(associated, checkpoint, sealed);
   return sealed;
-}
-
-bool IsSealedCheckpoint(std::string_view stored) {
-  return stored.substr(0, kMagic.size()) == kMagic;
 }
 
 std::uint32_t KeyOfCheckpoint(std::string_view stored) {

@@ -23,10 +23,6 @@ inline constexpr std::size_t kSealedCheckpointBytes = 36;
 std::string SealCheckpoint(const SealingKey& key, const RecordKey& record, const RecordId& id,
                            std::string_view checkpoint);
 
-// Whether the bytes begin as a sealed checkpoint does. One that was stored unsealed may too, if its
-// caller chose these four bytes.
-bool IsSealedCheckpoint(std::string_view stored);
-
 // The id of the key that a sealed checkpoint names; 0 if it is too short for one.
 std::uint32_t KeyOfCheckpoint(std::string_view stored);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/request_rules.h"
 #include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 #include "server/sealing/keyed_fingerprint.h"
