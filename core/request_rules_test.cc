@@ -51,7 +51,7 @@ TEST(RequestRulesTest, AReleaseReasonIsBoundedText) {
 TEST(RequestRulesTest, ACheckpointIsAnyBytesUpToItsLimit) {
   EXPECT_TRUE(ValidateCheckpoint(std::string(limits::kMaxCheckpointBytes, '\xff')).ok());
   EXPECT_TRUE(ValidateCheckpoint(std::string("\0IC\x02", 4)).ok());
-  ExpectRefused(ValidateCheckpoint(std::string("\0IC\x01", 4)), "sealed checkpoints");
+  ExpectRefused(ValidateCheckpoint(std::string("\0IC\x01", 4)), "checkpoint");
   ExpectRefused(ValidateCheckpoint(std::string(limits::kMaxCheckpointBytes + 1, 'c')),
                 "checkpoint");
 }

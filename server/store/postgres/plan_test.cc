@@ -89,10 +89,11 @@ class PostgresPlanTest : public PostgresStoreTest {
     SocketWatchdog watchdog;
     auto connection = PostgresConnection::Open(options, watchdog);
     ASSERT_TRUE(connection.ok());
+    const SingleRowStatements statements(options.clock_sql);
     for (const char* const mode : {"force_custom_plan", "force_generic_plan"}) {
       SCOPED_TRACE(mode);
       ASSERT_TRUE((*connection)->ExecuteScript(absl::StrCat("SET plan_cache_mode TO ", mode)).ok());
-      for (const PostgresStatement& statement : SingleRowStatements(options.clock_sql).all()) {
+      for (const PostgresStatement& statement : statements.all()) {
         EXPECT_EQ((*connection)->TryPrepare(statement), "") << statement.name;
         const std::string plan =
             PlanWith(**connection, statement, ValuesOf(**connection, statement));
