@@ -100,10 +100,15 @@ class PostgresPlanTest : public PostgresStoreTest {
         for (const char* const costly : {"Seq Scan", "Hash", "Merge", "Bitmap"}) {
           EXPECT_THAT(plan, Not(HasSubstr(costly))) << statement.name << ":\n" << plan;
         }
-        if (absl::StrContains(plan, " Scan")) {
+        // The gauges read the beginning of a partial index.
+        if (absl::StrContains(plan, " Scan") && plan.rfind("Limit", 0) != 0) {
           EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement.name << ":\n" << plan;
         }
-        ExpectLookupsOfIds(statement, plan);
+        // With the value of an id that is not ordered, the planner may choose the partial index of
+        // those, which few maintenance statements have.
+        const bool of_maintenance =
+            statement.name == statements.remove.name || statement.name == statements.resolve.name;
+        if (!of_maintenance) ExpectLookupsOfIds(statement, plan);
       }
     }
   }
@@ -154,7 +159,7 @@ class PostgresPlanTest : public PostgresStoreTest {
   static std::string ValuesOf(PostgresConnection& connection, const PostgresStatement& statement) {
     const auto values = connection.ExecuteScript(absl::StrCat(
         "SELECT coalesce('(' || string_agg(CASE type"
-        " WHEN 'uuid' THEN quote_literal(gen_random_uuid()) WHEN 'text' THEN quote_literal('n')"
+        " WHEN 'uuid' THEN quote_literal(gen_random_uuid()) WHEN 'text' THEN quote_literal('{}')"
         " WHEN 'timestamp with time zone' THEN 'now()' WHEN 'boolean' THEN 'false'"
         " WHEN 'bytea' THEN quote_literal('f') WHEN 'interval' THEN quote_literal('1 s')"
         " WHEN 'smallint' THEN '1' WHEN 'integer' THEN '1' WHEN 'bigint' THEN '1'"
