@@ -186,12 +186,28 @@ std::uint32_t DrawId() {
 absl::StatusOr<std::uint32_t> NextId(const std::string& path, const KeyRing& ring) {
   if (ring.keys().size() >= limits::kMaxKeyRingKeys) {
     return Wrong(path, absl::StrCat("has ", limits::kMaxKeyRingKeys,
-                                    " keys, the largest number; remove those that sealed nothing "
-                                    "within the longest retention"));
+                                    " keys, the largest number; remove those under which no record "
+                                    "is left (docs/sealing.md, Removal of a key)"));
   }
   std::uint32_t id = DrawId();
   while (ring.Find(id) != nullptr) id = DrawId();
   return id;
+}
+
+// A key that begins to seal after the new one would take over from it then: one that leaked with
+// the others, for example. `ring` may be nullptr.
+absl::Status CheckIsLast(const std::string& path, const KeyRing* ring, absl::Time seals_from) {
+  if (ring == nullptr) return absl::OkStatus();
+  for (const auto& key : ring->keys()) {
+    if (key->seals_from() <= seals_from) continue;
+    return Wrong(
+        path,
+        absl::StrCat("has key ", key->id(), ", which would take over from the new one at ",
+                     absl::FormatTime(absl::RFC3339_sec, key->seals_from(), absl::UTCTimeZone()),
+                     "; remove it first, since it has sealed nothing yet, or set --seals_in to "
+                     "a later time"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -214,6 +230,7 @@ absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey&
   const WipedAtEnd wiped(content);
   std::optional<struct stat> former;
   struct stat file {};
+  std::shared_ptr<const KeyRing> ring;
   std::uint32_t id = DrawId();
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
     content.clear();
@@ -221,15 +238,17 @@ absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey&
   } else {
     if (absl::Status read = ReadChecked(path, content, file); !read.ok()) return read;
     former = file;
-    const auto ring = ParseOf(path, content);
-    if (!ring.ok()) return ring.status();
-    const absl::StatusOr<std::uint32_t> next = NextId(path, **ring);
+    auto parsed = ParseOf(path, content);
+    if (!parsed.ok()) return parsed.status();
+    ring = *std::move(parsed);
+    const absl::StatusOr<std::uint32_t> next = NextId(path, *ring);
     if (!next.ok()) return next.status();
     id = *next;
     if (content.back() != '\n') content.push_back('\n');
   }
   const absl::Duration seals_in =
       key.seals_in.value_or(former ? kDefaultSealsIn : absl::ZeroDuration());
+  if (absl::Status last = CheckIsLast(path, ring.get(), now + seals_in); !last.ok()) return last;
   AppendKey(id, now, now + seals_in, content);
   if (content.size() > limits::kMaxKeyRingFileBytes) {
     return Wrong(path,

@@ -117,6 +117,17 @@ TEST_F(KeyRingFileTest, AFurtherKeyWaitsUntilEveryReplicaHasIt) {
   EXPECT_EQ((*ring)->SealsAt(kNow + absl::Hours(48))->id(), third);
 }
 
+// It leaked with the others, and would seal again a day later.
+TEST_F(KeyRingFileTest, AKeyThatWouldTakeOverFromTheNewOneIsNamed) {
+  const std::string text = TestKey(7, kNow - absl::Hours(1)) + TestKey(8, kNow + absl::Hours(24));
+  Write(text);
+  EXPECT_THAT(
+      std::string(GenerateKey(path_, {absl::Minutes(5)}, kNow).status().message()),
+      HasSubstr("has key 8, which would take over from the new one at 2026-01-02T00:00:00"));
+  EXPECT_EQ(Read(path_), text);
+  EXPECT_TRUE(GenerateKey(path_, {absl::Hours(24)}, kNow).ok());
+}
+
 TEST_F(KeyRingFileTest, AFileThatCannotBeUsedIsLeftAsItIs) {
   for (const std::string& text : {std::string("keys {"), std::string()}) {
     Write(text);

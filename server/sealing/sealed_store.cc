@@ -114,7 +114,8 @@ void SealedStore::ReserveUnderOthers(const Sealer& sealer, absl::Span<const Rese
   Indices indices;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (ReasonOf(answers[i].status()) != Reason::kFingerprintUnknown) continue;
-    if (weight.IsFull()) {
+    // The first one is looked up in any case: batches with large replays may follow each other.
+    if (weight.IsFull() && !again.empty()) {
       answers[i] = BatchWeight::NextCall();
     } else {
       sealed[i].compared_fingerprints = sealer.OtherFingerprints(ops[i]);
@@ -142,7 +143,12 @@ void SealedStore::Explain(const Sealer& sealer, absl::Span<const ReserveOp> ops,
   if (reads.empty()) return;
   const std::vector<absl::StatusOr<Record>> records = store_.Get(reads);
   for (std::size_t i = 0; i < records.size(); ++i) {
-    if (!records[i].ok()) continue;
+    if (!records[i].ok()) {
+      // Removed meanwhile: the next try is a first one.
+      if (ReasonOf(records[i].status()) == Reason::kRecordNotFound) continue;
+      answers[indices[i]] = records[i].status();
+      continue;
+    }
     const absl::Status comparable = sealer.CheckComparable(*records[i]);
     if (!comparable.ok()) answers[indices[i]] = comparable;
   }

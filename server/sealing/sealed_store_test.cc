@@ -166,6 +166,20 @@ TEST_F(SealedStoreTest, AWholeBatchUnderAnotherKeyIsTwoCalls) {
   EXPECT_NE(As<Reserved>(answers.verdicts.back()), nullptr);
 }
 
+// Each batch may have a large replay.
+TEST_F(SealedStoreTest, ALargeReplayDelaysNoRecordUnderAnEarlierKey) {
+  const auto store = Open();
+  const Uuid early = TokenOf(Reserve(*store, ReserveNamed("early")));
+  ASSERT_TRUE(Complete(*store, CompleteNamed("early", early)).ok());
+  UseRing(absl::StrCat(TestKey(1, start_), TestKey(2, start_)));
+  const Uuid large = TokenOf(Reserve(*store, ReserveNamed("large")));
+  ASSERT_TRUE(Complete(*store, CompleteNamed("large", large, std::string(5 << 20, 'r'))).ok());
+  const std::vector<ReserveOp> ops = {ReserveNamed("early"), ReserveNamed("large")};
+  const auto verdicts = store->Reserve(ops);
+  EXPECT_NE(As<Replay>(verdicts[0]), nullptr) << verdicts[0].status();
+  EXPECT_NE(As<Replay>(verdicts[1]), nullptr) << verdicts[1].status();
+}
+
 // A caller with wrong versions costs one more call of the store, however many it sends.
 TEST_F(SealedStoreTest, RecordsThatCannotBeComparedAreExplainedTogether) {
   const auto store = Open();

@@ -223,8 +223,9 @@ void ServeFlags::AddStoredDataFlags(ServeOptions* options) {
   set.AddSwitch(
       "accept_unsealed", &options->sealing.accept_unsealed,
       "Also read values that were stored before --keyring was set, and store unsealed ones\n"
-      "until the first key seals. Remove it once the longest retention has passed: until\n"
-      "then everyone who can write to the database can add an unsealed reply.");
+      "until the first key seals. Remove it once no record from before is left\n"
+      "(docs/sealing.md, Switching it on): until then everyone who can write to the database\n"
+      "can add an unsealed reply.");
   set.AddSwitch("read_only", &options->read_only,
                 "Answer Get, List and ListAudit only, from a standby or a restored backup of\n"
                 "Postgres. Guards cannot use it: give it an address of its own.");
