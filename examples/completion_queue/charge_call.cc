@@ -12,6 +12,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/server_guard/refusal.h"
 
 namespace completion_queue {
 namespace {
@@ -107,6 +108,8 @@ void ChargeCall::Run() {
   const auto recorded = [this, status](const absl::Status& outcome) {
     if (outcome.ok()) {
       Answer(status);
+    } else if (idempotency::IsRecordGone(outcome)) {
+      AnswerUnrecorded(status);
     } else {
       Refuse(outcome);
     }
@@ -119,10 +122,19 @@ void ChargeCall::Run() {
 }
 
 void ChargeCall::Refuse(const absl::Status& why) {
-  if (const auto pushback = idempotency::PushbackOf(why); pushback.has_value()) {
+  if (const auto pushback = idempotency::PushbackFor(why); pushback.has_value()) {
     context_.AddTrailingMetadata(std::string(idempotency::kPushbackMetadata), *pushback);
   }
   Answer(idempotency::ToGrpcStatus(why));
+}
+
+// The record was removed while the work ran: a retry would run it again.
+void ChargeCall::AnswerUnrecorded(const grpc::Status& status) {
+  if (!status.ok()) {
+    context_.AddTrailingMetadata(std::string(idempotency::kPushbackMetadata),
+                                 std::string(idempotency::kNoRetryPushback));
+  }
+  Answer(status);
 }
 
 void ChargeCall::Answer(const grpc::Status& status) {

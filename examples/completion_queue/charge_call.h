@@ -48,6 +48,7 @@ class ChargeCall {
   void OnVerdict();
   void Run();
   void Refuse(const absl::Status& why);
+  void AnswerUnrecorded(const grpc::Status& status);
   void Answer(const grpc::Status& status);
 
   const ChargeServer server_;

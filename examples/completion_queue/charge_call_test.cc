@@ -15,6 +15,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
+#include "idempotency/v1/admin_service.grpc.pb.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/temp_folder.h"
@@ -36,6 +37,7 @@ struct Outcome {
   ChargeReply reply;
   bool replayed = false;
   bool pushed_back = false;
+  std::string pushback = "";
 
   std::optional<Reason> reason() const { return ReasonOf(FromGrpcStatus(status)); }
 };
@@ -86,7 +88,10 @@ class ChargeCallTest : public testing::Test {
     outcome.status = stub_->Charge(&context, request, &outcome.reply);
     const auto& trailers = context.GetServerTrailingMetadata();
     outcome.replayed = trailers.count(std::string(idempotency::kReplayedMetadata)) > 0;
-    outcome.pushed_back = trailers.count(std::string(idempotency::kPushbackMetadata)) > 0;
+    const auto pushback = trailers.find(std::string(idempotency::kPushbackMetadata));
+    outcome.pushed_back = pushback != trailers.end();
+    if (outcome.pushed_back)
+      outcome.pushback.assign(pushback->second.begin(), pushback->second.end());
     return outcome;
   }
 
@@ -144,6 +149,31 @@ TEST_F(ChargeCallTest, ADuplicateOfARunningCallGetsARetryDelay) {
   gate.Open();
   EXPECT_TRUE(first.get().status.ok());
   EXPECT_EQ(runs_, 1);
+}
+
+// An administrator removes it, or the store loses it.
+TEST_F(ChargeCallTest, ACallWhoseRecordIsRemovedWhileItRunsIsNotRetried) {
+  const auto admin = idempotency::v1::IdempotencyAdminService::NewStub(
+      grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()));
+  std::atomic<bool> fails{false};
+  Serve([&](idempotency::Execution& execution, const ChargeRequest& request, ChargeReply* reply) {
+    grpc::ClientContext context;
+    idempotency::v1::PurgeRequest purge;
+    purge.set_record_id(execution.record_id());
+    purge.set_reason("a test");
+    purge.set_force(true);
+    idempotency::v1::PurgeResponse purged;
+    EXPECT_TRUE(admin->Purge(&context, purge, &purged).ok());
+    const grpc::Status done = Counting()(execution, request, reply);
+    return fails ? grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "declined") : done;
+  });
+  const Outcome charged = Send("order-1");
+  EXPECT_TRUE(charged.status.ok()) << charged.status.error_message();
+  EXPECT_EQ(charged.reply.charge_id(), "ch_1");
+  fails = true;
+  const Outcome declined = Send("order-2");
+  EXPECT_EQ(declined.status.error_message(), "declined");
+  EXPECT_EQ(declined.pushback, "-1");
 }
 
 TEST_F(ChargeCallTest, AFailureIsRecordedOrLeftUnknownByThePolicy) {

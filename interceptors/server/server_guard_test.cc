@@ -1234,6 +1234,21 @@ TYPED_TEST(ServerGuardTest, GrpcRetriesACallWithoutAKeyAfterAReleasedCode) {
   EXPECT_EQ(this->book_.runs, 2);
 }
 
+// Another guard's, which the handler passes on.
+TYPED_TEST(ServerGuardTest, GrpcDoesNotRetryACallWithoutAKeyAfterAReleasedCodeOfACallee) {
+  MethodPolicy policy;
+  policy.key = MethodPolicy::Key::kOptional;
+  policy.released = {grpc::StatusCode::ABORTED};
+  this->options_.methods[kCharge].policy = policy;
+  this->book_.handler = [](auto*, const auto&, auto*) {
+    return ToGrpcStatus(MakeError(Reason::kInFlight, "of a callee"));
+  };
+  this->Start();
+  this->RetryWithGrpc();
+  EXPECT_EQ(this->Charge(std::nullopt).status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(this->book_.runs, 1);
+}
+
 TYPED_TEST(ServerGuardTest, GrpcRetriesACallThatRanUnguardedAfterAReleasedCode) {
   MethodPolicy policy;
   policy.fail_open = true;

@@ -181,16 +181,31 @@ TEST_F(SettlementTest, AnErrorOfAnotherGuardIsNoOutcome) {
   EXPECT_EQ(store_->record().release_pause, absl::ZeroDuration());
 }
 
-// A downstream's OVERLOADED, for example: the policy lists the code for it.
-TEST_F(SettlementTest, AnErrorOfAnotherGuardWithAReleasedCodeDidNothing) {
-  v1::Reply passed_on = ReplyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, "no");
-  passed_on.set_details(
-      ToGrpcStatus(MakeError(Reason::kOverloaded, "of another guard")).error_details());
-  policy_.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+// A callee's IN_FLIGHT or OVERLOADED, for example: an earlier try of that call may have charged,
+// and so may a call whose reply is over the channel's limit.
+TEST_F(SettlementTest, AReleasedCodeThatIsPassedOnReportsNothing) {
+  policy_.released = {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::ABORTED};
+  const auto pause_after = [this](const grpc::Status& status) {
+    v1::Reply reply = ReplyOf(status.error_code(), status.error_message());
+    reply.set_details(status.error_details());
+    SettleWith(Run(), reply);
+    EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+    return store_->record().release_pause;
+  };
+  for (const Reason reason : {Reason::kOverloaded, Reason::kInFlight}) {
+    EXPECT_GT(pause_after(ToGrpcStatus(MakeError(reason, "of another guard"))),
+              absl::ZeroDuration());
+  }
+  EXPECT_GT(pause_after({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                         "Received message larger than max (5000000 vs. 4194304)"}),
+            absl::ZeroDuration());
+  EXPECT_EQ(pause_after({grpc::StatusCode::RESOURCE_EXHAUSTED, "no money left"}),
+            absl::ZeroDuration());
+  policy_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
+  v1::Reply passed_on = ReplyOf(grpc::StatusCode::ABORTED, "no");
+  passed_on.set_details(ToGrpcStatus(MakeError(Reason::kInFlight, "of a callee")).error_details());
   SettleWith(Run(), passed_on);
-  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
-  EXPECT_EQ(store_->record().release_pause, absl::ZeroDuration());
-  EXPECT_EQ(log_.Count("a reason of this library"), 0u);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
 // The reason may be one that only a newer version has; details may be anybody's.

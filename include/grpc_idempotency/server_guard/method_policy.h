@@ -86,7 +86,8 @@ struct MethodPolicy {
   // Codes with which the handler reports that nothing happened: the next attempt may run at
   // once, also under REQUIRE_RECOVERY. No code that gRPC generates (those above, and INTERNAL),
   // and no code that is recorded. Only for a handler that makes these codes itself: a code
-  // passed on from another service proves nothing.
+  // passed on from another service proves nothing. (An error of another guard, and gRPC's own for a
+  // reply over a receive limit, do not count.)
   std::set<grpc::StatusCode> released;
   // The handler may start before its reservation is durable at idempotencyd: one wait for its
   // disk less. A crash or a failover of the store may then lose the reservation; two attempts may

@@ -55,19 +55,6 @@ std::string WhatHappened(const v1::OutcomeUnknown& unknown) {
 
 }  // namespace
 
-std::optional<std::string> PushbackFor(const absl::Status& rejection) {
-  const std::optional<Reason> reason = ReasonOf(rejection);
-  // Retries do not change the one, and run the operation again after the other, under any retry
-  // policy of a client.
-  if (reason == Reason::kOutcomeUnknown || IsRecordGone(rejection)) {
-    return std::string(kNoRetryPushback);
-  }
-  if (reason != Reason::kInFlight) return PushbackOf(rejection);
-  ErrorDetails details = DetailsOf(rejection);
-  if (details.retry_delay) details.retry_delay = std::min(*details.retry_delay, kLongestPushback);
-  return PushbackOf(MakeError(*reason, /*message=*/"", std::move(details)));
-}
-
 bool CanBeReplayed(const v1::Reply& reply) {
   if (IsComplete(reply)) return true;
   switch (reply.content()) {
@@ -163,3 +150,21 @@ v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_
 }
 
 }  // namespace idempotency::internal
+
+namespace idempotency {
+
+std::optional<std::string> PushbackFor(const absl::Status& error) {
+  const std::optional<Reason> reason = ReasonOf(error);
+  // Retries do not change the one, and run the operation again after the other, under any retry
+  // policy of a client.
+  if (reason == Reason::kOutcomeUnknown || IsRecordGone(error)) {
+    return std::string(kNoRetryPushback);
+  }
+  if (reason != Reason::kInFlight) return PushbackOf(error);
+  ErrorDetails details = DetailsOf(error);
+  if (details.retry_delay)
+    details.retry_delay = std::min(*details.retry_delay, internal::kLongestPushback);
+  return PushbackOf(MakeError(*reason, /*message=*/"", std::move(details)));
+}
+
+}  // namespace idempotency

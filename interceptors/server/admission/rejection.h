@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 
+#include "grpc_idempotency/server_guard/refusal.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency::internal {
@@ -30,13 +31,6 @@ absl::Status OutcomeUnknownRejection(const v1::OutcomeUnknown& unknown);
 // The same for an attempt that was to find out the outcome, and has just been released as
 // unknown for `reason`.
 absl::Status OutcomeUndecided(std::uint32_t attempt, std::string_view reason);
-
-// The value of grpc-retry-pushback-ms with which gRPC's own retries, and those of the client
-// library, end.
-inline constexpr std::string_view kNoRetryPushback = "-1";
-
-// The trailer that sets the delay of gRPC's own retries of a rejection.
-std::optional<std::string> PushbackFor(const absl::Status& rejection);
 
 // Converts a rejection to a reply to send, Trailers-Only: details and retry delay of the
 // catalogue, and the record's id if it is known. The pushback makes gRPC's own retries try

@@ -49,6 +49,14 @@ std::string MoveDetails(Metadata& trailers, std::string of_status) {
   return DetailsAmong(std::move(details));
 }
 
+// The status that is sent, with the details that count.
+grpc::Status StatusOf(grpc::experimental::InterceptorBatchMethods& batch) {
+  const grpc::Status status = batch.GetSendStatus();
+  Metadata trailers = *batch.GetSendTrailingMetadata();
+  return {status.error_code(), status.error_message(),
+          MoveDetails(trailers, status.error_details())};
+}
+
 // A handler that forwards another service's trailers must not send that service's record as its
 // own.
 void RemoveRecordMetadata(Metadata& metadata) {
@@ -122,8 +130,7 @@ bool CapturingInterceptor::WaitsHere() const {
 void CapturingInterceptor::EndOrSettle(Batch& batch) {
   if (call_->execution() == nullptr) {
     const MethodPolicy* const policy = call_->unguarded();
-    // By a released code the handler reports that it did nothing.
-    if (policy != nullptr && !IsReleased(*policy, batch.GetSendStatus().error_code())) {
+    if (policy != nullptr && !ReportsNoEffect(*policy, StatusOf(batch))) {
       ForbidRetries(batch);
     }
     End(batch);

@@ -31,14 +31,16 @@ absl::Status NotRecorded(std::string_view message) {
   return MakeError(Reason::kOutcomeNotRecorded, message);
 }
 
-// An error of the catalogue is as good as no answer, of which UNAVAILABLE is the usual code; except
-// where the policy lists its code as one after which nothing happened.
+// A status that the handler passes on from a call of its own is as good as no answer, of which
+// UNAVAILABLE is the usual code.
 grpc::StatusCode DecidingCode(const MethodPolicy& policy, grpc::StatusCode code,
                               const v1::Reply& reply) {
-  if (!CanBeRecorded(code) || IsReleased(policy, code) || IsOutcome(code, reply.details())) {
-    return code;
-  }
-  return grpc::StatusCode::UNAVAILABLE;
+  const bool decides =
+      !CanBeRecorded(code) ||
+      (IsReleased(policy, code)
+           ? ReportsNoEffect(policy, grpc::Status(code, reply.message(), reply.details()))
+           : IsOutcome(code, reply.details()));
+  return decides ? code : grpc::StatusCode::UNAVAILABLE;
 }
 
 std::string_view DispositionName(Disposition disposition) {

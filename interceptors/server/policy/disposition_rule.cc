@@ -44,6 +44,11 @@ bool IsReleased(const MethodPolicy& policy, grpc::StatusCode code) {
   return CanBeReleased(code) && !IsRecorded(policy, code) && policy.released.count(code) > 0;
 }
 
+bool ReportsNoEffect(const MethodPolicy& policy, const grpc::Status& status) {
+  return IsReleased(policy, status.error_code()) &&
+         IsOutcome(status.error_code(), status.error_details()) && !IsOverReceiveLimit(status);
+}
+
 Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown,
                            grpc::StatusCode code, bool no_effect) {
   if (IsRecorded(policy, code)) return Disposition::kComplete;

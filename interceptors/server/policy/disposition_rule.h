@@ -25,6 +25,11 @@ bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code);
 // The policy's released codes, as far as they may mean "nothing happened".
 bool IsReleased(const MethodPolicy& policy, grpc::StatusCode code);
 
+// True if the handler reports by this status that it had no effect: the policy releases its code,
+// and the handler made it. One of another guard, and gRPC's own for a reply over a receive limit,
+// may be passed on from a call that had an effect, also by an earlier try.
+bool ReportsNoEffect(const MethodPolicy& policy, const grpc::Status& status);
+
 // False for an error of the catalogue that a handler passes on (from another guard, for example):
 // it states nothing about this operation, whatever its code. `details` are a status's.
 bool IsOutcome(grpc::StatusCode code, const std::string& details);

@@ -28,15 +28,6 @@ absl::Status ReservationLost() {
                            RetryAfter(retry_delays::kAnotherAttempt));
 }
 
-bool IsRecordGone(const absl::Status& refusal) {
-  const std::optional<Reason> reason = ReasonOf(refusal);
-  if (reason == Reason::kRecordNotFound) return true;
-  if (reason != Reason::kReservationLost) return false;
-  const ErrorDetails details = DetailsOf(refusal);
-  const auto cause = details.metadata.find(kCause);
-  return cause != details.metadata.end() && cause->second == kRecordExpired;
-}
-
 absl::Status RecordGone() {
   ErrorDetails details;
   details.metadata.emplace(kCause, kRecordExpired);
@@ -51,3 +42,16 @@ absl::Status LossOf(const absl::Status& refusal) {
 }
 
 }  // namespace idempotency::internal
+
+namespace idempotency {
+
+bool IsRecordGone(const absl::Status& error) {
+  const std::optional<Reason> reason = ReasonOf(error);
+  if (reason == Reason::kRecordNotFound) return true;
+  if (reason != Reason::kReservationLost) return false;
+  const ErrorDetails details = DetailsOf(error);
+  const auto cause = details.metadata.find(internal::kCause);
+  return cause != details.metadata.end() && cause->second == internal::kRecordExpired;
+}
+
+}  // namespace idempotency

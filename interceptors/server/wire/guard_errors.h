@@ -3,6 +3,8 @@
 
 #include "absl/status/status.h"
 
+#include "grpc_idempotency/server_guard/refusal.h"
+
 namespace idempotency::internal {
 
 // KEY_REUSED: the record's request is another one.
@@ -11,10 +13,6 @@ absl::Status KeyReused();
 // RESERVATION_LOST with the guard's code, ABORTED, and a retry delay: the status for the caller
 // of an attempt that the store refused. The caller's retry gets the winner's reply.
 absl::Status ReservationLost();
-
-// True if the service has answered that a token's record has expired or does not exist: no record
-// of this key, also none of another attempt, has a reply for a retry.
-bool IsRecordGone(const absl::Status& refusal);
 
 // RESERVATION_LOST of such a record, ABORTED, without a retry delay: a retry of the operation would
 // run it again, as if for the first time.
