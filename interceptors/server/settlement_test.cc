@@ -201,11 +201,6 @@ TEST_F(SettlementTest, AReleasedCodeThatIsPassedOnReportsNothing) {
             absl::ZeroDuration());
   EXPECT_EQ(pause_after({grpc::StatusCode::RESOURCE_EXHAUSTED, "no money left"}),
             absl::ZeroDuration());
-  policy_.on_unknown_outcome = MethodPolicy::OnUnknownOutcome::kRequireRecovery;
-  v1::Reply passed_on = ReplyOf(grpc::StatusCode::ABORTED, "no");
-  passed_on.set_details(ToGrpcStatus(MakeError(Reason::kInFlight, "of a callee")).error_details());
-  SettleWith(Run(), passed_on);
-  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
 // The reason may be one that only a newer version has; details may be anybody's.
