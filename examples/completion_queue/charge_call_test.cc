@@ -90,8 +90,9 @@ class ChargeCallTest : public testing::Test {
     outcome.replayed = trailers.count(std::string(idempotency::kReplayedMetadata)) > 0;
     const auto pushback = trailers.find(std::string(idempotency::kPushbackMetadata));
     outcome.pushed_back = pushback != trailers.end();
-    if (outcome.pushed_back)
+    if (outcome.pushed_back) {
       outcome.pushback.assign(pushback->second.begin(), pushback->second.end());
+    }
     return outcome;
   }
 

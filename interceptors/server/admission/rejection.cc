@@ -162,8 +162,9 @@ std::optional<std::string> PushbackFor(const absl::Status& error) {
   }
   if (reason != Reason::kInFlight) return PushbackOf(error);
   ErrorDetails details = DetailsOf(error);
-  if (details.retry_delay)
+  if (details.retry_delay) {
     details.retry_delay = std::min(*details.retry_delay, internal::kLongestPushback);
+  }
   return PushbackOf(MakeError(*reason, /*message=*/"", std::move(details)));
 }
 
