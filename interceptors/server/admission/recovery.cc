@@ -56,9 +56,18 @@ Recovery::Recovery(PassKey<Recovery> /*key*/, std::shared_ptr<LiveExecution> exe
     : execution_(std::move(execution)), request_(request), done_(std::move(done)) {}
 
 void Recovery::Start() {
-  const auto decide = [self = shared_from_this()] { self->Settle(self->Decide()); };
   const auto give_up = [self = shared_from_this()] {
     self->LeaveUnknown(OutcomeUndecided(self->execution_->attempt(), kUndecided));
+  };
+  // It may have waited for a thread for any time.
+  const auto decide = [self = shared_from_this(), give_up] {
+    if (self->execution_->lost()) {
+      self->GiveWay();
+    } else if (self->execution_->operation().reservations.closed()) {
+      give_up();
+    } else {
+      self->Settle(self->Decide());
+    }
   };
   switch (execution_->operation().pools.recovery.Run(decide, give_up)) {
     case WorkerPool::Outcome::kTaken:
@@ -140,6 +149,15 @@ void Recovery::Complete(const RecoveryDecision& decision) {
                          self->done_(Open{outcome.error});
                        }
                      });
+}
+
+void Recovery::GiveWay() {
+  const GuardedOperation& operation = execution_->operation();
+  operation.log->Warn(
+      LogEvent::kLateGrant, operation.name, ": the lease of attempt ", execution_->attempt(),
+      " expired before its recovery handler could start, record ", execution_->record_id());
+  execution_->reservation()->LetLapse();
+  done_(Open{ReservationLost()});
 }
 
 void Recovery::LeaveUnknown(const absl::Status& why) {

@@ -50,6 +50,8 @@ class Recovery final : public std::enable_shared_from_this<Recovery> {
   void Settle(const RecoveryDecision& decision);
   void Complete(const RecoveryDecision& decision);
   // The caller gets `why`.
+  // Another attempt may have the record: this one does nothing.
+  void GiveWay();
   void LeaveUnknown(const absl::Status& why);
   // Rejects exceptions and invalid decisions of the application's handler.
   absl::Status WhyNotRecordable(const RecoveryDecision& decision) const;

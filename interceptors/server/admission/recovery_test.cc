@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -264,6 +265,50 @@ TEST_F(RecoveryTest, RecoveryThatLostItsReservationRunsAndSettlesNothing) {
     EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RESERVED);
     store_->LoseTrace();
   }
+}
+
+// Behind recoveries that hang.
+class QueuedRecoveryTest : public RecoveryTest {
+ protected:
+  QueuedRecoveryTest() {
+    policy_.lease = absl::Milliseconds(100);
+    options_.hooks.on_lost = [this](const LostEvent&) { lost_.set_value(); };
+    LeaveADeadAttempt();
+    for (int i = 0; i < GuardThreads().recovery; ++i) {
+      pools_.recovery.Run([freed = freed_] { freed.wait(); });
+    }
+    const int before = store_->calls(Operation::kReserve);
+    decision_ = std::async(std::launch::async, [this] { return Admit(); });
+    EXPECT_TRUE(store_->WaitForCalls(Operation::kReserve, before + 1));
+  }
+
+  // Frees the threads, and returns the reason of the refusal.
+  std::optional<Reason> Refusal() {
+    free_.set_value();
+    const Admission::Decision decision = decision_.get();
+    const auto* const refused = std::get_if<Admission::Refused>(&decision);
+    return refused == nullptr ? std::nullopt : ReasonOf(refused->why);
+  }
+
+  std::promise<void> free_;
+  const std::shared_future<void> freed_ = free_.get_future().share();
+  std::promise<void> lost_;
+  std::future<Admission::Decision> decision_;
+};
+
+TEST_F(QueuedRecoveryTest, ARecoveryWhoseLeaseIsOverDoesNotBegin) {
+  store_->TakeOver();
+  ASSERT_EQ(lost_.get_future().wait_for(kSoon), std::future_status::ready);
+  EXPECT_EQ(Refusal(), Reason::kReservationLost);
+  EXPECT_TRUE(cases_.empty());
+}
+
+TEST_F(QueuedRecoveryTest, NoRecoveryBeginsOnceTheGuardIsClosed) {
+  auto closes = std::async(std::launch::async, [this] { reservations_->Close(); });
+  while (!reservations_->closed()) std::this_thread::yield();
+  EXPECT_EQ(Refusal(), Reason::kOutcomeUnknown);
+  closes.wait();
+  EXPECT_TRUE(cases_.empty());
 }
 
 TEST_F(RecoveryTest, TypedHandlerGetsItsRequest) {
