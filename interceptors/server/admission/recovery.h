@@ -49,9 +49,9 @@ class Recovery final : public std::enable_shared_from_this<Recovery> {
   RecoveryDecision Decide();
   void Settle(const RecoveryDecision& decision);
   void Complete(const RecoveryDecision& decision);
-  // The caller gets `why`.
   // Another attempt may have the record: this one does nothing.
   void GiveWay();
+  // The caller gets `why`.
   void LeaveUnknown(const absl::Status& why);
   // Rejects exceptions and invalid decisions of the application's handler.
   absl::Status WhyNotRecordable(const RecoveryDecision& decision) const;
