@@ -96,7 +96,9 @@ class Execution {
 
   // The key of this execution's call with `label`, for calls that Attach cannot cover: through
   // a queue, over HTTP, with CallWithRetries. It depends on the record, not on the attempt: the
-  // next attempt gets the same key, and the called service replays. See docs/workflows.md.
+  // next attempt gets the same key, and the called service replays. It contains the time of the
+  // record's first reservation: after a loss of the record the steps have other keys. For a party
+  // that deduplicates by itself use record_id(), which survives that. See docs/workflows.md.
   // DOWNSTREAM_REFUSED for a label that is empty or over 255 bytes, in a first attempt with
   // MethodPolicy::relaxed_reservation (another first attempt would have another key), or if
   // idempotencyd is too old to report when a record was created.
