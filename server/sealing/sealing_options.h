@@ -10,7 +10,7 @@ struct SealingOptions {
   // The key ring's file; empty: nothing is sealed.
   std::string key_ring;
   // Rows that were stored unsealed are read, and rows are stored unsealed until the first key
-  // seals: for the time until the longest retention has passed since then.
+  // seals: for the time until the last record from before is forgotten since then.
   bool accept_unsealed = false;
 };
 

@@ -224,8 +224,8 @@ void ServeFlags::AddStoredDataFlags(ServeOptions* options) {
       "accept_unsealed", &options->sealing.accept_unsealed,
       "Also read values that were stored before --keyring was set, and store unsealed ones\n"
       "until the first key seals. Remove it once no record from before is left\n"
-      "(docs/sealing.md, Switching it on): until then everyone who can write to the database\n"
-      "can add an unsealed reply.");
+      "(docs/sealing.md, Switching it on): until then everyone who can write to the\n"
+      "database can add an unsealed reply.");
   set.AddSwitch("read_only", &options->read_only,
                 "Answer Get, List and ListAudit only, from a standby or a restored backup of\n"
                 "Postgres. Guards cannot use it: give it an address of its own.");
