@@ -51,6 +51,8 @@ struct Deployment {
   // The names of objects in Kubernetes.
   std::string kubernetes_namespace;
   std::string gateway;
+  // Of the HTTPRoutes; none: all hosts of the gateway.
+  std::vector<std::string> hostnames;
   std::vector<std::pair<std::string, std::string>> workload_labels;
 };
 

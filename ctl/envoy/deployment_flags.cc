@@ -25,6 +25,9 @@ namespace {
 // Of an organisation's whole API; each route costs Envoy a comparison for each request.
 constexpr std::size_t kMaxDescriptorBytes = 64 * 1024 * 1024;
 constexpr std::size_t kMaxRoutes = 10'000;
+// The Gateway API's limits: characters of a hostname, hostnames of a route.
+constexpr std::size_t kMaxHostname = 253;
+constexpr std::size_t kMaxHostnames = 16;
 constexpr absl::Duration kMinDeadline = absl::Milliseconds(100);
 constexpr absl::Duration kMaxDeadline = absl::Hours(24);
 
@@ -132,6 +135,22 @@ bool IsHeaderName(absl::string_view name) {
   });
 }
 
+// As the Gateway API requires: labels of lower case, of which the first may be "*".
+bool IsHostname(absl::string_view name) {
+  if (name.size() > kMaxHostname) return false;
+  absl::ConsumePrefix(&name, "*.");
+  const std::vector<absl::string_view> labels = absl::StrSplit(name, '.');
+  return !IsIpAddress(std::string(name)) &&
+         std::all_of(labels.begin(), labels.end(), [](absl::string_view label) {
+           return !label.empty() && label.front() != '-' && label.back() != '-' &&
+                  std::all_of(label.begin(), label.end(), [](char character) {
+                    return absl::ascii_islower(static_cast<unsigned char>(character)) ||
+                           absl::ascii_isdigit(static_cast<unsigned char>(character)) ||
+                           character == '-';
+                  });
+         });
+}
+
 // Of a certificate and its key, both or none.
 absl::Status CheckPair(absl::string_view prefix, const EnvoyTlsFiles& tls) {
   if (tls.cert.empty() == tls.key.empty()) return absl::OkStatus();
@@ -225,6 +244,9 @@ void DeploymentFlags::AddTo(FlagSet& flags) {
   flags.AddText("kubernetes_namespace", "NAME", &kubernetes_namespace_,
                 "The namespace of the objects, for istio and envoy-gateway.");
   flags.AddText("gateway", "NAME", &gateway_, "The Gateway, for envoy-gateway.");
+  flags.AddText("hostnames", "NAMES", &hostnames_,
+                "The hosts of the service, for envoy-gateway: pay.example.com, separated by\n"
+                "commas. Without them the routes are those of all hosts of the Gateway.");
   flags.AddText("workload", "LABELS", &workload_,
                 "The labels of the service's pods, for istio: app=payments, separated by commas.");
 }
@@ -251,7 +273,7 @@ absl::StatusOr<Deployment> DeploymentFlags::Read(Format format) const {
   if (const absl::Status used = CheckTlsFlags(format); !used.ok()) return used;
   if (const absl::Status read = ReadTls(format, deployment); !read.ok()) return read;
   if (const absl::Status read = ReadMethods(deployment); !read.ok()) return read;
-  if (const absl::Status read = ReadKubernetes(deployment); !read.ok()) return read;
+  if (const absl::Status read = ReadKubernetes(format, deployment); !read.ok()) return read;
   return deployment;
 }
 
@@ -349,7 +371,7 @@ absl::Status DeploymentFlags::ReadMethods(Deployment& deployment) const {
   return absl::OkStatus();
 }
 
-absl::Status DeploymentFlags::ReadKubernetes(Deployment& deployment) const {
+absl::Status DeploymentFlags::ReadKubernetes(Format format, Deployment& deployment) const {
   deployment.kubernetes_namespace = kubernetes_namespace_;
   deployment.gateway = gateway_;
   for (const absl::string_view label : absl::StrSplit(workload_, ',', absl::SkipWhitespace())) {
@@ -359,6 +381,25 @@ absl::Status DeploymentFlags::ReadKubernetes(Deployment& deployment) const {
       return Wrong("workload", workload_, "write NAME=VALUE, for example app=payments");
     }
     deployment.workload_labels.push_back(parts);
+  }
+  return ReadHostnames(format, deployment);
+}
+
+absl::Status DeploymentFlags::ReadHostnames(Format format, Deployment& deployment) const {
+  if (!hostnames_.empty() && format != Format::kEnvoyGateway) {
+    return Wrong("hostnames", hostnames_, "only --format=envoy-gateway has a place for it");
+  }
+  for (const absl::string_view name : absl::StrSplit(hostnames_, ',', absl::SkipWhitespace())) {
+    const absl::string_view hostname = absl::StripAsciiWhitespace(name);
+    if (!IsHostname(hostname)) {
+      return Wrong("hostnames", hostname,
+                   "write names of hosts in lower case: pay.example.com or *.example.com");
+    }
+    deployment.hostnames.emplace_back(hostname);
+  }
+  if (deployment.hostnames.size() > kMaxHostnames) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hostnames: an HTTPRoute has ", kMaxHostnames, " at the most"));
   }
   return absl::OkStatus();
 }

@@ -28,7 +28,8 @@ class DeploymentFlags {
   absl::Status ReadAddresses(Format format, Deployment& deployment) const;
   absl::Status ReadTls(Format format, Deployment& deployment) const;
   absl::Status ReadMethods(Deployment& deployment) const;
-  absl::Status ReadKubernetes(Deployment& deployment) const;
+  absl::Status ReadKubernetes(Format format, Deployment& deployment) const;
+  absl::Status ReadHostnames(Format format, Deployment& deployment) const;
 
   std::string envoy_version_ = "1.40";
   std::string descriptors_;
@@ -47,6 +48,7 @@ class DeploymentFlags {
   bool allow_plaintext_ = false;
   std::string kubernetes_namespace_ = "default";
   std::string gateway_ = "eg";
+  std::string hostnames_;
   std::string workload_;
 };
 

@@ -113,6 +113,16 @@ std::string Rule(const Deployment& deployment, const std::vector<std::string>& m
       absl::StrCat("matches:\n", absl::StrJoin(matches, ""), BackendRef(deployment.upstream)));
 }
 
+// Of an HTTPRoute; "": those of all hosts of the gateway.
+std::string Hostnames(const Deployment& deployment) {
+  if (deployment.hostnames.empty()) return "";
+  std::string hostnames = "  hostnames:\n";
+  for (const std::string& hostname : deployment.hostnames) {
+    absl::StrAppend(&hostnames, "  - ", YamlString(hostname), "\n");
+  }
+  return hostnames;
+}
+
 // The routes with these matches, named `name`-1 and so on. Their names are added to `names`.
 std::string HttpRoutes(const Deployment& deployment, absl::string_view name,
                        const std::vector<std::string>& matches, std::vector<std::string>& names) {
@@ -120,7 +130,8 @@ std::string HttpRoutes(const Deployment& deployment, absl::string_view name,
   for (std::size_t first = 0; first < matches.size(); first += kMatchesOfRule * kRulesOfRoute) {
     names.push_back(absl::StrCat(name, "-", names.size() + 1));
     absl::StrAppend(&routes, Head(kGatewayApi, "HTTPRoute", names.back(), deployment),
-                    "  parentRefs:\n  - name: ", YamlString(deployment.gateway), "\n  rules:\n");
+                    "  parentRefs:\n  - name: ", YamlString(deployment.gateway), "\n",
+                    Hostnames(deployment), "  rules:\n");
     const std::size_t end = std::min(matches.size(), first + kMatchesOfRule * kRulesOfRoute);
     for (std::size_t at = first; at < end; at += kMatchesOfRule) {
       const auto begin = matches.begin() + static_cast<std::ptrdiff_t>(at);
@@ -202,7 +213,9 @@ std::string EnvoyGatewayObjects(const Deployment& deployment) {
   std::vector<std::string> guarded;
   std::string objects = absl::StrCat(
       "# Written by `idempotencyctl envoy-config --format=envoy-gateway`. For gRPC the service's "
-      "port\n# has `appProtocol: kubernetes.io/h2c`.\n",
+      "port\n# has `appProtocol: kubernetes.io/h2c`.\n"
+      "# Remove the service's former routes (HTTPRoute, GRPCRoute): one with a more specific\n"
+      "# hostname, or an older one with the same path, takes the calls, and they run unguarded.\n",
       HttpRoutes(deployment, "idempotency-guarded", AllMatches(deployment.guarded), guarded));
   std::vector<EnvoyRoute> rest;
   for (const std::string& path : deployment.streaming_paths) {

@@ -57,6 +57,7 @@ REFUSED_WITH_ADDRESSES = [
     (("--methods=a.B/C", "--format=istio"), "--workload is missing"),
     (("--methods=a.B/C", "--format=istio", "--workload=payments"), "write NAME=VALUE"),
     (("--methods=a.B/C", "--format=envoy-gateway"), "write NAME:PORT"),
+    (("--methods=a.B/C", "--hostnames=pay.example"), "only --format=envoy-gateway"),
     (("--methods=a.B/C", "--format=istio", "--workload=a=b", "--tls_client_ca=f"),
      "leave out --tls_client_ca"),
 ]
@@ -238,6 +239,23 @@ class ConfigTest(unittest.TestCase):
         stripped = client["spec"]["headers"]["earlyRequestHeaders"]["remove"]
         self.assertIn("x-envoy-retry-on", stripped)
         self.assertIn("x-tenant", stripped)
+
+    def test_every_route_has_the_hostnames(self):
+        def written(*hostnames):
+            return envoy.ctl("--format=envoy-gateway", "--upstream=a:1", "--processor=b:1",
+                             "--methods=" + ",".join(f"a.B/M{i}" for i in range(130)), *hostnames)
+        hostnames = {flag: {tuple(one["spec"].get("hostnames", ())) for one in
+                            yaml.safe_load_all(written(*flag)[1]) if one["kind"] == "HTTPRoute"}
+                     for flag in ((), ("--hostnames=pay.example, *.a-1.example",))}
+        self.assertEqual(list(hostnames.values()), [{()}, {("pay.example", "*.a-1.example")}])
+        for wrong in ("Pay.example", "pay.example:443", "10.0.0.1", "*", "a.*.b", "a..b", "-a.b",
+                      "a-.b", "a_b", "a." * 126 + "aa"):
+            with self.subTest(wrong):
+                status, out, err = written(f"--hostnames={wrong}")
+                self.assertEqual((status, out), (2, ""))
+                self.assertIn("write names of hosts in lower case", err)
+        self.assertEqual(written("--hostnames=" + ",".join("abcdefghijklmnop"))[0], 0)
+        self.assertIn("16 at the most", written("--hostnames=" + ",".join("abcdefghijklmnopq"))[2])
 
     def test_a_service_of_another_namespace_is_granted(self):
         def objects(upstream, processor, namespace="shop"):

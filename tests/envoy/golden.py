@@ -43,6 +43,7 @@ CASES = {
                            "--skip_streaming", "--methods=payments.v1.*/Create*",
                            "--http_routes=POST|PATCH /v1/payments", "--strip_headers=x-tenant",
                            "--kubernetes_namespace=shop", "--gateway=edge",
+                           "--hostnames=pay.example,pay.internal.example",
                            "--deadline=90500ms", "--upstream=payments:9000",
                            "--processor=idempotencyd.idempotency:7413"),
 }
