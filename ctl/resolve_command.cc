@@ -31,6 +31,13 @@ absl::StatusOr<std::string> Bytes(absl::string_view flag, const std::string& pat
       absl::StrCat("--", flag, "=", path, " has more than ", limits::kMaxReplyBytes, " bytes"));
 }
 
+// The attempt reported no end: its process was lost, or is slow. The release reason of a RESERVED
+// record is that of an attempt before.
+bool MayStillRun(const v1::Record& record) {
+  return record.state() == v1::RECORD_STATE_RESERVED ||
+         (record.state() == v1::RECORD_STATE_UNKNOWN && record.release_reason().empty());
+}
+
 class ResolveCommand final : public Command {
  public:
   absl::string_view name() const override { return "resolve"; }
@@ -40,7 +47,9 @@ class ResolveCommand final : public Command {
     return "Settles a record that is UNKNOWN, or RESERVED by an attempt that was lost. First find\n"
            "out, in the systems that the operation writes to, whether it took place:\n"
            "  --outcome=completed  it did: its callers get the reply that you give\n"
-           "  --outcome=released   nothing happened: the next call runs, as the next attempt\n"
+           "  --outcome=released   nothing happened, and nothing can any more: the next call "
+           "runs,\n"
+           "                       as the next attempt\n"
            "It shows the record and requests a confirmation before it writes. If the record "
            "changes\n"
            "meanwhile, nothing is written. Needs the permissions READ and ADMIN.";
@@ -107,6 +116,11 @@ class ResolveCommand final : public Command {
         service->Get(record_.ToRequest(v1::RECORD_VIEW_BASIC));
     if (!record.ok()) return record.status();
     if (!json_) terminal.Print(DescribeRecord(*record, terminal.Now()) + "\n");
+    if (outcome_ == "released" && MayStillRun(*record)) {
+      terminal.Note(
+          "This attempt reported no end. Its process may only be slow, and act later. Release the "
+          "record once\nthat process has ended, or the other system refuses the operation.\n");
+    }
     request->set_expected_attempt(expected_attempt_ != 0 ? expected_attempt_ : record->attempt());
     // Another state is refused by itself.
     if (record->state() == v1::RECORD_STATE_RESERVED ||

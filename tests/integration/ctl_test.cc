@@ -20,6 +20,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "google/protobuf/util/json_util.h"
 
 #include "core/mutex.h"
@@ -215,6 +217,31 @@ TEST_F(CtlTest, AReleasedOneRunsAgain) {
       Run("on-call", {"resolve", id, "--outcome=released", "--reason=impatient", "--yes"});
   EXPECT_EQ(running.code, 4);
   EXPECT_THAT(running.err, HasSubstr("FORCE_REQUIRED: "));
+}
+
+TEST_F(CtlTest, AReleaseOfAnAttemptThatMayStillRunHasAWarning) {
+  const auto warning = HasSubstr("may only be slow");
+  const std::string ended = MakeUnknown("order-1");
+  const auto dry = [&](const std::string& id, std::vector<std::string> more) {
+    more.insert(more.begin(), {"resolve", id, "--reason=r", "--dry_run"});
+    Result result = Run("on-call", more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result;
+  };
+  EXPECT_THAT(dry(ended, {"--outcome=released"}).err, Not(warning));
+
+  v1::ReserveRequest request = testing::SomeReserve("order-2");
+  request.mutable_record_key()->set_namespace_("payments");
+  request.set_on_lease_expiry(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  request.mutable_lease()->set_seconds(0);
+  request.mutable_lease()->set_nanos(10'000'000);
+  const std::string lost = Call(&v1::IdempotencyService::Stub::Reserve, request).record_id();
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_THAT(dry(lost, {"--outcome=released"}).err, warning);
+  EXPECT_THAT(dry(lost, {"--outcome=completed", "--code=9"}).err, Not(warning));
+  // The next call makes it UNKNOWN.
+  EXPECT_EQ(Reserve("order-2").verdict_case(), v1::ReserveResponse::kOutcomeUnknown);
+  EXPECT_THAT(dry(lost, {"--outcome=released"}).err, warning);
 }
 
 TEST_F(CtlTest, ASettledErrorKeepsItsDetails) {
