@@ -10,8 +10,9 @@
 --   * only idempotency_sweep_completions() deletes rows: a row that is deleted
 --     too early lets its operation run again.
 --
--- The application's role needs INSERT, the guard's SELECT, the sweep's DELETE
--- and SELECT. A guard finds the table through its role's search_path.
+-- The application's role needs INSERT, the guard's SELECT, the sweep's SELECT,
+-- DELETE and UPDATE (sweepable_at): FOR UPDATE needs UPDATE of one column, though
+-- no value is changed. A guard finds the table through its role's search_path.
 CREATE TABLE idempotency_completions (
   record_id uuid PRIMARY KEY,
 
