@@ -2,6 +2,7 @@
 pkg-config."""
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,9 @@ import unittest
 
 from .installation import built, flags, installed, run, setting
 from .outside_project import outside_project
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 
 class InstalledTest(unittest.TestCase):
 
@@ -67,6 +71,16 @@ class InstalledTest(unittest.TestCase):
         # protoc-gen-go refuses a file without this option.
         for proto in protos:
             self.assertRegex(pathlib.Path(proto).read_text(), r"(?m)^option go_package = ")
+
+    def test_code_of_a_proto_with_policies_finds_that_of_the_options(self):
+        """By the recipe of the page."""
+        page = (ROOT / "docs/other_languages.md").read_text(encoding="utf-8")
+        recipe = page[page.index("\n**Python**"):page.index("\n**Node**")]
+        protos = re.findall(r"idempotency/v1/\w+\.proto", recipe)
+        with tempfile.TemporaryDirectory() as folder:
+            run("protoc", f"-I{self.prefix}/include", f"-I{ROOT / 'examples/payments'}",
+                f"--python_out={folder}", *protos, "payments.proto")
+            run("/usr/bin/python3", "-c", "import payments_pb2", PYTHONPATH=folder)
 
     def test_a_missing_component_is_named(self):
         tree = outside_project(self, "client")

@@ -223,8 +223,8 @@ void ServeFlags::AddStoredDataFlags(ServeOptions* options) {
   set.AddSwitch(
       "accept_unsealed", &options->sealing.accept_unsealed,
       "Also read values that were stored before --keyring was set, and store unsealed ones\n"
-      "until the first key seals. Remove it once no record from before is left\n"
-      "(docs/sealing.md, Switching it on): until then everyone who can write to the\n"
+      "until the first key seals. Remove it once no record from before is kept: earlier,\n"
+      "the retries of those are refused. Until then everyone who can write to the\n"
       "database can add an unsealed reply.");
   set.AddSwitch("read_only", &options->read_only,
                 "Answer Get, List and ListAudit only, from a standby or a restored backup of\n"
