@@ -1,7 +1,6 @@
 #include "server/service/sweeper.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "server/observability/log.h"
 
@@ -40,6 +39,7 @@ Sweeper::Sweeper(MaintenanceStore& store, Observer& observer, const Options& opt
       observer_(observer),
       options_(options),
       random_(std::random_device()()),
+      quiet_(options.max_quiet_ranges, options.batch / 2),
       lanes_(1) {}
 
 Sweeper::~Sweeper() { Stop(); }
@@ -105,8 +105,7 @@ absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
 }
 
 absl::Status Sweeper::SweepAll(Pass& pass) {
-  known_records_ = 0;
-  for (const auto& [begin, stretch] : stretches_) known_records_ += stretch.records;
+  known_records_ = quiet_.records();
   refused_ = 0;
   pass_began_ = options_.clock->Monotonic();
   Begin(lanes_.front());
@@ -125,8 +124,8 @@ absl::StatusOr<std::optional<absl::Duration>> Sweeper::StepOf(Lane& lane, Pass& 
   const bool is_whole = &lane == &lanes_.front();
   const TimePoint began = options_.clock->Monotonic();
   SweepOp& op = lane.op;
-  op.after = SkipQuiet(op.after, began);
-  op.until = NextKnown(op.after);
+  op.after = quiet_.Skip(op.after, began);
+  op.until = quiet_.NextPlace(op.after);
   if (lane.range.until) {
     op.until = std::min(op.until.value_or(*lane.range.until), *lane.range.until);
   }
@@ -199,7 +198,7 @@ void Sweeper::Begin(Lane& lane) {
   lane.backlog_since.reset();
   lane.op = SweepOp();
   lane.op.limit = options_.batch;
-  if (lane.range.after != RecordId()) lane.op.after = AlignedTo(lane.range.after);
+  if (lane.range.after != RecordId()) lane.op.after = quiet_.BeginOf(lane.range.after);
 }
 
 void Sweeper::End(Lane& lane, TimePoint now) {
@@ -233,60 +232,13 @@ absl::Duration Sweeper::PauseAfter(const SweepProgress& step, absl::Duration too
   return std::clamp(removed - took, least, std::max(least, options.max_rest * took));
 }
 
-std::optional<RecordId> Sweeper::SkipQuiet(std::optional<RecordId> place, TimePoint now) const {
-  for (auto it = stretches_.find(place.value_or(RecordId()));
-       it != stretches_.end() && now < it->second.quiet_until;
-       it = stretches_.find(it->second.end)) {
-    place = it->second.end;
-  }
-  return place;
-}
-
-RecordId Sweeper::AlignedTo(const RecordId& place) const {
-  const auto behind = stretches_.upper_bound(place);
-  if (behind == stretches_.begin()) return place;
-  const auto& [begin, stretch] = *std::prev(behind);
-  return place < stretch.end ? begin : place;
-}
-
-std::optional<RecordId> Sweeper::NextKnown(const std::optional<RecordId>& place) const {
-  const RecordId after = place.value_or(RecordId());
-  if (const auto same = stretches_.find(after); same != stretches_.end()) return same->second.end;
-  const auto next = stretches_.upper_bound(after);
-  return next == stretches_.end() ? std::nullopt : std::optional<RecordId>(next->first);
-}
-
 void Sweeper::Remember(const SweepOp& op, const SweepProgress& step, TimePoint now) {
   const RecordId begin = op.after.value_or(RecordId());
-  stretches_.erase(begin);
+  quiet_.Forget(begin);
   // The range where new records are added is examined each time.
   if (!step.next || step.quiet <= absl::ZeroDuration()) return;
-  Stretch stretch{*step.next, now + absl::ToChronoNanoseconds(std::min(step.quiet, Trust(now))),
-                  step.visited - step.removed};
-  // The rest of a range joins the one before.
-  const auto behind = stretches_.lower_bound(begin);
-  if (behind != stretches_.begin()) {
-    Stretch& before = std::prev(behind)->second;
-    if (before.end == begin && before.records + stretch.records <= options_.batch / 2) {
-      before.end = stretch.end;
-      before.quiet_until = std::min(before.quiet_until, stretch.quiet_until);
-      before.records += stretch.records;
-      return;
-    }
-  }
-  if (stretches_.size() >= options_.max_stretches) JoinStretches();
-  if (stretches_.size() < options_.max_stretches) stretches_.emplace(begin, stretch);
-}
-
-void Sweeper::JoinStretches() {
-  for (auto it = stretches_.begin(); it != stretches_.end(); ++it) {
-    const auto next = std::next(it);
-    if (next == stretches_.end() || it->second.end != next->first) continue;
-    it->second.end = next->second.end;
-    it->second.quiet_until = std::min(it->second.quiet_until, next->second.quiet_until);
-    it->second.records += next->second.records;
-    stretches_.erase(next);
-  }
+  quiet_.Add(begin, {*step.next, now + absl::ToChronoNanoseconds(std::min(step.quiet, Trust(now))),
+                     step.visited - step.removed});
 }
 
 absl::Duration Sweeper::Trust(TimePoint now) const {

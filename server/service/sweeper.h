@@ -18,6 +18,7 @@
 #include "core/clock.h"
 #include "server/observability/observer.h"
 #include "server/service/periodic_thread.h"
+#include "server/service/quiet_ranges.h"
 #include "server/service/stop_latch.h"
 #include "server/store/maintenance_store.h"
 
@@ -62,7 +63,7 @@ class Sweeper {
     // twice the time of a pass that reads all of it: else nothing would be skipped.
     absl::Duration trust = absl::Hours(3);
     // How many ranges it remembers, in about 10 MB. With more it joins neighbours.
-    std::size_t max_stretches = 100'000;
+    std::size_t max_quiet_ranges = 100'000;
     // A step that another replica's step refused is repeated after about this time, and after
     // double the time for each further one.
     absl::Duration turn_pause = absl::Milliseconds(50);
@@ -109,13 +110,6 @@ class Sweeper {
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // The records after its key in stretches_, up to `end`.
-  struct Stretch {
-    RecordId end;
-    TimePoint quiet_until;
-    // Live ones among them, at the last read.
-    std::int64_t records = 0;
-  };
   // A walk through a range. The first one is the pass through everything; those beside it are of
   // SweepProgress::turns, and continue in the next pass.
   struct Lane {
@@ -146,15 +140,8 @@ class Sweeper {
   void NoteTurns(const std::vector<SweepRange>& turns, TimePoint now);
   // Draws from [low, high) times the interval.
   absl::Duration Jittered(double low, double high);
-  // The first place at or after `place` where a range is due.
-  std::optional<RecordId> SkipQuiet(std::optional<RecordId> place, TimePoint now) const;
-  // `place`, or the beginning of the range in which it is.
-  RecordId AlignedTo(const RecordId& place) const;
-  // The next place behind `place` with a known range.
-  std::optional<RecordId> NextKnown(const std::optional<RecordId>& place) const;
+  // Notes until when the range of the step needs no other one.
   void Remember(const SweepOp& op, const SweepProgress& step, TimePoint now);
-  // Joins stretches with their neighbours, so that about half as many remain.
-  void JoinStretches();
   // Options::trust, for as many records as there are, and as slow a store.
   absl::Duration Trust(TimePoint now) const;
 
@@ -162,10 +149,8 @@ class Sweeper {
   Observer& observer_;
   const Options options_;
   std::minstd_rand random_;
-  // By the id that they begin after; the nil id for the lowest. They do not
-  // overlap.
-  std::map<RecordId, Stretch> stretches_;
-  // Of all stretches, at the beginning of the pass, or what the pass has read until now.
+  QuietRanges quiet_;
+  // Of all quiet ranges, at the beginning of the pass, or what the pass has read until now.
   std::int64_t known_records_ = 0;
   TimePoint pass_began_;
   // How long passes have walked since one reached the end, before this one.

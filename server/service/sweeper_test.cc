@@ -421,7 +421,7 @@ TEST_F(SweeperTest, JoinsStretchesInPlaceOfForgettingThem) {
   stretches.count = 20;
   scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
   Sweeper::Options options = Unpaced(5);
-  options.max_stretches = 10;
+  options.max_quiet_ranges = 10;
   Sweeper sweeper(scripted_, steps_, options);
   ASSERT_TRUE(sweeper.RunOnce().ok());
   EXPECT_EQ(stretches.ops.size(), 21u);
