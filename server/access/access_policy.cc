@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "core/absl_view.h"
+
 namespace idempotency::internal {
 namespace {
 
@@ -68,7 +70,13 @@ absl::StatusOr<AccessPolicy::Identified> AccessPolicy::Identify(const Credential
   if (credentials.certificate) return ByCertificate(credentials);
   if (credentials.local && local_.has_value()) return Identified{*local_};
   if (anonymous_.has_value()) return Identified{*anonymous_};
-  return Unknown("the caller presented neither a client certificate nor a token");
+  constexpr absl::string_view kNothing =
+      "the caller presented neither a client certificate nor a token";
+  if (!credentials.proxy_header.empty() && local_.has_value()) {
+    return Unknown(absl::StrCat(kNothing, ", and its call is not `local`, since it has the header ",
+                                AbslView(credentials.proxy_header), ", which proxies add"));
+  }
+  return Unknown(kNothing);
 }
 
 absl::StatusOr<AccessPolicy::Identified> AccessPolicy::ByToken(const std::string& token,

@@ -1,5 +1,6 @@
 #include "server/access/access_policy.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +18,9 @@
 
 namespace idempotency::internal {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 
@@ -144,6 +148,23 @@ TEST(AccessPolicyTest, AnonymousCallersPresentNothing) {
   EXPECT_EQ(NameOf(policy, local), "machine");
   EXPECT_EQ(NameOf(policy, WithToken("wrong")), "");
   EXPECT_EQ(NameOf(policy, WithUri("spiffe://example/unknown")), "");
+}
+
+// An Envoy on the same machine adds x-forwarded-for to its own calls.
+TEST(AccessPolicyTest, ALocalCallWithTheHeaderOfAProxyIsRefusedWithItsName) {
+  AccessRules rules = SomeRules();
+  Credentials forwarded;
+  forwarded.SetLocal("x-forwarded-for");
+  const auto refused = AccessPolicy(rules).Identify(forwarded, kNow).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("not `local`, since it has the header x-forwarded-for"));
+  // Where no identity is `local`, the header decides nothing.
+  rules.identities[4].local = false;
+  const auto unknown = AccessPolicy(rules).Identify(forwarded, kNow).status();
+  EXPECT_THAT(std::string(unknown.message()), Not(HasSubstr("x-forwarded-for")));
+  rules.identities[4].anonymous = true;
+  EXPECT_EQ(NameOf(AccessPolicy(rules), forwarded), "machine");
 }
 
 TEST(AccessPolicyTest, WithoutRulesNobodyIsIdentified) {

@@ -3,7 +3,6 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
 
-#include <algorithm>
 #include <iterator>
 #include <memory>
 
@@ -45,11 +44,14 @@ void ReadToken(const grpc::ServerContextBase& context, Credentials& credentials)
   ReadAuthorization(ViewOf(first->second), credentials);
 }
 
-bool CameThroughProxy(const grpc::ServerContextBase& context) {
-  return std::any_of(
-      std::begin(kProxyHeaders), std::end(kProxyHeaders), [&](std::string_view name) {
-        return context.client_metadata().count(grpc::string_ref(name.data(), name.size())) > 0;
-      });
+// Empty if the call has none of them.
+std::string_view ProxyHeaderOf(const grpc::ServerContextBase& context) {
+  for (const std::string_view name : kProxyHeaders) {
+    if (context.client_metadata().count(grpc::string_ref(name.data(), name.size())) > 0) {
+      return name;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ Credentials CredentialsOf(const grpc::ServerContextBase& context) {
   if (peer != nullptr) ReadCertificate(*peer, credentials);
   ReadToken(context, credentials);
   credentials.peer = context.peer();
-  credentials.local = IsLocalPeer(credentials.peer) && !CameThroughProxy(context);
+  if (IsLocalPeer(credentials.peer)) credentials.SetLocal(ProxyHeaderOf(context));
   return credentials;
 }
 

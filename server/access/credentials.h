@@ -30,6 +30,15 @@ struct Credentials {
   // The connection comes from this machine, a loopback address or a Unix socket, and nothing in the
   // call shows that it came through a proxy.
   bool local = false;
+  // The header, one of kProxyHeaders, for which a call from this machine is not `local`; otherwise
+  // empty.
+  std::string_view proxy_header;
+
+  // Of a connection from this machine, with the header that proxies add, or "".
+  void SetLocal(std::string_view header) {
+    local = header.empty();
+    proxy_header = header;
+  }
 };
 
 // The headers that proxies add: the caller is on another machine, whatever the connection is. In

@@ -176,7 +176,8 @@ TEST_F(ConfigFileTest, NotBeforeMayBeALittleLater) {
 TEST_F(ConfigFileTest, NotesNamePartsThatAreProbablyNotMeant) {
   const auto notes_on = [this](const std::string& rules, const std::string& rest) {
     const auto loaded =
-        Load(absl::StrCat("identities { name: \"m\" local: true }\nrules { identity: \"m\" ",
+        Load(absl::StrCat("identities { name: \"m\" anonymous: true }\n",
+                          "identities { name: \"here\" local: true }\nrules { identity: \"m\" ",
                           "permissions: READ namespaces: ", rules, " }\n", rest));
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     return loaded.ok() ? NotesOn(*loaded) : std::vector<std::string>();
@@ -196,6 +197,9 @@ TEST_F(ConfigFileTest, NotesNamePartsThatAreProbablyNotMeant) {
   };
   const std::string proxies = "proxies: \"m\" ";
   EXPECT_THAT(notes_on("\"*\"", processor(proxies)), IsEmpty());
+  EXPECT_THAT(notes_on("\"*\"", processor(proxies + "proxies: \"here\" ")),
+              ElementsAre(HasSubstr("\"here\" in external_processor.proxies has no credential but "
+                                    "`local`")));
   EXPECT_THAT(notes_on("\"*\"", processor("")), ElementsAre(HasSubstr("proxies is empty")));
   EXPECT_THAT(notes_on("\"*\"", processor(proxies) + listed),
               ElementsAre(HasSubstr("\"p\" is in use")));

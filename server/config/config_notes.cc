@@ -1,5 +1,6 @@
 #include "server/config/config_notes.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 
@@ -41,6 +42,22 @@ void NoteNamespaces(const config::v1::Config& config, std::vector<std::string>& 
   }
 }
 
+// Envoy adds x-forwarded-for to its own calls of the processor, also of the same machine.
+void NoteLocalProxies(const config::v1::Config& config, std::vector<std::string>& notes) {
+  const auto& proxies = config.external_processor().proxies();
+  for (const auto& identity : config.identities()) {
+    const bool has_another = !identity.certificates().empty() || !identity.tokens().empty() ||
+                             !identity.token_subjects().empty() || identity.anonymous();
+    if (!identity.local() || has_another) continue;
+    if (std::find(proxies.begin(), proxies.end(), identity.name()) == proxies.end()) continue;
+    notes.push_back(absl::StrCat(
+        "identity \"", identity.name(),
+        "\" in external_processor.proxies has no credential but `local`: a proxy that adds "
+        "x-forwarded-for to its calls, as Envoy does, is refused; give it a certificate, a token, "
+        "or `anonymous: true`"));
+  }
+}
+
 void NoteProcessor(const config::v1::ExternalProcessor& processor,
                    std::vector<std::string>& notes) {
   if (processor.proxies().empty()) {
@@ -66,6 +83,7 @@ std::vector<std::string> NotesOn(const LoadedConfig& loaded) {
   std::vector<std::string> notes;
   NoteNamespaces(loaded.config, notes);
   if (loaded.config.has_external_processor()) {
+    NoteLocalProxies(loaded.config, notes);
     NoteProcessor(loaded.config.external_processor(), notes);
   }
   return notes;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <iterator>
 #include <list>
 #include <optional>
 #include <string>
@@ -64,11 +63,12 @@ bool IsLoopback(const net::ip::address& address) {
 
 std::string ToString(beast::string_view text) { return {text.data(), text.size()}; }
 
-bool CameThroughProxy(const Request& request) {
-  return std::any_of(std::begin(kProxyHeaders), std::end(kProxyHeaders),
-                     [&](std::string_view name) {
-                       return request.count(beast::string_view(name.data(), name.size())) > 0;
-                     });
+// Empty if the request has none of them.
+std::string_view ProxyHeaderOf(const Request& request) {
+  for (const std::string_view name : kProxyHeaders) {
+    if (request.count(beast::string_view(name.data(), name.size())) > 0) return name;
+  }
+  return {};
 }
 
 // False if a header that decides something was sent more than once.
@@ -254,7 +254,7 @@ class ConnectionOver final : public Connection {
     without_body_ = message.method() == http::verb::head;
     HttpRequest request;
     request.credentials = credentials_;
-    if (CameThroughProxy(message)) request.credentials.local = false;
+    if (credentials_.local) request.credentials.SetLocal(ProxyHeaderOf(message));
     if (!ReadHeaders(message, request)) {
       keep_alive_ = false;
       return Write(PlainRefusal(http::status::bad_request, "a header was sent more than once\n"));

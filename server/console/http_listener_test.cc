@@ -239,6 +239,7 @@ TEST_F(HttpListenerTest, ReadsWhatDecides) {
   EXPECT_FALSE(requests[0].secure);
   // Through a proxy: of another machine.
   EXPECT_FALSE(requests[1].credentials.local);
+  EXPECT_EQ(requests[1].credentials.proxy_header, "x-forwarded-for");
   EXPECT_TRUE(requests[1].credentials.malformed);
 }
 
