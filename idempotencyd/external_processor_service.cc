@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
+
 #include "core/mutex.h"
 #include "embedded/direct_connection.h"
 #include "grpc_idempotency/errors.h"
@@ -28,7 +30,8 @@ void WriteLine(LogSeverity severity, std::string_view line) {
 // The proxies that may open streams. Thread-safe.
 class Proxies {
  public:
-  explicit Proxies(const AccessControl& access) : access_(access) {}
+  // Both outlive it.
+  Proxies(const AccessControl& access, Observer& observer) : access_(access), observer_(observer) {}
 
   void Replace(std::set<std::string> names) {
     MutexLock lock(mutex_);
@@ -44,14 +47,21 @@ class Proxies {
     if (names.empty()) return absl::OkStatus();
     Caller caller(access_, context);
     const absl::StatusOr<std::string> name = caller.Name();
-    if (!name.ok()) return name.status();
+    if (!name.ok()) return Refused(name.status(), "", caller);
     if (names.count(*name) > 0) return absl::OkStatus();
-    return MakeError(Reason::kAccessDenied,
-                     "this identity is not one of external_processor.proxies");
+    return Refused(
+        MakeError(Reason::kAccessDenied, "this identity is not one of external_processor.proxies"),
+        *name, caller);
   }
 
  private:
+  absl::Status Refused(absl::Status why, const std::string& name, const Caller& caller) {
+    observer_.CallerRefused({why, name, "", caller.peer()});
+    return why;
+  }
+
   const AccessControl& access_;
+  Observer& observer_;
   Mutex mutex_;
   std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
 };
@@ -63,7 +73,7 @@ class ExternalProcessorService final : public FurtherService {
       : exposed_(parts.exposed),
         streams_of_address_(parts.streams_of_address),
         metrics_(parts.registry),
-        proxies_(parts.access),
+        proxies_(parts.access, parts.observer),
         processor_(
             std::move(settings), std::make_unique<DirectConnection>(nullptr, parts.operations),
             ExchangeLimitsFrom(parts.config),
@@ -71,6 +81,10 @@ class ExternalProcessorService final : public FurtherService {
             metrics_, std::make_shared<GuardLog>(WriteLine)) {
     proxies_.Replace(NamesOf(parts.config));
     WarnOfStreams(parts.config);
+  }
+
+  std::string service_name() const override {
+    return envoy::service::ext_proc::v3::ExternalProcessor::service_full_name();
   }
 
   void Register(grpc::ServerBuilder& builder, QueuedMethods& methods) override {

@@ -13,12 +13,14 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/limits.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/files/file_content.h"
 #include "server/limits.h"
 #include "server/observability/log.h"
@@ -252,7 +254,7 @@ absl::Status Daemon::MakeExtProc() {
   }
   auto made = ext_proc_kind_.make({*config_, !options_.ext_proc->IsLocal(),
                                    options_.listener.calls.per_peer, stack_->operations(), access_,
-                                   *metrics_.registry()});
+                                   metrics_, *metrics_.registry()});
   if (!made.ok()) return made.status();
   ext_proc_ = *std::move(made);
   return absl::OkStatus();
@@ -299,7 +301,12 @@ void Daemon::WatchConfig() {
 }
 
 void Daemon::WatchStore() {
-  health_.emplace(&listener_->health());
+  std::vector<Health::Port> ports = {
+      {&listener_->health(), v1::IdempotencyService::service_full_name()}};
+  if (ext_proc_listener_ != nullptr) {
+    ports.push_back({&ext_proc_listener_->health(), ext_proc_->service_name()});
+  }
+  health_.emplace(std::move(ports));
   monitor_ = stack_->Watch(
       [this](const absl::StatusOr<StoreGauges>& gauges) { Inspected(gauges.status()); });
 }

@@ -6,12 +6,14 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "server/access/access_control.h"
 #include "server/config/config_file.h"
+#include "server/observability/observer.h"
 #include "server/operation/operations.h"
 #include "server/rpc/queued_methods.h"
 
@@ -24,6 +26,8 @@ class FurtherService {
   // After its server has ended. Waits for its outstanding operations, which still work.
   virtual ~FurtherService() = default;
 
+  // Its full name, which its health has at its port.
+  virtual std::string service_name() const = 0;
   // Its methods are called once the server is started.
   virtual void Register(grpc::ServerBuilder& builder, QueuedMethods& methods) = 0;
   // Applies a changed configuration. An error changes nothing, and neither does the rest of the
@@ -42,6 +46,7 @@ struct FurtherServiceParts {
   int streams_of_address = 0;
   Operations& operations;
   const AccessControl& access;
+  Observer& observer;
   prometheus::Registry& registry;
 };
 

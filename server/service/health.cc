@@ -1,11 +1,12 @@
 #include "server/service/health.h"
 
-#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include <utility>
+
 #include "server/observability/log.h"
 
 namespace idempotency::internal {
 
-Health::Health(grpc::HealthCheckServiceInterface* service) : service_(service) {
+Health::Health(std::vector<Port> ports) : ports_(std::move(ports)) {
   MutexLock lock(mutex_);
   Publish();
 }
@@ -31,9 +32,11 @@ void Health::Drain() {
 
 void Health::Publish() {
   const bool serving = store_answers_ && !draining_;
-  // gRPC's service has a name once it was set by that name.
-  service_->SetServingStatus("", serving);
-  service_->SetServingStatus(v1::IdempotencyService::service_full_name(), serving);
+  for (const Port& port : ports_) {
+    // The health service has a name once it was set by that name.
+    port.health->SetServingStatus("", serving);
+    port.health->SetServingStatus(port.service, serving);
+  }
 }
 
 }  // namespace idempotency::internal

@@ -3,6 +3,9 @@
 
 #include <grpcpp/health_check_service_interface.h>
 
+#include <string>
+#include <vector>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 
@@ -10,13 +13,20 @@
 
 namespace idempotency::internal {
 
-// The answers of grpc.health.v1.Health, for the server as a whole ("") and for
-// idempotency.v1.IdempotencyService: SERVING while the store commits, so that the
-// next completion is durable, and the server is not draining. Thread-safe.
+// The answers of grpc.health.v1.Health at every port of the process, for the port as a whole ("")
+// and for its service: SERVING while the store commits, so that the next completion is durable, and
+// the process is not draining. Thread-safe.
 class Health {
  public:
-  // Starts NOT_SERVING. `service` must outlive it.
-  explicit Health(grpc::HealthCheckServiceInterface* service);
+  struct Port {
+    // Outlives this.
+    grpc::HealthCheckServiceInterface* health;
+    // The full name of the service that the port is for.
+    std::string service;
+  };
+
+  // Starts NOT_SERVING.
+  explicit Health(std::vector<Port> ports);
 
   // The store's last answer. Changes are logged.
   void ReportStore(const absl::Status& status);
@@ -26,7 +36,7 @@ class Health {
  private:
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  grpc::HealthCheckServiceInterface* const service_;
+  const std::vector<Port> ports_;
   Mutex mutex_;
   bool store_answers_ ABSL_GUARDED_BY(mutex_) = false;
   bool store_reported_ ABSL_GUARDED_BY(mutex_) = false;

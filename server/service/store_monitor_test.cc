@@ -77,7 +77,7 @@ class Opener {
 
 TEST(HealthTest, IsNotServingUntilTheStoreAnswers) {
   FakeHealthService service;
-  Health health(&service);
+  Health health({{&service, kService}});
   EXPECT_THAT(service.serving(), ElementsAre(Pair("", false), Pair(kService, false)));
   health.ReportStore(Away());
   EXPECT_THAT(service.serving(), ElementsAre(Pair("", false), Pair(kService, false)));
@@ -87,9 +87,21 @@ TEST(HealthTest, IsNotServingUntilTheStoreAnswers) {
   EXPECT_THAT(service.serving(), ElementsAre(Pair("", false), Pair(kService, false)));
 }
 
+TEST(HealthTest, EveryPortReportsTheSame) {
+  FakeHealthService service;
+  FakeHealthService further;
+  Health health({{&service, kService}, {&further, "further.v1.Further"}});
+  EXPECT_THAT(further.serving(), ElementsAre(Pair("", false), Pair("further.v1.Further", false)));
+  health.ReportStore(absl::OkStatus());
+  EXPECT_THAT(service.serving(), ElementsAre(Pair("", true), Pair(kService, true)));
+  EXPECT_THAT(further.serving(), ElementsAre(Pair("", true), Pair("further.v1.Further", true)));
+  health.Drain();
+  EXPECT_THAT(further.serving(), ElementsAre(Pair("", false), Pair("further.v1.Further", false)));
+}
+
 TEST(HealthTest, ADrainingServerIsNeverServingAgain) {
   FakeHealthService service;
-  Health health(&service);
+  Health health({{&service, kService}});
   health.ReportStore(absl::OkStatus());
   health.Drain();
   EXPECT_THAT(service.serving(), ElementsAre(Pair("", false), Pair(kService, false)));
@@ -132,7 +144,7 @@ TEST(DeferredStoreTest, InspectOpensItOnce) {
 
 TEST(StoreMonitorTest, BringsTheStoreUpAndHealthWithIt) {
   FakeHealthService service;
-  Health health(&service);
+  Health health({{&service, kService}});
   Opener opener;
   DeferredStore store(opener.AsFunction());
   std::atomic<int> failures = 0;

@@ -9,11 +9,15 @@
 #include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "envoy/service/ext_proc/v3/external_processor.grpc.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 
 #include "grpc_idempotency/client/channel_arguments.h"
@@ -33,12 +37,19 @@
 namespace idempotency::internal::testing {
 namespace {
 
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
 constexpr int kDescriptors = 160;
 constexpr int kBurst = 500;
 constexpr char kProcessorConfig[] =
     "external_processor { namespace: \"shop\" scope { shared: \"all\" }\n"
     "on_unknown_outcome: LEASE_EXPIRY_REQUIRE_RECOVERY\n"
     "grpc_methods { name: \"shop.v1.Orders/Place\" } }\n";
+
+// The SHA-256 of "other".
+constexpr char kDigestOfOther[] =
+    "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa";
 
 // A Session stream that its caller opens, and sends nothing on.
 class OpenSession {
@@ -395,6 +406,67 @@ TEST_F(DaemonConnectionsTest, AtAStopACallOfOnePortDoesNotKeepTheOtherOpen) {
   const auto exit = daemon.process().Wait();
   ASSERT_TRUE(exit.ok());
   EXPECT_EQ(exit->code, 0);
+}
+
+// A proxy leaves a replica that cannot decide, or that stops.
+TEST_F(DaemonConnectionsTest, ThePortOfTheExternalProcessorReportsItsHealth) {
+  const std::string config = folder_.File("idempotencyd.textproto");
+  std::ofstream(config) << kProcessorConfig;
+  const HeldPort exchanges;
+  DaemonProcess daemon(Store(), {absl::StrCat("--ext_proc=", exchanges.address()),
+                                 absl::StrCat("--config=", config), "--drain_timeout=60s"});
+  std::optional<HealthWatch> health(exchanges.address());
+  EXPECT_TRUE(health->AwaitServing(true));
+  const auto stub = grpc::health::v1::Health::NewStub(
+      grpc::CreateChannel(exchanges.address(), grpc::InsecureChannelCredentials()));
+  for (const char* service : {"", "envoy.service.ext_proc.v3.ExternalProcessor"}) {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    grpc::health::v1::HealthCheckResponse response;
+    const grpc::Status status = stub->Check(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << service << ": " << status.error_message();
+    EXPECT_EQ(response.status(), grpc::health::v1::HealthCheckResponse::SERVING) << service;
+  }
+  daemon.process().Signal(SIGTERM);
+  EXPECT_TRUE(health->AwaitServing(false)) << "before it ends";
+  // A watch is a call that never ends.
+  health.reset();
+  const auto exit = daemon.process().Wait();
+  ASSERT_TRUE(exit.ok());
+  EXPECT_EQ(exit->code, 0);
+}
+
+TEST_F(DaemonConnectionsTest, ARefusedProxyIsLoggedWithItsIdentityAndAddress) {
+  const std::string config = folder_.File("idempotencyd.textproto");
+  std::ofstream(config) << "identities { name: \"envoy\" local: true }\n"
+                           "identities { name: \"other\" tokens { sha256: \""
+                        << kDigestOfOther << "\" } }\n"
+                        << absl::StrReplaceAll(kProcessorConfig,
+                                               {{"{ namespace", "{ proxies: \"envoy\" namespace"}});
+  const HeldPort exchanges;
+  DaemonProcess daemon(Store(), {absl::StrCat("--ext_proc=", exchanges.address()),
+                                 absl::StrCat("--config=", config)});
+  const auto stub = envoy::service::ext_proc::v3::ExternalProcessor::NewStub(
+      grpc::CreateChannel(exchanges.address(), grpc::InsecureChannelCredentials()));
+  const auto status_with = [&stub](const std::string& header, const std::string& value) {
+    grpc::ClientContext context;
+    context.AddMetadata(header, value);
+    return stub->Process(&context)->Finish();
+  };
+  EXPECT_EQ(status_with("authorization", "Bearer other").error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  // As Envoy's client does: it is not `local` then.
+  const grpc::Status forwarded = status_with("x-forwarded-for", "192.0.2.1");
+  EXPECT_EQ(forwarded.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(forwarded.error_message(), HasSubstr("x-forwarded-for"));
+  EXPECT_EQ(MetricsPage::Fetch(daemon.metrics_address())
+                .Value("idempotency_callers_refused_total{service=\"operations\"}"),
+            2);
+  daemon.Terminate();
+  const std::string log = daemon.process().Stderr();
+  EXPECT_THAT(log, ContainsRegex("caller refused.*identity=\"?other\"?.*peer=\"?ipv4:127.0.0.1:"));
+  EXPECT_THAT(log, ContainsRegex("caller refused.*peer=\"?ipv4:127.0.0.1:.*x-forwarded-for"));
 }
 
 TEST_F(DaemonConnectionsTest, FewDescriptorsAreLoggedWithWhatToDo) {
