@@ -36,6 +36,12 @@ inline const std::string& NamedNamespace(const v1::ListAuditRequest& request) {
   return request.namespace_();
 }
 
+// The owner of what a caller takes for itself, and for no namespace.
+inline std::string OwnShareOf(Caller& caller) {
+  // No namespace has a blank.
+  return absl::StrCat("caller ", caller.Name().value_or(std::string()));
+}
+
 // The place of a call of `caller` that needs `permission`. It is in the share of the namespace
 // that the request names, if the caller may do this there: nobody takes the places of another's
 // namespace. Otherwise it is in the caller's own.
@@ -49,8 +55,7 @@ AdminPlace PlaceOfCall(const Request& request, Caller& caller, Permission permis
       caller.CheckNamespace(name_space, permission).ok()) {
     place.owner = name_space;
   } else {
-    // No namespace has a blank.
-    place.owner = absl::StrCat("caller ", caller.Name().value_or(std::string()));
+    place.owner = OwnShareOf(caller);
   }
   return place;
 }

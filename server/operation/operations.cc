@@ -8,6 +8,7 @@
 
 #include "core/retry_delays.h"
 #include "grpc_idempotency/errors.h"
+#include "server/operation/admin_place.h"
 #include "server/operation/failed_read.h"
 #include "server/operation/operation_span.h"
 #include "server/operation/wire_request.h"
@@ -184,6 +185,7 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
     if (!place.ok()) return Refuse(pending, place.status());
     pending.place_ = *std::move(place);
   }
+  if (!op->key.has_value() && pending.caller_ != nullptr) op->owner = OwnShareOf(*pending.caller_);
   pending.request_hold_.Release();
   batcher_.Get(
       *std::move(op), pending.deadline_,

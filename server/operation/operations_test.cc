@@ -273,6 +273,53 @@ TEST_F(OperationsTest, ADamagedRecordIsReportedToReadersOfEveryNamespace) {
   batcher.Close();
 }
 
+// They belong to no namespace, whose limits would bound them.
+TEST_F(OperationsTest, ReadsByRecordIdOfOneCallerLeaveRoomForThoseOfOthers) {
+  GatedStore gated(store_);
+  BatcherOptions options;
+  options.threads = 1;
+  options.max_queued = 4;
+  Batcher batcher(gated, observer_, options);
+  InFlightWaiters waiters(batcher, observer_);
+  Operations operations(batcher, waiters, observer_);
+  AccessRules rules;
+  Permissions read;
+  read.Add(Permission::kRead);
+  for (const std::string name : {"many", "few"}) {
+    AccessRules::Identity& identity = rules.identities.emplace_back();
+    identity.name = name;
+    identity.token_digests = {Sha256(name)};
+    rules.rules.push_back({name, {KeyNamed("").name_space}, read});
+  }
+  AccessControl access;
+  access.Restrict(std::make_shared<AccessPolicy>(std::move(rules)), clock_);
+  const auto caller_with = [&access](const std::string& token) {
+    Credentials credentials;
+    credentials.token = token;
+    return std::make_unique<Caller>(access, credentials);
+  };
+  const std::unique_ptr<Caller> many = caller_with("many");
+  const std::unique_ptr<Caller> few = caller_with("few");
+  v1::GetRequest request;
+  request.set_record_id(IdNamed("order").ToString());
+  std::vector<std::unique_ptr<Unread<v1::GetResponse>>> reads;
+  const auto read_by = [&](Caller& caller) {
+    reads.push_back(std::make_unique<Unread<v1::GetResponse>>(OperationKind::kGet));
+    reads.back()->SetCaller(&caller);
+    operations.Get(request, *reads.back());
+  };
+  gated.Shut();
+  read_by(*many);
+  ASSERT_TRUE(gated.AwaitCalls(1));
+  for (std::size_t i = 0; i < options.max_queued + 1; ++i) read_by(*many);
+  EXPECT_EQ(ReasonOf(reads.back()->Await()), Reason::kOverloaded);
+  read_by(*few);
+  gated.Open();
+  EXPECT_EQ(ReasonOf(reads.back()->Await()), Reason::kRecordNotFound);
+  waiters.Close();
+  batcher.Close();
+}
+
 TEST_F(OperationsTest, AnUnknownKeyIsOutsideTheWindowAfterADay) {
   const auto verdict_of = [this](absl::Duration age) {
     const std::string key = Uuid::TimeOrdered(clock_.Now() - age).ToString();

@@ -110,6 +110,27 @@ TEST_F(OperationQueuesTest, OperationsThatEndWorkHaveAnEighthMoreRoom) {
   EXPECT_EQ(queues.size(), 18u);
 }
 
+// They name no namespace, whose limits would apply.
+TEST_F(OperationQueuesTest, ReadsByRecordIdOfOneCallerLeaveRoomForThoseOfOthers) {
+  OperationQueues queues = Make(/*max_queued=*/16, /*max_batch=*/10);
+  const auto read_of = [](const char* owner) {
+    GetOp op;
+    op.id = IdNamed("one");
+    op.owner = owner;
+    return Queue(QueueKind::kGet, std::move(op));
+  };
+  int admitted = 0;
+  while (TryPush(queues, read_of("caller many"))) ++admitted;
+  EXPECT_EQ(admitted, 16);
+  EXPECT_TRUE(TryPush(queues, read_of("caller few")));
+  EXPECT_FALSE(TryPush(queues, read_of("caller many")));
+  // And they take turns.
+  OperationBatch batch = TakeAll(queues);
+  std::vector<std::string_view> owners;
+  for (const QueuedPtr& queued : batch.of(QueueKind::kGet)) owners.push_back(queued->name_space());
+  EXPECT_THAT(owners, ElementsAre("caller many", "caller few"));
+}
+
 // Nobody has checked yet whether these have a reservation.
 TEST_F(OperationQueuesTest, CompletionsOfOneNamespaceLeaveRoomForOthers) {
   OperationQueues queues = Make(/*max_queued=*/16, /*max_batch=*/10);

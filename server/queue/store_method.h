@@ -86,9 +86,9 @@ struct StoreMethod<GetOp> : PlainStoreMethod<GetOp, absl::StatusOr<Record>> {
   static std::vector<Answer> Call(RecordStore& store, absl::Span<const GetOp> ops) {
     return store.Get(ops);
   }
-  // A read by record id alone has no namespace.
+  // A read by record id alone names no namespace: it has the share of its caller.
   static std::string_view NamespaceOf(const GetOp& op) {
-    return op.key.has_value() ? std::string_view(op.key->name_space) : std::string_view();
+    return op.key.has_value() ? op.key->name_space : op.owner;
   }
 };
 

@@ -105,6 +105,8 @@ struct GetOp {
   // returns the store's current data, which a failover may revert: for operators,
   // and to detect changes.
   bool confirmed = false;
+  // Of a read without a key: whose share of the queue it takes. No namespace's name.
+  std::string owner = {};
 };
 
 // Results.
