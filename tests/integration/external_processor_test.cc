@@ -466,6 +466,42 @@ TEST_F(ExternalProcessorTest, AReloadThatGivesRequestsOtherRecordsWarns) {
   EXPECT_THAT(warnings_of_change(), ElementsAre(HasSubstr("POST /v1/payments")));
 }
 
+// Its retries from before with other keys are refused, although their requests may have run.
+TEST_F(ExternalProcessorTest, AReloadThatAddsAKeyFormatWarns) {
+  Mutex mutex;
+  std::vector<std::string> warnings;
+  ProcessorConfig config = ProbeConfig(/*described=*/false);
+  config.grpc_methods.push_back({"shop.v1.*/Create*", std::nullopt});
+  config.http_routes.push_back({{"POST"}, "/v1/payments", std::nullopt});
+  ExternalProcessor processor(
+      ProcessorSettings::Make(config).value(), service_->MakeConnection(), ExchangeBounds::Limits(),
+      [](const grpc::ServerContextBase&) { return absl::OkStatus(); }, events_,
+      std::make_shared<GuardLog>([&](LogSeverity severity, std::string_view line) {
+        MutexLock lock(mutex);
+        if (severity == LogSeverity::kWarning) warnings.emplace_back(line);
+      }));
+  const auto warnings_of_change = [&] {
+    processor.Configure(ProcessorSettings::Make(config).value(), ExchangeBounds::Limits());
+    MutexLock lock(mutex);
+    return std::exchange(warnings, {});
+  };
+  for (ProcessorConfig::GrpcMethods& methods : config.grpc_methods) {
+    methods.key_format = ProcessorConfig::KeyFormat::kUuidv7;
+    EXPECT_THAT(warnings_of_change(), ElementsAre(HasSubstr(methods.name)));
+  }
+  config.http_routes[0].key_format = ProcessorConfig::KeyFormat::kUuidv7;
+  EXPECT_THAT(warnings_of_change(), ElementsAre(HasSubstr("POST /v1/payments")));
+  // Neither the same, nor an entry in front that is no less strict, nor an end of it.
+  EXPECT_THAT(warnings_of_change(), IsEmpty());
+  config.grpc_methods.push_back({"shop.*/Create*", std::nullopt});
+  EXPECT_THAT(warnings_of_change(), IsEmpty());
+  EXPECT_THAT(warnings_of_change(), IsEmpty());
+  for (ProcessorConfig::GrpcMethods& methods : config.grpc_methods) {
+    methods.key_format = ProcessorConfig::KeyFormat::kAny;
+  }
+  EXPECT_THAT(warnings_of_change(), IsEmpty());
+}
+
 // A proxy lets the request through whose stream ends with OK.
 TEST_F(ExternalProcessorTest, BytesThatAreNoMessageEndTheStreamWithAnError) {
   // The larger ones are read by a worker.

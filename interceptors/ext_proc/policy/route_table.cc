@@ -340,26 +340,24 @@ std::set<std::string> RouteTable::NamedMethods() const {
   return paths;
 }
 
-std::vector<std::string> RouteTable::WithOtherOperations(const RouteTable& before) const {
+std::set<std::string> RouteTable::ChangedSince(const RouteTable& before,
+                                               const Change& change) const {
+  const auto changed_route = [&change](const GuardedRoute& now, const GuardedRoute& then,
+                                       const std::string& grpc_path) {
+    return now.policy.key != MethodPolicy::Key::kNone &&
+           then.policy.key != MethodPolicy::Key::kNone && change(now, then, grpc_path);
+  };
   std::set<std::string> changed;
   std::set<std::string> methods = NamedMethods();
   methods.merge(before.NamedMethods());
   for (const std::string& path : methods) {
     const auto now = ForGrpc(path);
     const auto then = before.ForGrpc(path);
-    if (!now.ok() || !then.ok() || (*now)->policy.key == MethodPolicy::Key::kNone ||
-        (*then)->policy.key == MethodPolicy::Key::kNone) {
-      continue;
-    }
-    if (OperationOf(**now, path) != OperationOf(**then, path)) changed.insert(path);
+    if (now.ok() && then.ok() && changed_route(**now, **then, path)) changed.insert(path);
   }
   for (const HttpEntry& entry : http_) {
-    if (entry.route.policy.key == MethodPolicy::Key::kNone) continue;
     for (const HttpEntry& former : before.http_) {
-      if (entry.method != former.method || entry.route.operation == former.route.operation ||
-          former.route.policy.key == MethodPolicy::Key::kNone) {
-        continue;
-      }
+      if (entry.method != former.method || !changed_route(entry.route, former.route, "")) continue;
       const std::optional<std::string> common = entry.pattern.CommonWith(former.pattern);
       if (!common.has_value()) continue;
       // Unless an entry before one of the two has these requests.
@@ -368,6 +366,42 @@ std::vector<std::string> RouteTable::WithOtherOperations(const RouteTable& befor
       if (now.ok() && *now == &entry.route && then.ok() && *then == &former.route) {
         changed.insert(absl::StrCat(entry.method, " ", *common));
       }
+    }
+  }
+  return changed;
+}
+
+std::vector<std::string> RouteTable::WithOtherOperations(const RouteTable& before) const {
+  const std::set<std::string> changed = ChangedSince(
+      before, [](const GuardedRoute& now, const GuardedRoute& then, const std::string& grpc_path) {
+        return OperationOf(now, grpc_path) != OperationOf(then, grpc_path);
+      });
+  return {changed.begin(), changed.end()};
+}
+
+const GuardedRoute* RouteTable::ForPattern(const MethodPattern& pattern) const {
+  for (const auto& [known, route] : patterns_) {
+    if (known.Covers(pattern)) return &route;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> RouteTable::WithStricterKeys(const RouteTable& before) const {
+  const auto is_stricter = [](const GuardedRoute& now, const GuardedRoute& then,
+                              const std::string& /*grpc_path*/) {
+    return now.key_validator && !then.key_validator;
+  };
+  std::set<std::string> changed = ChangedSince(before, is_stricter);
+  for (const RouteTable* table : {this, &before}) {
+    for (const auto& [pattern, route] : table->patterns_) {
+      if (pattern.is_exact()) continue;
+      const GuardedRoute* const now = ForPattern(pattern);
+      const GuardedRoute* const then = before.ForPattern(pattern);
+      if (now == nullptr || then == nullptr || now->policy.key == MethodPolicy::Key::kNone ||
+          then->policy.key == MethodPolicy::Key::kNone) {
+        continue;
+      }
+      if (is_stricter(*now, *then, "")) changed.insert(pattern.text());
     }
   }
   return {changed.begin(), changed.end()};

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_ROUTE_TABLE_H_
 #define IDEMPOTENCY_INTERCEPTORS_EXT_PROC_POLICY_ROUTE_TABLE_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -42,6 +43,9 @@ class RouteTable {
   // The gRPC methods, and the requests of HTTP as method and canonical path, whose records have
   // another operation than in `before`: a retry of a request from before runs again.
   std::vector<std::string> WithOtherOperations(const RouteTable& before) const;
+  // The same, and patterns of gRPC methods, that refuse keys which were accepted in `before`: a
+  // retry of a request from before may be refused, and then gets no reply.
+  std::vector<std::string> WithStricterKeys(const RouteTable& before) const;
 
  private:
   struct HttpEntry {
@@ -55,6 +59,14 @@ class RouteTable {
 
   // The paths of the gRPC methods that have a descriptor, or an entry of their own.
   std::set<std::string> NamedMethods() const;
+  // The gRPC methods that either table names, and the requests of HTTP as method and canonical
+  // path, for whose route, the one of before, and path this is true. Only those that have keys
+  // in both.
+  using Change = std::function<bool(const GuardedRoute& now, const GuardedRoute& then,
+                                    const std::string& grpc_path)>;
+  std::set<std::string> ChangedSince(const RouteTable& before, const Change& change) const;
+  // The route of all methods that a pattern matches; nullptr if they have no single one.
+  const GuardedRoute* ForPattern(const MethodPattern& pattern) const;
 
   DescribedMethods described_;
   // By path.

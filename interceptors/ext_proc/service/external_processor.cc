@@ -69,6 +69,7 @@ void ExternalProcessor::Configure(std::shared_ptr<const ProcessorSettings> setti
   }
   WarnOfOtherRecords(*before, *settings);
   WarnOfOtherFingerprints(*before->routes, *settings->routes);
+  WarnOfStricterKeys(*before->routes, *settings->routes);
 }
 
 void ExternalProcessor::WarnOfOtherRecords(const ProcessorSettings& before,
@@ -97,6 +98,17 @@ void ExternalProcessor::WarnOfOtherFingerprints(const RouteTable& before,
                           " methods (the first: ", changed.front(),
                           "): retries of requests from before get FINGERPRINT_UNKNOWN until their "
                           "records expire; to serve them, restore the former descriptor_sets"));
+}
+
+void ExternalProcessor::WarnOfStricterKeys(const RouteTable& before, const RouteTable& now) const {
+  const std::vector<std::string> changed = now.WithStricterKeys(before);
+  if (changed.empty()) return;
+  log_->Once(LogSeverity::kWarning,
+             absl::StrCat("external_processor: a new key_format of ", changed.size(),
+                          " kinds of requests (the first: ", changed.front(),
+                          "): retries of requests from before with other keys get KEY_INVALID, "
+                          "although the first ones may have run; if any are due, remove it until "
+                          "their records expire"));
 }
 
 void ExternalProcessor::Close() {

@@ -52,6 +52,7 @@ class ExternalProcessor {
   void Forget(const ProcessorStream* stream);
 
   void WarnOfOtherFingerprints(const RouteTable& before, const RouteTable& now) const;
+  void WarnOfStricterKeys(const RouteTable& before, const RouteTable& now) const;
   void WarnOfOtherRecords(const ProcessorSettings& before, const ProcessorSettings& now) const;
 
   const AdmitProxy admit_proxy_;
