@@ -312,6 +312,16 @@ class Translation {
     if (const auto fault = FaultOfNamespace(processor.namespace_()); fault.has_value()) {
       faults_.Add(place.LineOf("namespace"), absl::StrCat("namespace ", *fault));
     }
+    // The proxy states the scope of each call, and could name that of any identity.
+    const std::vector<std::string>& peer_scoped = access_.peer_scoped;
+    if (std::find(peer_scoped.begin(), peer_scoped.end(), processor.namespace_()) !=
+        peer_scoped.end()) {
+      faults_.Add(
+          place.LineOf("namespace"),
+          absl::StrCat("namespace \"", processor.namespace_(),
+                       "\" has scope_from: PEER, by which a scope is an identity's, and the "
+                       "external processor has the scopes of its own callers; use another"));
+    }
     for (const std::string& name : processor.proxies()) {
       if (names_.count(name) > 0) continue;
       faults_.Add(place.FirstLineOf("proxies"), "proxies must be names of identities");

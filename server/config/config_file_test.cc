@@ -313,6 +313,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"namespaces {\n name: \"Payments\" }", "2: name must be 1-64 characters of a-z, 0-9"},
         {"external_processor {\n namespace: \"Payments\" }",
          "2: namespace must be 1-64 characters of a-z, 0-9, '.', '_' and '-'"},
+        {"namespaces { name: \"n\" scope_from: PEER }\n"
+         "external_processor {\n namespace: \"n\" scope { header: \"x-user\" } }",
+         "3: namespace \"n\" has scope_from: PEER"},
         {"namespaces { name: \"n\"\n retention {\n min { seconds: 0 } } }", "3: min must be 1s to"},
         {"namespaces { name: \"n\" retention { max { seconds: 99999999 } } }", "1: max must be 1s"},
         {"namespaces { name: \"n\" retention { max { seconds: 1 nanos: -1 } } }", "1: max must be"},
