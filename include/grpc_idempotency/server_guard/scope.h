@@ -22,10 +22,12 @@ using ScopeFunction = std::function<absl::StatusOr<std::string>(const grpc::Serv
 // names of the certificate together, or its common name if there are none. A caller whose
 // certificate has another set of names is in another scope, where a retry is a second execution:
 // use PeerUriScope if each replica's certificate has its host's name beside the service's, or if
-// names are added at a renewal. UNAUTHENTICATED for a peer without an identity, so also under
-// LocalServerCredentials, which do not distinguish peers: use SharedScope there. gRPC does not
-// report whether the certificate was verified: the server's credentials must be of a kind that
-// verifies it (..._AND_VERIFY).
+// names are added at a renewal. A name is compared without its kind: use PeerUriScope too if the
+// authority does not check every name of a certificate, the common name included, since one with
+// the common name "spiffe://bank/billing" has the scope of that URI. UNAUTHENTICATED for a peer
+// without an identity, so also under LocalServerCredentials, which do not distinguish peers: use
+// SharedScope there. gRPC does not report whether the certificate was verified: the server's
+// credentials must be of a kind that verifies it (..._AND_VERIFY).
 ScopeFunction PeerIdentityScope();
 // The same with one name: the certificate's first alternative name of type URI, such as a SPIFFE
 // ID, whatever its other names are; as `scope { peer: URI }` of the external processor. A
