@@ -39,7 +39,7 @@ class ListCommand final : public Command {
     const absl::Time now = terminal.Now();
     TextTable table(RecordHeading());
     int shown = 0;
-    const absl::StatusOr<bool> complete = service->VisitRecords(
+    const absl::StatusOr<Service::Visited> visited = service->VisitRecords(
         filter_.ToRequest(now),
         [&](const v1::Record& record) {
           if (!key_.empty() && record.record_key().key() != key_) return true;
@@ -55,8 +55,9 @@ class ListCommand final : public Command {
         [&] {
           if (!json_) terminal.Print(table.TakeText(terminal.width()));
         });
-    if (!complete.ok()) return complete.status();
-    if (!*complete) {
+    if (!visited.ok()) return visited.status();
+    NoteDamaged(visited->damaged, terminal);
+    if (!visited->all) {
       terminal.Note(absl::StrCat("There are more than ", limit_, ": raise --limit.\n"));
     }
     return absl::OkStatus();

@@ -338,7 +338,9 @@ TEST(ProgramTest, TheQuestionOfAPurgeNamesItsTarget) {
 // Two pages of one record each; the first `failures` requests of the second one get `failure`.
 class Pages final : public v1::IdempotencyAdminService::Service {
  public:
-  Pages(int failures, grpc::Status failure) : failures_(failures), failure_(std::move(failure)) {
+  // With `damaged` records on each page that cannot be read.
+  Pages(int failures, grpc::Status failure, int damaged = 0)
+      : failures_(failures), failure_(std::move(failure)), damaged_(damaged) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -356,6 +358,7 @@ class Pages final : public v1::IdempotencyAdminService::Service {
     record.set_record_id(second ? "two" : "one");
     record.mutable_record_key()->set_key(second ? "key-2" : "key-1");
     if (!second) response->set_next_page_token("second");
+    response->set_damaged(damaged_);
     return grpc::Status::OK;
   }
   grpc::Status ListAudit(grpc::ServerContext* /*context*/, const v1::ListAuditRequest* request,
@@ -372,6 +375,7 @@ class Pages final : public v1::IdempotencyAdminService::Service {
  private:
   int failures_;
   const grpc::Status failure_;
+  const int damaged_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -399,6 +403,17 @@ TEST(ProgramTest, AListIsSearchedForAKeyOverAllPages) {
     EXPECT_EQ(result.code, ExitCode::kDone) << result.err;
     EXPECT_THAT(result.out, AllOf(HasSubstr("two"), Not(HasSubstr("one")))) << form;
     EXPECT_EQ(result.err, "") << "the limit counts what matches";
+  }
+}
+
+// An empty table would look as if there were no record of the key.
+TEST(ProgramTest, RecordsThatCannotBeReadAreReported) {
+  const Pages service(/*failures=*/0, grpc::Status::OK, /*damaged=*/1);
+  for (const char* const line :
+       {"list --namespace=n --key=key-3", "list --namespace=n --json", "stats --namespace=n"}) {
+    const Result result = RunLine(absl::StrCat(line, service.address()));
+    EXPECT_EQ(result.code, ExitCode::kDone) << line << result.err;
+    EXPECT_THAT(result.err, HasSubstr("Not listed: 2 records that cannot be read")) << line;
   }
 }
 

@@ -152,4 +152,10 @@ std::string AuditText(const v1::AuditEntry& entry) {
       PrintableText(entry.actor()), ": ", PrintableText(entry.reason()));
 }
 
+void NoteDamaged(std::int64_t damaged, Terminal& terminal) {
+  if (damaged == 0) return;
+  terminal.Note(absl::StrCat("Not listed: ", damaged, damaged == 1 ? " record" : " records",
+                             " that cannot be read (RECORD_DAMAGED).\n"));
+}
+
 }  // namespace idempotency::internal

@@ -1,12 +1,14 @@
 #ifndef IDEMPOTENCY_CTL_RECORD_TEXT_H_
 #define IDEMPOTENCY_CTL_RECORD_TEXT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
+#include "ctl/terminal.h"
 #include "ctl/text_table.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/record.pb.h"
@@ -31,6 +33,9 @@ std::vector<std::string> RecordRow(const v1::Record& record, absl::Time now);
 // "RESOLVED_COMPLETED by on-call: ticket 42".
 std::string AuditText(const v1::AuditEntry& entry);
 std::string ActionText(v1::AuditAction action);
+
+// Reports records that a listing leaves out, if there are any.
+void NoteDamaged(std::int64_t damaged, Terminal& terminal);
 
 }  // namespace idempotency::internal
 

@@ -147,18 +147,20 @@ absl::StatusOr<Response> Service::NextPage(
   }
 }
 
-absl::StatusOr<bool> Service::VisitRecords(v1::ListRequest request,
-                                           const std::function<bool(const v1::Record&)>& visit,
-                                           const std::function<void()>& page_ended) {
+absl::StatusOr<Service::Visited> Service::VisitRecords(
+    v1::ListRequest request, const std::function<bool(const v1::Record&)>& visit,
+    const std::function<void()>& page_ended) {
   request.set_page_size(kPageSize);
+  Visited visited;
   while (true) {
     const absl::StatusOr<v1::ListResponse> page = NextPage(&Service::List, request);
     if (!page.ok()) return page.status();
     const auto& records = page->records();
     const bool whole = std::all_of(records.begin(), records.end(), visit);
     page_ended();
-    if (!whole) return false;
-    if (page->next_page_token().empty()) return true;
+    visited.damaged += page->damaged();
+    visited.all = whole && page->next_page_token().empty();
+    if (!whole || visited.all) return visited;
     request.set_page_token(page->next_page_token());
   }
 }

@@ -4,6 +4,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -44,12 +45,19 @@ class Service {
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request);
 
   // Calls `visit` for each record, over all pages, until it returns false, and `page_ended` after
-  // each page. True if none is left. A page behind the first one is requested kPageTries times
+  // each page. A page behind the first one is requested kPageTries times
   // while the server is unavailable or overloaded: all before it would have been read in vain.
-  absl::StatusOr<bool> VisitRecords(
+  struct Visited {
+    // None is left.
+    bool all = false;
+    // Those of the pages that the service cannot read, and so did not list.
+    std::int64_t damaged = 0;
+  };
+  absl::StatusOr<Visited> VisitRecords(
       v1::ListRequest request, const std::function<bool(const v1::Record&)>& visit,
       const std::function<void()>& page_ended = [] {});
-  // The same for the audit log. UNIMPLEMENTED if the server ignores `newest_first`.
+  // The same for the audit log: true if no entry is left. UNIMPLEMENTED if the server ignores
+  // `newest_first`.
   absl::StatusOr<bool> VisitAudit(
       v1::ListAuditRequest request, const std::function<bool(const v1::AuditEntry&)>& visit,
       const std::function<void()>& page_ended = [] {});

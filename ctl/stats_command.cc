@@ -39,16 +39,17 @@ class StatsCommand final : public Command {
   absl::Status Run(Service* service, Terminal& terminal) override {
     const absl::Time now = terminal.Now();
     int read = 0;
-    const absl::StatusOr<bool> complete =
+    const absl::StatusOr<Service::Visited> visited =
         service->VisitRecords(filter_.ToRequest(now), [&](const v1::Record& record) {
           if (read == limit_) return false;
           ++read;
           Count(record, now - FromWire(record.created_at()));
           return true;
         });
-    if (!complete.ok()) return complete.status();
+    if (!visited.ok()) return visited.status();
     terminal.Print(Table().TakeText(terminal.width()));
-    if (!*complete) {
+    NoteDamaged(visited->damaged, terminal);
+    if (!visited->all) {
       terminal.Note(absl::StrCat("Only ", limit_, " records were read: raise --limit.\n"));
     }
     return absl::OkStatus();

@@ -88,12 +88,12 @@ class TreeCommand final : public Command {
     std::vector<v1::Record> children;
     for (const std::string& key : {record.record_id(), record.record_key().key()}) {
       request.mutable_parent()->set_key(key);
-      const absl::StatusOr<bool> complete =
+      const absl::StatusOr<Service::Visited> visited =
           service->VisitRecords(request, [&](const v1::Record& child) {
             children.push_back(child);
             return children.size() < static_cast<std::size_t>(limit_);
           });
-      if (!complete.ok()) return complete.status();
+      if (!visited.ok()) return visited.status();
     }
     return children;
   }

@@ -77,17 +77,17 @@ class WatchCommand final : public Command {
 
   absl::Status ShowChanges(Service* service, Terminal& terminal) {
     Seen seen;
-    const absl::StatusOr<bool> complete =
+    const absl::StatusOr<Service::Visited> visited =
         service->VisitRecords(filter_.ToRequest(terminal.Now()), [&](const v1::Record& record) {
           if (seen.size() == static_cast<std::size_t>(limit_)) return false;
           seen.emplace(record.record_id(), record);
           return true;
         });
-    if (!complete.ok()) return complete.status();
-    if (!*complete && complete_) {
+    if (!visited.ok()) return visited.status();
+    if (!visited->all && complete_) {
       terminal.Note(absl::StrCat("Only ", limit_, " records are watched: narrow the selection.\n"));
     }
-    complete_ = *complete;
+    complete_ = visited->all;
     for (const auto& [id, record] : seen) {
       const auto before = seen_.find(id);
       if (before == seen_.end()) {

@@ -146,6 +146,7 @@ absl::StatusOr<v1::ListResponse> Administration::List(const v1::ListRequest& req
     if (!written.ok()) return written;
   }
   response.set_next_page_token(PageTokenFor(request, page->next));
+  response.set_damaged(page->damaged);
   return response;
 }
 

@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -96,8 +97,13 @@ class HeldLists final : public StoreDecorator<HeldLists> {
       while (shut_) changed_.Wait(lock);
       --waiting_;
     }
-    return store().List(op);
+    absl::StatusOr<RecordPage> page = store().List(op);
+    if (page.ok()) page->damaged = damaged;
+    return page;
   }
+  // What a store reports of each page.
+  std::atomic<std::int64_t> damaged{0};
+
   void Shut() { Set(true); }
   void Open() { Set(false); }
   void AwaitAList() {
@@ -295,6 +301,14 @@ TEST_P(AdminServiceTest, ListsPageByPage) {
   } while (!request.page_token().empty());
   EXPECT_EQ(listed, keys);
   EXPECT_EQ(pages, 3);
+}
+
+TEST_P(AdminServiceTest, APageHasTheNumberOfRecordsThatCannotBeRead) {
+  v1::ListRequest request;
+  request.set_namespace_("payments");
+  EXPECT_EQ(List(request)->damaged(), 0);
+  store_.damaged = 2;
+  EXPECT_EQ(List(request)->damaged(), 2);
 }
 
 TEST_P(AdminServiceTest, APageTokenLeadsIntoNoOtherRequest) {

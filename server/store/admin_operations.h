@@ -52,6 +52,8 @@ struct ListOp {
 
 struct RecordPage {
   std::vector<Record> records;
+  // Those that could not be read, and may be among the selected ones.
+  std::int64_t damaged = 0;
   // Where to continue; nullopt at the end.
   std::optional<RecordPlace> next;
 };

@@ -22,7 +22,8 @@ class AdminStore {
   // of their places. Reads at most limits::kMaxListVisited records by an index, so a
   // page may have fewer records than its limit, or none, and yet a next one. Over a
   // pass no record appears twice, and every record that matched all the time appears.
-  // A damaged record is left out: RecordStore::Get reports it. Not confirmed by a standby.
+  // A damaged record is left out, and counted: RecordStore::Get reports it. Not confirmed by a
+  // standby.
   virtual absl::StatusOr<RecordPage> List(const ListOp& op) = 0;
 
   // Settles a record whose attempt cannot. A new token replaces that of the attempt:

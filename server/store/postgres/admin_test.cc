@@ -145,6 +145,12 @@ TEST_F(PostgresPurgeTest, ADamagedRowIsBusy) {
     SCOPED_TRACE(odd);
     ASSERT_TRUE(
         schema_->Execute(absl::StrCat("UPDATE records SET ", odd, " WHERE key = 'charge'")).ok());
+    ListOp list;
+    list.name_space = op_.key.name_space;
+    const auto page = store_->List(list);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->records.size(), 1u);
+    EXPECT_EQ(page->damaged, 1);
     for (const bool by_scope : {false, true}) {
       purge_.scope.reset();
       if (by_scope) purge_.scope = op_.key.scope;

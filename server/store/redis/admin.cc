@@ -239,6 +239,7 @@ absl::StatusOr<RecordPage> RedisStore::List(const ListOp& op) {
   for (const Visit& visit : walk->visits) {
     if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
     page.next = RecordPlace{"", visit.entry.id};
+    if (!visit.read.ok()) ++page.damaged;
     if (!visit.read.ok() || !visit.read->stored) continue;
     if (!IsListed(op, visit.read->stored->record, visit.read->now)) continue;
     page.records.push_back(visit.read->stored->record);

@@ -25,6 +25,7 @@ absl::StatusOr<RecordPage> SqliteStore::List(const ListOp& op) {
   for (SqliteRecords::WalkRow& row : *rows) {
     if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
     page.next = std::move(row.place);
+    if (row.damaged) ++page.damaged;
     if (!row.stored || !IsListed(op, row.stored->record, now)) continue;
     page.records.push_back(std::move(row.stored->record));
     page.records.back().reply.reset();

@@ -85,6 +85,8 @@ class SqliteRecords {
   struct WalkRow {
     RecordPlace place;
     std::optional<StoredRecord> stored;
+    // Of Walk().
+    bool damaged = false;
   };
   // Up to `limit` rows behind `after`. `first_part` is the namespace, or the parent's key for
   // kChildren. For kScope `after` has the scope, with the nil id for its first record.

@@ -393,6 +393,12 @@ TEST_P(SqliteDamageTest, IsDataLossForItsRecordAlone) {
   EXPECT_TRUE(completed[1].ok());
   const GetOp get{ops[0].id, ops[0].key};
   EXPECT_EQ(ReasonOf(store->Get({&get, 1})[0].status()), Reason::kRecordDamaged);
+  ListOp list;
+  list.name_space = ops[0].key.name_space;
+  const auto page = store->List(list);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->records.size(), 1u);
+  EXPECT_EQ(page->damaged, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Columns, SqliteDamageTest,

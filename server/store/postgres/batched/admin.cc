@@ -94,6 +94,7 @@ absl::StatusOr<RecordPage> BatchedAdmin::List(const ListOp& op) {
     page.next =
         RecordPlace{rows->Text(row, record_column::kScope), rows->GetUuid(row, record_column::kId)};
     absl::StatusOr<PostgresRecord> read = ReadRecord(*rows, row);
+    if (!read.ok()) ++page.damaged;
     if (!read.ok() || !IsListed(op, read->stored.record, read->read_at)) continue;
     page.records.push_back(std::move(read->stored.record));
     page.records.back().reply.reset();

@@ -42,6 +42,7 @@ absl::StatusOr<RecordPage> SingleRowAdmin::List(const ListOp& op) {
       if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
       page.next = (*places)[at++];
       if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
+      if (!row.ok()) ++page.damaged;
       if (!row.ok() || !*row || !IsListed(op, (*row)->stored.record, time->judged)) continue;
       page.records.push_back(std::move((*row)->stored.record));
       page.records.back().reply.reset();

@@ -125,7 +125,8 @@ absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
   for (RecordPlace& place : *places) {
     auto stored = Find(place.id, Detail::kSlim);
     if (!stored.ok() && !absl::IsDataLoss(stored.status())) return stored.status();
-    rows.push_back({std::move(place), stored.ok() ? *std::move(stored) : std::nullopt});
+    const bool damaged = !stored.ok();
+    rows.push_back({std::move(place), damaged ? std::nullopt : *std::move(stored), damaged});
   }
   return rows;
 }
