@@ -22,7 +22,7 @@ absl::StatusOr<RecordPage> SqliteStore::List(const ListOp& op) {
   if (!rows.ok()) return rows.status();
   const absl::Time now = Now();
   RecordPage page;
-  for (SqliteRecords::WalkRow& row : *rows) {
+  for (SqliteRecords::WalkRow& row : rows->rows) {
     if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
     page.next = std::move(row.place);
     if (row.damaged) ++page.damaged;
@@ -30,7 +30,7 @@ absl::StatusOr<RecordPage> SqliteStore::List(const ListOp& op) {
     page.records.push_back(std::move(row.stored->record));
     page.records.back().reply.reset();
   }
-  if (rows->size() < static_cast<std::size_t>(limit)) page.next.reset();
+  if (!rows->more) page.next.reset();
   return page;
 }
 
@@ -99,11 +99,12 @@ absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknown(const EndUnknownOp& op) {
   return step;
 }
 
-absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownRows(
-    const EndUnknownOp& op, const std::vector<SqliteRecords::WalkRow>& rows, absl::Time now,
-    std::set<RecordId>& damaged) {
+absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownRows(const EndUnknownOp& op,
+                                                           const SqliteRecords::WalkPage& page,
+                                                           absl::Time now,
+                                                           std::set<RecordId>& damaged) {
   EndUnknownStep step;
-  for (const SqliteRecords::WalkRow& row : rows) {
+  for (const SqliteRecords::WalkRow& row : page.rows) {
     step.visited += 1;
     step.next = row.place.id;
     // A damaged one stays; a read of that record reports it.
@@ -120,12 +121,12 @@ absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownRows(
     if (!ended.ok()) return ended;
     step.ended += 1;
   }
-  if (step.visited < op.limit) step.next.reset();
+  if (!page.more) step.next.reset();
   return step;
 }
 
-absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteStore::WalkToPurge(const PurgeOp& op) {
-  if (op.key) return std::vector<SqliteRecords::WalkRow>();
+absl::StatusOr<SqliteRecords::WalkPage> SqliteStore::WalkToPurge(const PurgeOp& op) {
+  if (op.key) return SqliteRecords::WalkPage();
   const ListWalk walk = op.scope ? ListWalk::kScope : ListWalk::kNamespace;
   std::optional<RecordPlace> after = op.after;
   if (op.scope) after = RecordPlace{*op.scope, op.after.value_or(RecordPlace()).id};
@@ -133,10 +134,10 @@ absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteStore::WalkToPurge(con
 }
 
 absl::StatusOr<PurgeStep> SqliteStore::PurgeRows(const PurgeOp& op,
-                                                 const std::vector<SqliteRecords::WalkRow>& rows,
+                                                 const SqliteRecords::WalkPage& page,
                                                  absl::Time now, std::set<RecordId>& damaged) {
   PurgeStep step;
-  for (const SqliteRecords::WalkRow& row : rows) {
+  for (const SqliteRecords::WalkRow& row : page.rows) {
     if (!row.stored || damaged.count(row.place.id) > 0) {
       step.busy += 1;
     } else if (!IsTarget(op, row.stored->record)) {
@@ -154,7 +155,7 @@ absl::StatusOr<PurgeStep> SqliteStore::PurgeRows(const PurgeOp& op,
       if (!done.ok()) return done;
     }
   }
-  if (rows.size() == static_cast<std::size_t>(op.limit)) step.next = rows.back().place;
+  if (page.more) step.next = page.rows.back().place;
   return step;
 }
 

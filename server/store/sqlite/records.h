@@ -54,6 +54,10 @@ class SqliteRecords {
   absl::Status Release(const ReleaseOp& op, RecordState becomes, absl::Time lease_expires_at);
   absl::Status Extend(const ExtendOp& op, absl::Time lease_expires_at);
 
+  // The replies that one step of the sweep or of an administrator reads, or whose pages it frees,
+  // in bytes, except for the last one: other calls wait for the connection meanwhile.
+  static constexpr std::int64_t kMaxStepBytes = 16 * 1024 * 1024;
+
   // The fields of a row that the sweeper needs.
   struct SweepRow {
     RecordId id;
@@ -62,13 +66,15 @@ class SqliteRecords {
     std::int64_t reply_bytes = 0;
   };
   // Up to `limit` rows above `after` (nullopt: from the lowest) and up to
-  // `until` (nullopt: to the highest), by id. A damaged row is left out; a read
-  // of that record reports it.
+  // `until` (nullopt: to the highest), by id; fewer of rows whose replies have to be read. A
+  // damaged row is left out; a read of that record reports it.
   struct SweepPage {
     std::vector<SweepRow> rows;
     // The last id read; nullopt if there was none left.
     std::optional<RecordId> last;
     int looked_at = 0;
+    // There may be rows behind the last one.
+    bool more = false;
   };
   absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after,
                                           const std::optional<RecordId>& until, int limit);
@@ -88,10 +94,16 @@ class SqliteRecords {
     // Of Walk().
     bool damaged = false;
   };
-  // Up to `limit` rows behind `after`. `first_part` is the namespace, or the parent's key for
-  // kChildren. For kScope `after` has the scope, with the nil id for its first record.
-  absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
-                                            const std::optional<RecordPlace>& after, int limit);
+  struct WalkPage {
+    std::vector<WalkRow> rows;
+    // There may be rows behind the last one.
+    bool more = false;
+  };
+  // Up to `limit` rows behind `after`, and fewer once their replies reach kMaxStepBytes.
+  // `first_part` is the namespace, or the parent's key for kChildren. For kScope `after` has the
+  // scope, with the nil id for its first record.
+  absl::StatusOr<WalkPage> Walk(ListWalk walk, std::string_view first_part,
+                                const std::optional<RecordPlace>& after, int limit);
   // The same by scope and id, with what may be sealed. Fewer rows once their replies reach
   // limits::kMaxResealStepBytes; `next` is the last of them, nullopt if there are none behind it.
   struct ContentPage {
@@ -140,9 +152,13 @@ class SqliteRecords {
   SqliteStatement& StatementOf(ListWalk walk);
   // Where the rows of a walk are, from its index. The walks of UNKNOWN records and of children read
   // the scope from the row, but no page of a reply.
-  absl::StatusOr<std::vector<RecordPlace>> Places(ListWalk walk, std::string_view first_part,
-                                                  const std::optional<RecordPlace>& after,
-                                                  int limit);
+  // Where a row is, and the size of its reply.
+  struct Place {
+    RecordPlace place;
+    std::int64_t reply_bytes = 0;
+  };
+  absl::StatusOr<std::vector<Place>> Places(ListWalk walk, std::string_view first_part,
+                                            const std::optional<RecordPlace>& after, int limit);
   // As Remove(), and STORE_UNAVAILABLE for a damaged page too: a failure of its whole transaction.
   absl::Status RemoveToStartAfresh(const RecordId& id, const RowVersion& expected);
 

@@ -36,10 +36,6 @@ constexpr std::chrono::seconds kCommitProof(5);
 
 constexpr std::chrono::minutes kPauseBetweenWalWarnings(1);
 
-// The replies that one step of the sweep reads, or whose pages it frees, in bytes, except for the
-// last one: it has the writer's lock meanwhile.
-constexpr std::int64_t kSweptAtOnceBytes = 16 * 1024 * 1024;
-
 // The canonical name of the file, with links resolved: the lock is by name.
 absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("the path of the SQLite file is empty");
@@ -430,7 +426,7 @@ absl::StatusOr<SweepProgress> SqliteStore::Sweep(const SweepOp& op) {
   // It stopped before the page's end.
   if (progress->next) return progress;
   progress->visited = page->looked_at;
-  progress->next = page->looked_at == op.limit ? page->last : op.until;
+  progress->next = page->more ? page->last : op.until;
   return progress;
 }
 
@@ -440,7 +436,7 @@ absl::StatusOr<SweepProgress> SqliteStore::SweepRows(
   std::int64_t bytes = 0;
   RecordId last;
   for (const SqliteRecords::SweepRow& row : rows) {
-    if (bytes >= kSweptAtOnceBytes) {
+    if (bytes >= SqliteRecords::kMaxStepBytes) {
       progress.next = last;
       return progress;
     }

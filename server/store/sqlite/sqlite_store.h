@@ -123,20 +123,19 @@ class SqliteStore final : public Store {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
   // None for a purge of one record.
-  absl::StatusOr<std::vector<SqliteRecords::WalkRow>> WalkToPurge(const PurgeOp& op)
+  absl::StatusOr<SqliteRecords::WalkPage> WalkToPurge(const PurgeOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
   // Inside a transaction, which the caller commits.
   absl::StatusOr<Resolution> ResolveHere(const ResolveOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // These three as SweepRows().
-  absl::StatusOr<PurgeStep> PurgeRows(const PurgeOp& op,
-                                      const std::vector<SqliteRecords::WalkRow>& rows,
+  absl::StatusOr<PurgeStep> PurgeRows(const PurgeOp& op, const SqliteRecords::WalkPage& page,
                                       absl::Time now, std::set<RecordId>& damaged)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::StatusOr<EndUnknownStep> EndUnknownRows(const EndUnknownOp& op,
-                                                const std::vector<SqliteRecords::WalkRow>& rows,
-                                                absl::Time now, std::set<RecordId>& damaged)
+                                                const SqliteRecords::WalkPage& page, absl::Time now,
+                                                std::set<RecordId>& damaged)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // DATA_LOSS if the record is damaged.
   absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op, absl::Time now)

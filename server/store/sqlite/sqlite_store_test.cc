@@ -730,6 +730,89 @@ TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) 
   }
 }
 
+// The records of steps and lists of administrators, and of the sweep, with large replies.
+class LargeRepliesTest : public SqliteStoreTest {
+ protected:
+  static constexpr int kRecords = 40;
+  static constexpr std::int64_t kReplyBytes = 1024 * 1024;
+
+  // Completed ones. Opened anew: no page is in a cache.
+  std::unique_ptr<SqliteStore> OpenFilled(absl::Duration tombstone) {
+    {
+      const auto store = Open();
+      v1::Reply reply;
+      reply.set_body(std::string(kReplyBytes, 'r'));
+      for (int i = 0; i < kRecords; ++i) {
+        ReserveOp op = OpFor(absl::StrCat("key-", i));
+        op.tombstone = tombstone;
+        const auto verdicts = store->Reserve({&op, 1});
+        CompleteOp complete{op.key, op.id, std::get<Reserved>(*verdicts[0]).token,
+                            EncodeReply(reply)};
+        EXPECT_TRUE(store->Complete({&complete, 1})[0].ok());
+      }
+    }
+    return Open();
+  }
+  // What this process read from files, whatever the system's cache had.
+  static std::int64_t BytesRead() {
+    std::ifstream io("/proc/self/io");
+    std::string name;
+    std::int64_t bytes = 0;
+    io >> name >> bytes;
+    EXPECT_EQ(name, "rchar:");
+    return bytes;
+  }
+};
+
+TEST_F(LargeRepliesTest, AListReadsNoReply) {
+  const auto store = OpenFilled(absl::ZeroDuration());
+  const std::int64_t before = BytesRead();
+  ListOp op;
+  op.name_space = "payments";
+  int listed = 0;
+  do {
+    const auto page = store->List(op);
+    ASSERT_TRUE(page.ok()) << page.status();
+    listed += static_cast<int>(page->records.size());
+    op.after = page->next;
+  } while (op.after);
+  EXPECT_EQ(listed, kRecords);
+  EXPECT_LT(BytesRead() - before, 5 * kReplyBytes);
+}
+
+TEST_F(LargeRepliesTest, AStepOfAPurgeRemovesABoundedNumberOfBytes) {
+  const auto store = OpenFilled(absl::ZeroDuration());
+  PurgeOp op;
+  op.name_space = "payments";
+  op.created_before = absl::Now() + absl::Hours(1);
+  op.note.reason = "r";
+  int purged = 0;
+  do {
+    const auto step = store->Purge(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_LE(step->purged.size(), 17u);
+    purged += static_cast<int>(step->purged.size());
+    op.after = step->next;
+  } while (op.after);
+  EXPECT_EQ(purged, kRecords);
+}
+
+// With a tombstone, SQLite follows the reply's pages to the columns behind it.
+TEST_F(LargeRepliesTest, AStepOfTheSweepReadsABoundedNumberOfBytes) {
+  const auto store = OpenFilled(absl::Hours(1));
+  SweepOp op;
+  std::int64_t visited = 0;
+  do {
+    const std::int64_t before = BytesRead();
+    const auto step = store->Sweep(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_LT(BytesRead() - before, 20 * kReplyBytes);
+    visited += step->visited;
+    op.after = step->next;
+  } while (op.after);
+  EXPECT_EQ(visited, kRecords);
+}
+
 // Of a shell or a slow backup: no checkpoint may reset the log that it reads.
 TEST_F(SqliteStoreTest, ALogThatAReaderKeepsIsReported) {
   constexpr char kOpenTransaction[] = "another program reads the file in a transaction";

@@ -24,8 +24,9 @@ inline constexpr char kSqliteRowColumns[] =
     " release_reason, annotations, reply_digest, reply_until, tombstone_until, status_digest";
 inline constexpr char kSqliteReplyAndCheckpoint[] =
     ", reply, (SELECT checkpoint FROM checkpoints AS c WHERE c.id = r.id)";
-// In place of the reply: whether there is one, from the row's header.
-inline constexpr char kSqliteHasReply[] = ", nullif(reply IS NOT NULL, 0)";
+// In place of the reply: not NULL if there is one. The length is in the row's header, which a
+// comparison with NULL would not do with: that reads the reply.
+inline constexpr char kSqliteHasReply[] = ", length(reply)";
 
 // The record of `id`, whose row this is. RECORD_DAMAGED if the row has not the shape that this
 // program writes.

@@ -76,6 +76,11 @@ void BindSweepRange(const std::optional<RecordId>& after, const RecordId& last, 
   run.Bind(3, std::int64_t{limit});
 }
 
+// Whether a column behind the reply has a value: SQLite followed the reply's pages to it.
+bool ReadsReply(const SqliteStatement& row) {
+  return !row.IsNull(7) || !row.IsNull(8) || row.Integer(9).value_or(0) != 0;
+}
+
 // Unless a column is damaged.
 void AddSweepRow(const SqliteStatement& row, std::vector<SqliteRecords::SweepRow>& rows) {
   const auto id = row.UuidBlob(0);
@@ -103,6 +108,7 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
     const std::optional<RecordId>& after, const std::optional<RecordId>& until, int limit) {
   const RecordId last = until.value_or(HighestId());
   SweepPage page;
+  std::int64_t bytes = 0;
   SqliteStatement::Run run(sweep_page_);
   BindSweepRange(after, last, limit, *run);
   for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
@@ -114,6 +120,9 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
     page.looked_at += 1;
     if (const auto id = run->UuidBlob(0)) page.last = id;
     AddSweepRow(*run, page.rows);
+    if (ReadsReply(*run)) bytes += run->Integer(11).value_or(0);
+    page.more = page.looked_at == limit || bytes >= kMaxStepBytes;
+    if (page.more) return page;
   }
 }
 
@@ -130,6 +139,7 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepRows(
     }
   }
   SweepPage page;
+  page.more = ids.size() == static_cast<std::size_t>(limit);
   for (const RecordId& id : ids) {
     page.looked_at += 1;
     page.last = id;

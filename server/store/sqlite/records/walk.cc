@@ -55,7 +55,9 @@ void BindPlace(SqliteStatement& statement, const RecordPlace& place) {
 }  // namespace
 
 absl::Status SqliteRecords::PrepareWalks(SqliteConnection& connection) {
-  const auto walk = [](const char* from) { return absl::StrCat("SELECT scope, id", from); };
+  const auto walk = [](const char* from) {
+    return absl::StrCat("SELECT scope, id, coalesce(length(reply), 0)", from);
+  };
   return PrepareAll(connection, {{walk_namespace_, walk(kWalkNamespace)},
                                  {walk_scope_, walk(kWalkScope)},
                                  {walk_unknown_, walk(kWalkUnknown)},
@@ -99,10 +101,10 @@ absl::StatusOr<UsageStep> SqliteRecords::MeasureUsage(const UsageOp& op, absl::T
   return step;
 }
 
-absl::StatusOr<std::vector<RecordPlace>> SqliteRecords::Places(
+absl::StatusOr<std::vector<SqliteRecords::Place>> SqliteRecords::Places(
     ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
     int limit) {
-  std::vector<RecordPlace> places;
+  std::vector<Place> places;
   const RecordPlace place = after.value_or(RecordPlace());
   SqliteStatement::Run run(StatementOf(walk));
   run->BindText(1, first_part);
@@ -112,23 +114,32 @@ absl::StatusOr<std::vector<RecordPlace>> SqliteRecords::Places(
     if (!row.ok()) return row.status();
     if (!*row) return places;
     places.push_back(
-        {std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())});
+        {{std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())},
+         run->Integer(2).value_or(0)});
   }
 }
 
-absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
-    ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
-    int limit) {
-  absl::StatusOr<std::vector<RecordPlace>> places = Places(walk, first_part, after, limit);
+absl::StatusOr<SqliteRecords::WalkPage> SqliteRecords::Walk(ListWalk walk,
+                                                            std::string_view first_part,
+                                                            const std::optional<RecordPlace>& after,
+                                                            int limit) {
+  absl::StatusOr<std::vector<Place>> places = Places(walk, first_part, after, limit);
   if (!places.ok()) return places.status();
-  std::vector<WalkRow> rows;
-  for (RecordPlace& place : *places) {
+  WalkPage page;
+  page.more = places->size() == static_cast<std::size_t>(limit);
+  std::int64_t bytes = 0;
+  for (auto& [place, reply_bytes] : *places) {
+    if (bytes >= kMaxStepBytes) {
+      page.more = true;
+      break;
+    }
+    bytes += reply_bytes;
     auto stored = Find(place.id, Detail::kSlim);
     if (!stored.ok() && !absl::IsDataLoss(stored.status())) return stored.status();
     const bool damaged = !stored.ok();
-    rows.push_back({std::move(place), damaged ? std::nullopt : *std::move(stored), damaged});
+    page.rows.push_back({std::move(place), damaged ? std::nullopt : *std::move(stored), damaged});
   }
-  return rows;
+  return page;
 }
 
 absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
@@ -140,7 +151,7 @@ absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
   std::size_t visited = 0;
   for (; visited < places->size() && visited < static_cast<std::size_t>(limit); ++visited) {
     if (bytes >= limits::kMaxResealStepBytes) break;
-    const RecordPlace& place = (*places)[visited];
+    const RecordPlace& place = (*places)[visited].place;
     auto stored = Find(place.id, Detail::kWhole);
     if (!stored.ok() && !absl::IsDataLoss(stored.status())) return stored.status();
     // Removed meanwhile.
@@ -148,7 +159,7 @@ absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
     if (stored.ok() && (*stored)->record.reply) bytes += (*stored)->record.reply->bytes.size();
     page.rows.push_back({place, stored.ok() ? *std::move(stored) : std::nullopt});
   }
-  if (visited < places->size()) page.next = (*places)[visited - 1];
+  if (visited < places->size()) page.next = (*places)[visited - 1].place;
   return page;
 }
 
