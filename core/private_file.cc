@@ -16,6 +16,13 @@ void RestrictFile(const std::string& path) {
   static_cast<void>(chmod(path.c_str(), found.st_mode & S_IRWXU));
 }
 
+void CreatePrivateFile(const std::string& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) == 0) return;
+  const int made = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (made >= 0) close(made);
+}
+
 void MakePrivateFile(const std::string& path) {
   const int made = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (made >= 0) {

@@ -14,6 +14,8 @@ namespace idempotency::internal {
 
 // Removes all permissions of other users from a file, if it exists.
 void RestrictFile(const std::string& path);
+// Creates it, empty, if it is missing, also through a symbolic link; nothing otherwise.
+void CreatePrivateFile(const std::string& path);
 // Creates it, empty, if it is missing; otherwise RestrictFile().
 void MakePrivateFile(const std::string& path);
 

@@ -30,6 +30,12 @@ absl::Status SqliteConnection::SyncLog() {
   return result == SQLITE_OK ? absl::OkStatus() : SqliteUnavailable(result);
 }
 
+bool SqliteConnection::HasMoved() {
+  int moved = 0;
+  const int result = sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return result != SQLITE_OK || moved != 0;
+}
+
 absl::Status SqliteConnection::Execute(const char* sql) {
   const int result = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
   return result == SQLITE_OK ? absl::OkStatus() : SqliteUnavailable(result);

@@ -37,6 +37,9 @@ class SqliteConnection {
   absl::StatusOr<std::int64_t> ReadInteger(const char* sql);
   absl::StatusOr<std::string> ReadText(const char* sql);
 
+  // Whether the file was moved, removed or replaced since it was opened.
+  bool HasMoved();
+
   bool in_transaction() const;
   // The medium or its permissions do not allow writing.
   bool read_only() const;

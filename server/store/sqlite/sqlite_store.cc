@@ -48,6 +48,8 @@ absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the directory ", absolute.parent_path().string(), " does not exist; create it first"));
   }
+  // Before the links are resolved: one that leads to no file would stay.
+  CreatePrivateFile(absolute.string());
   const fs::path canonical = fs::weakly_canonical(absolute, error);
   if (error) {
     return absl::InvalidArgumentError(absl::StrCat("cannot resolve ", path, ": ", error.message()));
@@ -171,16 +173,14 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   }
   absl::StatusOr<FileLock> lock = FileLock::Acquire(absl::StrCat(*file, ".lock"));
   if (!lock.ok()) return lock.status();
-  MakePrivateFile(*file);
-  // The existing ones: the files left by a crash, and the lock file, which
-  // stays.
-  for (const char* suffix : {"-wal", "-shm", ".lock"}) RestrictFile(absl::StrCat(*file, suffix));
   absl::StatusOr<PreparedConnection> writer = OpenWriter(*file, options);
   if (!writer.ok()) return writer.status();
   absl::StatusOr<PreparedConnection> reader = OpenReader(*file, options);
   if (!reader.ok()) return reader.status();
-  return absl::WrapUnique(
+  auto store = absl::WrapUnique(
       new SqliteStore(*file, options, *std::move(lock), *std::move(writer), *std::move(reader)));
+  if (absl::Status same = store->CheckOneFile(*file); !same.ok()) return same;
+  return store;
 }
 
 absl::Status SqliteStore::PrepareAll(const std::string& file, PreparedConnection& prepared) {
@@ -198,6 +198,12 @@ absl::StatusOr<SqliteStore::PreparedConnection> SqliteStore::OpenWriter(
   PreparedConnection prepared;
   SqliteConnection& connection = prepared.connection;
   absl::Status status = OpenConnection(connection, file, options.busy_timeout);
+  // Known to be ours now. An existing file, those that a crash left, and the lock, which stays.
+  if (status.ok()) {
+    for (const char* suffix : {"", "-wal", "-shm", ".lock"}) {
+      RestrictFile(absl::StrCat(file, suffix));
+    }
+  }
   if (status.ok() && options.check_file) status = CheckSqliteFile(connection, file);
   if (status.ok()) status = ConfigureWriter(connection, file);
   if (status.ok()) status = CheckLogIsWritable(connection, file);
@@ -230,6 +236,15 @@ SqliteStore::SqliteStore(const std::string& file, const SqliteOptions& options, 
       place_(SqliteFilePlace::Of(file)),
       writer_(std::move(writer)),
       reader_(std::move(reader)) {}
+
+absl::Status SqliteStore::CheckOneFile(const std::string& file) {
+  const auto moved = [](Mutex& mutex, PreparedConnection& prepared) {
+    MutexLock lock(mutex);
+    return prepared.connection.HasMoved();
+  };
+  if (!moved(writer_mutex_, writer_) && !moved(reader_mutex_, reader_)) return absl::OkStatus();
+  return CannotUse(file, "was replaced while it was opened; start again with the right one");
+}
 
 absl::Time SqliteStore::Now() const {
   return absl::FromUnixMicros(absl::ToUnixMicros(clock_.Now()));

@@ -165,6 +165,9 @@ class SqliteStore final : public Store {
   template <typename AnswerType, typename Op>
   std::vector<AnswerType> RunBatch(absl::Span<const Op> ops);
 
+  // FAILED_PRECONDITION unless both connections have the file that place_ watches: their logs would
+  // be one, by its name.
+  absl::Status CheckOneFile(const std::string& file);
   // Looks at the files.
   absl::Status CheckPlace();
   // The result of the last look.

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -728,6 +729,60 @@ TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) 
     ASSERT_TRUE(answer.ok()) << "with space again it goes on: " << answer.status();
     EXPECT_EQ(std::get<Reserved>(*answer).attempt, 1u);
   }
+}
+
+// A path that is mistyped.
+TEST_F(SqliteStoreTest, AFileOfAnotherProgramKeepsItsPermissions) {
+  RunSql("CREATE TABLE notes (text)");
+  ASSERT_EQ(chmod(path_.c_str(), 0640), 0);
+  EXPECT_THAT(std::string(OpenFails(path_).message()), HasSubstr("another program"));
+  const std::string text = folder_.File("passwd");
+  std::ofstream(text) << "root:x:0:0" << std::string(4096, '\n');
+  ASSERT_EQ(chmod(text.c_str(), 0644), 0);
+  EXPECT_THAT(std::string(OpenFails(text).message()), HasSubstr("is not a SQLite database"));
+  struct stat status {};
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0640U);
+  ASSERT_EQ(stat(text.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0644U);
+}
+
+TEST_F(SqliteStoreTest, ALinkToNoFileLeadsToOneThatIsPrivateAndWatched) {
+  const mode_t before = umask(0022);
+  const std::string link = folder_.File("link.db");
+  std::filesystem::create_symlink(path_, link);
+  const auto store = SqliteStore::Open(link).value();
+  umask(before);
+  for (const char* const suffix : {"", "-wal", "-shm", ".lock"}) {
+    struct stat status {};
+    ASSERT_EQ(stat((path_ + suffix).c_str(), &status), 0) << suffix;
+    EXPECT_EQ(status.st_mode & 0777U, 0600U) << suffix;
+  }
+  EXPECT_TRUE(store->Inspect()->sqlite_wal_bytes.has_value());
+  std::filesystem::rename(path_ + "-wal", path_ + "-moved");
+  EXPECT_FALSE(store->Inspect().ok());
+}
+
+// Called by SQLite once it has opened a file.
+std::function<void()> on_opened;
+int CallOnOpened(sqlite3* /*database*/, char** /*error*/, const void* /*api*/) {
+  on_opened();
+  return SQLITE_OK;
+}
+
+TEST_F(SqliteStoreTest, AFileThatIsReplacedWhileItIsOpenedIsRefused) {
+  const std::string other = folder_.File("other.db");
+  ASSERT_TRUE(SqliteStore::Open(other).ok());
+  Open();
+  int opened = 0;
+  // Between the writer and the reader.
+  on_opened = [&] {
+    if (++opened == 2) std::filesystem::rename(other, path_);
+  };
+  sqlite3_auto_extension(reinterpret_cast<void (*)()>(CallOnOpened));
+  const absl::Status failed = OpenFails(path_);
+  sqlite3_reset_auto_extension();
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("was replaced while it was opened"));
 }
 
 // The records of steps and lists of administrators, and of the sweep, with large replies.
