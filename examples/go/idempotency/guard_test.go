@@ -86,10 +86,11 @@ func (c *charges) Charge(ctx context.Context, request *paymentsv1.ChargeRequest)
 type setup struct {
 	*charges
 	t       *testing.T
+	guard   *idempotency.Guard
+	callers chan context.Context // of the calls, in their order
 	client  *grpc.ClientConn
 	service pb.IdempotencyServiceClient
 	testing testingv1.TestingServiceClient
-	world   context.Context
 }
 
 func inWorld(name string) grpc.UnaryClientInterceptor {
@@ -135,9 +136,9 @@ func start(t *testing.T, adjust func(*idempotency.Config), faults ...grpc.UnaryC
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := &setup{charges: &charges{}, t: t, service: pb.NewIdempotencyServiceClient(own),
+	made := &setup{charges: &charges{}, t: t, guard: guard, callers: make(chan context.Context, 100), service: pb.NewIdempotencyServiceClient(own),
 		testing: testingv1.NewTestingServiceClient(own)}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recovering, guard.Intercept), grpc.WaitForHandlers(true))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(made.outer, guard.Intercept), grpc.WaitForHandlers(true))
 	paymentsv1.RegisterPaymentsServer(server, made.charges)
 	serving := make(chan error, 1)
 	go func() { serving <- server.Serve(listener) }()
@@ -230,7 +231,8 @@ func (s *setup) ran(times int32) {
 
 func (s *setup) advance(by time.Duration) {
 	s.t.Helper()
-	if _, err := s.testing.AdvanceClock(s.t.Context(), &testingv1.AdvanceClockRequest{By: durationpb.New(by)}); err != nil {
+	request := &testingv1.AdvanceClockRequest{By: durationpb.New(by)}
+	if _, err := s.testing.AdvanceClock(s.t.Context(), request); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -375,8 +377,10 @@ func TestAPanicLeavesTheOutcomeUnknown(t *testing.T) {
 	s.ran(1)
 }
 
-// recovering stands for the interceptor of an application that survives panics.
-func recovering(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+// outer stands for the interceptor of an application that survives panics.
+func (s *setup) outer(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (_ any, err error) {
+	s.callers <- ctx
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = status.Error(codes.DataLoss, "panic")
@@ -388,19 +392,17 @@ func recovering(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handl
 func TestAClientWhoseDeadlineEndsGetsTheReplyWithItsRetry(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(config *idempotency.Config) { config.MaxWait = 4 * time.Second })
-	callerEnded := make(chan struct{})
 	s.work = func(ctx context.Context, _ *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
-		<-callerEnded
+		<-(<-s.callers).Done()
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		return &paymentsv1.ChargeReply{ChargeId: "charge 1"}, nil
 	}
-	first := s.call("order-1", order(500), 500*time.Millisecond)
+	first := s.call("order-1", order(500), 2*time.Second)
 	if status.Code(first.err) != codes.DeadlineExceeded {
 		t.Fatal(first.err)
 	}
-	time.AfterFunc(500*time.Millisecond, func() { close(callerEnded) }) // the server has ended the call too
 	retry := s.charge("order-1")
 	if retry.err != nil || len(retry.trailer.Get("idempotency-replayed")) != 1 {
 		t.Errorf("%+v", retry)
@@ -428,11 +430,14 @@ func TestAConcurrentDuplicateIsRefusedWithADelay(t *testing.T) {
 
 func TestALeaseIsKept(t *testing.T) {
 	t.Parallel()
-	var extended atomic.Int32
-	s := start(t, func(config *idempotency.Config) { config.Lease = 600 * time.Millisecond }, count("Extend", &extended))
+	extended := make(chan struct{}, 100)
+	s := start(t, func(config *idempotency.Config) { config.Lease = 2 * time.Second }, signal("Extend", extended))
 	s.work = func(ctx context.Context, _ *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
-		for extended.Load() < 6 && ctx.Err() == nil {
-			time.Sleep(10 * time.Millisecond)
+		for range 4 { // longer than the lease
+			select {
+			case <-extended:
+			case <-ctx.Done():
+			}
 		}
 		return &paymentsv1.ChargeReply{ChargeId: "charge 1"}, context.Cause(ctx)
 	}
@@ -571,11 +576,9 @@ func TestAReservationOfACallerThatGaveUpIsGivenBack(t *testing.T) {
 	s := start(t, func(config *idempotency.Config) { config.ReserveFor = 50 * time.Millisecond },
 		loseFirst("Reserve", 1, &reserves))
 	s.refused(s.charge("order-1"), codes.Unavailable, "STORE_UNAVAILABLE", "1000")
-	for end := time.Now().Add(within); s.record("order-1").GetState() != pb.RecordState_RECORD_STATE_RELEASED; {
-		if time.Now().After(end) {
-			t.Fatal(s.record("order-1"))
-		}
-		time.Sleep(10 * time.Millisecond)
+	s.guard.Wait()
+	if state := s.record("order-1").GetState(); state != pb.RecordState_RECORD_STATE_RELEASED {
+		t.Error(state)
 	}
 	s.ran(0)
 }
@@ -596,6 +599,7 @@ func TestADaemonThatIsAwayDuringTheWork(t *testing.T) {
 	var away atomic.Bool
 	s := start(t, func(config *idempotency.Config) {
 		config.Lease = 600 * time.Millisecond
+		config.MaxWait = 4 * time.Second // by the daemon's clock the lease may end later
 		config.SettleFor = 300 * time.Millisecond
 	}, func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
 		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
@@ -615,14 +619,83 @@ func TestADaemonThatIsAwayDuringTheWork(t *testing.T) {
 	s.ran(1)
 }
 
+func TestAReplyWhoseRecordIsGone(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{nil, status.Error(codes.FailedPrecondition, "declined")} {
+		s := start(t, nil)
+		s.work = func(ctx context.Context, _ *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
+			if _, err := s.testing.Reset(ctx, &testingv1.ResetRequest{}); err != nil {
+				return nil, err
+			}
+			return &paymentsv1.ChargeReply{ChargeId: "charge 1"}, failure
+		}
+		got := s.charge("order-1")
+		pushback := "-1"
+		if failure == nil {
+			pushback = ""
+		}
+		s.refused(got, status.Code(failure), "", pushback)
+		if len(got.trailer.Get("idempotency-record")) != 1 || got.trailer.Get("idempotency-expires") != nil {
+			t.Error(got.trailer)
+		}
+	}
+}
+
+func TestThePushbackIsAtMostASecond(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	released, err := s.service.Reserve(t.Context(), &pb.ReserveRequest{RecordKey: recordKey("order-1"),
+		Fingerprints: []*pb.Fingerprint{fingerprint(t, order(500))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.service.Release(t.Context(), &pb.ReleaseRequest{RecordKey: recordKey("order-1"),
+		ReservationToken: released.GetReserved().GetReservationToken(), Pause: durationpb.New(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	got := s.charge("order-1")
+	s.refused(got, codes.Aborted, "IN_FLIGHT", "1000")
+	for _, detail := range status.Convert(got.err).Details() {
+		if retry, ok := detail.(*errdetails.RetryInfo); ok && retry.GetRetryDelay().AsDuration() > 30*time.Second {
+			return
+		}
+	}
+	t.Error("RetryInfo has not the whole delay")
+}
+
+func fingerprint(t *testing.T, request proto.Message) *pb.Fingerprint {
+	t.Helper()
+	made, err := idempotency.Fingerprint(chargeMethod, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestACallerThatSendsItsKeyTwice(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	key := uuid.NewString()
+	for _, other := range []string{strings.ToUpper(key), `"` + key + `"`} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", key, "idempotency-key", other)
+		if err := s.client.Invoke(ctx, chargeMethod, order(500), new(emptypb.Empty)); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", key, "idempotency-key", "order-1")
+	err := s.client.Invoke(ctx, chargeMethod, order(500), new(emptypb.Empty))
+	s.refused(answer{err: err}, codes.InvalidArgument, "KEY_INVALID", "")
+	s.ran(1)
+}
+
 func TestAReplyThatIsTooLargeIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
-	s.client = dial(t, s.client.Target(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)))
+	s.client = dial(t, s.client.Target(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(32<<20)))
 	s.work = func(context.Context, *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
-		return &paymentsv1.ChargeReply{ChargeId: strings.Repeat("a", 9<<20)}, nil
+		return &paymentsv1.ChargeReply{ChargeId: strings.Repeat("a", 17<<20)}, nil
 	}
-	if got := s.charge("order-1"); got.err != nil || len(got.body) < 9<<20 {
+	if got := s.charge("order-1"); got.err != nil || len(got.body) < 17<<20 {
 		t.Error(got.err, len(got.body))
 	}
 	s.refused(s.charge("order-1"), codes.FailedPrecondition, "REPLY_NOT_KEPT", "")
@@ -636,13 +709,13 @@ func TestAConfigurationIsChecked(t *testing.T) {
 	}
 }
 
-// count counts the calls of a method that succeeded.
-func count(name string, calls *atomic.Int32) grpc.UnaryClientInterceptor {
+// signal reports the calls of a method that succeeded.
+func signal(name string, calls chan<- struct{}) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
 		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		err := invoke(ctx, method, request, reply, channel, options...)
 		if err == nil && strings.HasSuffix(method, "/"+name) {
-			calls.Add(1)
+			calls <- struct{}{}
 		}
 		return err
 	}
