@@ -424,14 +424,15 @@ func TestAConcurrentDuplicateIsRefusedWithADelay(t *testing.T) {
 	received(t, began)
 	s.refused(s.charge("order-1"), codes.Aborted, "IN_FLIGHT", "1000")
 	close(finish)
-	s.replayed(s.charge("order-1"), received(t, answered))
+	first := received(t, answered)
+	s.replayed(s.charge("order-1"), first)
 	s.ran(1)
 }
 
 func TestALeaseIsKept(t *testing.T) {
 	t.Parallel()
 	extended := make(chan struct{}, 100)
-	s := start(t, func(config *idempotency.Config) { config.Lease = 2 * time.Second }, signal("Extend", extended))
+	s := start(t, func(config *idempotency.Config) { config.Lease = 6 * time.Second }, signal("Extend", extended))
 	s.work = func(ctx context.Context, _ *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
 		for range 4 { // longer than the lease
 			select {
@@ -449,23 +450,25 @@ func TestALeaseIsKept(t *testing.T) {
 func TestALostReservationEndsTheHandlersContext(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(config *idempotency.Config) { config.Lease = 3 * time.Second })
-	began, cause := make(chan struct{}), make(chan error, 1)
+	began, taken, cause := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	s.work = func(ctx context.Context, _ *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
 		close(began)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
+		<-taken
 		return &paymentsv1.ChargeReply{ChargeId: "charge 1"}, nil // it had begun the effect before
 	}
 	answered := make(chan answer, 1)
 	go func() { answered <- s.charge("order-1") }()
 	received(t, began)
 	s.advance(time.Minute)
-	// Another attempt is granted, and completes.
+	// Another attempt is granted.
 	request := &pb.ReserveRequest{RecordKey: recordKey("order-1"), Recover: true,
 		Fingerprints: []*pb.Fingerprint{s.record("order-1").GetFingerprint()}}
-	taken, err := s.service.Reserve(t.Context(), request)
-	if err != nil || !taken.GetReserved().GetRecovering() {
-		t.Fatal(taken, err)
+	verdict, err := s.service.Reserve(t.Context(), request)
+	close(taken)
+	if err != nil || !verdict.GetReserved().GetRecovering() {
+		t.Fatal(verdict, err)
 	}
 	if err := received(t, cause); !strings.Contains(err.Error(), idempotency.ErrReservationLost.Error()) {
 		t.Error(err)
