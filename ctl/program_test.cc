@@ -344,6 +344,7 @@ class Pages final : public v1::IdempotencyAdminService::Service {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
+    builder.RegisterService(&root_);
     server_ = builder.BuildAndStart();
   }
   ~Pages() override { server_->Shutdown(); }
@@ -373,6 +374,18 @@ class Pages final : public v1::IdempotencyAdminService::Service {
   }
 
  private:
+  // Has every record.
+  class Root final : public v1::IdempotencyService::Service {
+   public:
+    grpc::Status Get(grpc::ServerContext* /*context*/, const v1::GetRequest* /*request*/,
+                     v1::GetResponse* response) override {
+      response->mutable_record()->set_record_id(kId);
+      response->mutable_record()->mutable_record_key()->set_namespace_("n");
+      return grpc::Status::OK;
+    }
+  };
+
+  Root root_;
   int failures_;
   const grpc::Status failure_;
   const int damaged_;
@@ -415,6 +428,9 @@ TEST(ProgramTest, RecordsThatCannotBeReadAreReported) {
     EXPECT_EQ(result.code, ExitCode::kDone) << line << result.err;
     EXPECT_THAT(result.err, HasSubstr("Not listed: 2 records that cannot be read")) << line;
   }
+  const Result tree = RunLine(absl::StrCat("tree ", kId, service.address()));
+  EXPECT_EQ(tree.code, ExitCode::kDone) << tree.err;
+  EXPECT_THAT(tree.err, HasSubstr("records that cannot be read"));
 }
 
 TEST(ProgramTest, WhatWasListedBeforeAFailureIsShown) {

@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -42,6 +43,7 @@ class TreeCommand final : public Command {
     }
     searched_.insert(root->record_key().namespace_());
     const absl::Status shown = Show(service, *root, 0, terminal);
+    NoteDamaged(damaged_, terminal);
     if (shown_.size() >= static_cast<std::size_t>(limit_)) {
       terminal.Note(absl::StrCat("Only ", limit_, " records are shown: raise --limit.\n"));
     }
@@ -80,7 +82,7 @@ class TreeCommand final : public Command {
   }
 
   absl::StatusOr<std::vector<v1::Record>> Children(Service* service, const v1::Record& record,
-                                                   const std::string& name_space) const {
+                                                   const std::string& name_space) {
     v1::ListRequest request;
     request.set_namespace_(name_space);
     *request.mutable_parent() = record.record_key();
@@ -94,6 +96,7 @@ class TreeCommand final : public Command {
             return children.size() < static_cast<std::size_t>(limit_);
           });
       if (!visited.ok()) return visited.status();
+      damaged_ += visited->damaged;
     }
     return children;
   }
@@ -121,6 +124,8 @@ class TreeCommand final : public Command {
   std::set<std::string> shown_;
   // Records of the first level that is not shown.
   int too_deep_ = 0;
+  // Among the children that were looked for.
+  std::int64_t damaged_ = 0;
 };
 
 }  // namespace

@@ -128,6 +128,17 @@ TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadFailsItsRecordAlone) {
   EXPECT_EQ(store_->connections().broken, 0);
 }
 
+TEST_P(PostgresDamageTest, AListingCountsARowThatCannotBeRead) {
+  for (const char* const key : {"1", "damaged", "2"}) ASSERT_TRUE(Reserve(OpFor(key)).ok());
+  Must("UPDATE records SET labels = '[1]' WHERE key = 'damaged'");
+  ListOp list;
+  list.name_space = OpFor("1").key.name_space;
+  const auto page = store_->List(list);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->records.size(), 2u);
+  EXPECT_EQ(page->damaged, 1);
+}
+
 // Reading whether a reservation has been open for long meets a damaged page. STABLE, so that other
 // statements do not evaluate it.
 constexpr char kLoseOpenForLong[] = R"sql(
