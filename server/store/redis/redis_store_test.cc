@@ -422,7 +422,9 @@ TEST_F(RedisStoreTest, AKeyThatHoldsNoRecordIsDamaged) {
   // Neither do walks end there.
   ListOp list;
   list.name_space = "payments";
-  EXPECT_TRUE(store->List(list).ok());
+  const auto page = store->List(list);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->damaged, 2);
   EXPECT_TRUE(store->Sweep({}).ok());
 }
 
