@@ -102,8 +102,7 @@ absl::StatusOr<std::unique_ptr<RedisConnections>> RedisConnections::Open(
 
 bool RedisConnections::Usable() {
   if (options_.mode == RedisOptions::Mode::kCluster) return true;
-  return connections_.size() == 1 && connections_.begin()->second->Usable() &&
-         !topology_.IsReplica(connections_.begin()->first);
+  return Intact() && connections_.begin()->second->Usable();
 }
 
 absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnections::Connect(
@@ -137,7 +136,8 @@ void RedisConnections::TryFailed(const RedisOptions& options, RedisTopology& top
 
 bool RedisConnections::Intact() const {
   if (options_.mode == RedisOptions::Mode::kCluster) return true;
-  return connections_.size() == 1 && connections_.begin()->second->Intact();
+  return connections_.size() == 1 && connections_.begin()->second->Intact() &&
+         demotions_ == topology_.demotions() && !topology_.IsReplica(connections_.begin()->first);
 }
 
 absl::StatusOr<RedisConnection*> RedisConnections::ConnectionTo(const RedisAddress& address) {
@@ -150,8 +150,10 @@ absl::StatusOr<RedisConnection*> RedisConnections::ConnectionTo(const RedisAddre
   if (!one && !topology_.MayTry(address)) {
     return absl::UnavailableError(absl::StrCat(address.ToString(), ": cannot be reached"));
   }
+  const std::int64_t demotions = topology_.demotions();
   auto opened = Connect(address, options_, topology_, identity_);
   if (!opened.ok()) return opened.status();
+  demotions_ = demotions;
   RedisConnection* const connection = opened->get();
   connections_.emplace(address, *std::move(opened));
   return connection;
@@ -290,6 +292,8 @@ void RedisConnections::Collect(absl::Span<const RedisCall> calls, Exchange& exch
       again.push_back(*std::move(other));
     } else {
       leave = leave || IsRedisReplaced(reply->value().text());
+      // Its replicas may follow another master by now.
+      if (RedisErrorCode(reply->value().text()) == "NOREPLICAS") topology_.Suspect();
       answer = Failure(server, reply->value().text());
     }
   }
@@ -298,6 +302,7 @@ void RedisConnections::Collect(absl::Span<const RedisCall> calls, Exchange& exch
     connections_.erase(server);
   }
   if (!exchange.confirm || confirmed) return;
+  topology_.Suspect();
   topology_.Log(server, "the replicas did not confirm in time");
   for (const Exchange::Sent& sent : exchange.sent) {
     if (sent.kind != Exchange::Kind::kCall || !calls[sent.pending.index].confirm) continue;

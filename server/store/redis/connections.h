@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_STORE_REDIS_CONNECTIONS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -111,6 +112,8 @@ class RedisConnections {
   RedisTopology& topology_;
   const RedisIdentity& identity_;
   std::map<RedisAddress, std::unique_ptr<RedisConnection>> connections_;
+  // RedisTopology::demotions() before the connection to the one server was opened.
+  std::int64_t demotions_ = 0;
   bool ran_in_order_ = false;
 };
 

@@ -478,6 +478,7 @@ absl::Status RedisStore::CheckRole(const absl::StatusOr<RedisReply>& info) {
 
 // Where a server does not answer, its records alone are unavailable: the others serve.
 absl::StatusOr<StoreGauges> RedisStore::Inspect() {
+  topology_.Refresh();
   absl::StatusOr<std::vector<RedisCall>> calls = ProbesOfServers();
   if (!calls.ok()) return ToRedisCallerStatus(calls.status());
   const std::size_t probes = calls->size();

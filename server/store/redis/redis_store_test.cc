@@ -769,6 +769,21 @@ TEST_F(RedisStoreTest, AMasterThatBecomesAReplicaIsLeft) {
   EXPECT_TRUE(Eventually([&] { return store->Inspect().ok() && Replays(*store, op); }));
 }
 
+// One that was used meanwhile, of a name that leads to another server by now.
+TEST_F(RedisStoreTest, AConnectionFromBeforeADemotionIsNotUsedAgain) {
+  const auto server = StartServer();
+  const RedisOptions options = server->options();
+  RedisTopology topology(options);
+  const RedisIdentity identity(options);
+  const auto before = RedisConnections::Open(options, topology, identity).value();
+  EXPECT_TRUE(before->Usable());
+  topology.NoteReplica(options.addresses.front());
+  const auto after = RedisConnections::Open(options, topology, identity).value();
+  EXPECT_TRUE(after->Usable());
+  EXPECT_FALSE(before->Usable());
+  EXPECT_FALSE(before->Intact());
+}
+
 TEST_F(RedisStoreTest, TooManyClientsAreAnOutage) {
   const auto server = StartServer();
   const auto store = OpenStore(server->options());
@@ -1242,6 +1257,34 @@ TEST_F(RedisStoreTest, ANodeThatDoesNotAnswerDelaysFewCalls) {
   for (const auto& verdict : store->Reserve(ops)) {
     EXPECT_TRUE(verdict.ok()) << "it is back: " << verdict.status();
   }
+}
+
+// It lost the network to the Sentinels and its replicas, and not to this process.
+TEST_F(RedisStoreTest, AMasterThatWasReplacedIsLeftAlthoughItAnswers) {
+  const auto master = StartServer();
+  RedisProcessOptions following;
+  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
+  const auto next = StartServer(following);
+  RedisProcessOptions watching;
+  watching.sentinel_configuration =
+      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
+  const auto sentinel = StartServer(watching);
+  RedisOptions options = sentinel->options();
+  options.mode = RedisOptions::Mode::kSentinel;
+  options.master = "main";
+  const auto store = OpenStore(options);
+  MustReserve(*store, OpFor("before"));
+  const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
+  ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
+  next->Must({"REPLICAOF", "NO", "ONE"});
+  sentinel->Must({"SENTINEL", "REMOVE", "main"});
+  sentinel->Must({"SENTINEL", "MONITOR", "main", "127.0.0.1", absl::StrCat(next->port()), "1"});
+  ASSERT_TRUE(store->Inspect().ok());
+  const auto of_former = keys(*master);
+  const auto of_next = keys(*next);
+  MustReserve(*store, OpFor("after"));
+  EXPECT_EQ(keys(*master), of_former);
+  EXPECT_GT(keys(*next), of_next);
 }
 
 TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {

@@ -158,6 +158,16 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
   return queried.status();
 }
 
+void RedisTopology::Refresh() {
+  if (options_.mode != RedisOptions::Mode::kSentinel) return;
+  MutexLock querying(querying_);
+  absl::StatusOr<std::shared_ptr<const Map>> queried = Query({});
+  MutexLock lock(mutex_);
+  queried_at_ = std::chrono::steady_clock::now();
+  // While no Sentinel answers, the last known master may be right.
+  if (queried.ok()) map_ = *std::move(queried);
+}
+
 absl::StatusOr<RedisAddress> RedisTopology::ServerOf(int slot) {
   const absl::StatusOr<std::shared_ptr<const Map>> map = Current();
   if (!map.ok()) return map.status();
@@ -259,6 +269,7 @@ void RedisTopology::NoteFailed(const RedisAddress& address, const absl::Status& 
 void RedisTopology::NoteReplica(const RedisAddress& address) {
   Log(address, "it became a replica");
   MutexLock lock(mutex_);
+  demotions_.fetch_add(1);
   suspect_ = true;
   replica_ = address;
 }

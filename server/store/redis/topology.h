@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_STORE_REDIS_TOPOLOGY_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -44,8 +45,12 @@ class RedisTopology {
 
   // The answer of a server: another one owns the slot.
   void Moved(int slot, const RedisAddress& to);
-  // A server could not be reached, or does not accept writes: the next call queries them again.
+  // A server could not be reached, or does not accept or confirm writes: the next call queries them
+  // again.
   void Suspect();
+  // Queries the Sentinels now; no effect without them. Calls use what is known meanwhile. A master
+  // that was replaced may go on to accept writes, and nothing else shows that.
+  void Refresh();
 
   // Whether a connection to it may be tried. Once it failed: not at once, and by one caller at a
   // time, which then notes the result.
@@ -57,6 +62,9 @@ class RedisTopology {
   void NoteReached(const RedisAddress& address);
   // It is a replica now, whatever its connections accept, until it is reached as a master.
   void NoteReplica(const RedisAddress& address);
+  // How often a server was found to be a replica: a connection from before may be to that one, also
+  // if another server has its address by now.
+  std::int64_t demotions() const { return demotions_.load(); }
   bool IsReplica(const RedisAddress& address);
   // One of `servers` that failed and was not reached since: the one after that of the last call, so
   // that all of them have their turn.
@@ -101,6 +109,7 @@ class RedisTopology {
   std::map<RedisAddress, Failure> failures_ ABSL_GUARDED_BY(mutex_);
   // The last answer of NextFailed().
   std::optional<RedisAddress> tried_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<std::int64_t> demotions_{0};
   // Of a store on one server.
   std::optional<RedisAddress> replica_ ABSL_GUARDED_BY(mutex_);
 };
