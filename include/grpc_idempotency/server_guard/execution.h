@@ -53,7 +53,9 @@ class Execution {
   // Whether no other attempt of this record has run or is running. False after the first attempt,
   // and for each attempt with MethodPolicy::relaxed_reservation. Unless it is true, every outcome
   // that is to be recorded is committed in the ledger (RecordInTransaction): where the ledger
-  // decides about unknown outcomes, another refusal is sent as OUTCOME_NOT_RECORDED.
+  // decides about unknown outcomes, another refusal is sent as OUTCOME_NOT_RECORDED. The store may
+  // have lost a record: so the guard queries the ledger before it records a refusal, in any
+  // attempt.
   virtual bool certainly_first() const = 0;
   // The record's id, as in the `idempotency-record` metadata.
   virtual const std::string& record_id() const = 0;
@@ -139,7 +141,8 @@ class Execution {
   //   RESERVATION_LOST     (ABORTED) another attempt has committed, or may run: the lease has
   //                        expired
   //   STORE_UNAVAILABLE    the row could not be written
-  //   FAILED_PRECONDITION  the guard has no ledger, or `transaction` could not be rolled back
+  //   FAILED_PRECONDITION  the guard has no ledger, or `transaction` could not be rolled back, or
+  //                        could be committed in part (SQLite: it writes two files)
   //   INVALID_ARGUMENT     `reply` has a code that is never recorded
   // Unless it returns OK, commit nothing: give up and return, or repeat the whole transaction.
   // The transaction will fail at its commit (SQLite: it is rolled back already). Callers then

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
+#include "core/absl_view.h"
 #include "core/answer_kind.h"
 #include "core/request_rules.h"
 #include "core/wire_time.h"
@@ -55,6 +59,16 @@ void ReportUnknownOutcome(const std::shared_ptr<const GuardedOperation>& operati
                           const v1::ReserveRequest& reserve_request) {
   if (operation->unknown_outcomes == nullptr) return;
   operation->unknown_outcomes->Add(operation, reserve_request);
+}
+
+// The reason of a release, for `explain`. Without a caller's data.
+std::string NoReplyOfLedger(const absl::Status& lookup) {
+  const std::optional<Reason> reason = ReasonOf(lookup);
+  if (!reason.has_value() || *reason == Reason::kStoreUnavailable) {
+    return "the completion ledger did not answer";
+  }
+  return absl::StrCat("the completion ledger's row is no answer to this request: ",
+                      AbslView(ReasonName(*reason)));
 }
 
 void WatchForLoss(const LiveExecution& execution) {
@@ -222,7 +236,7 @@ void Admission::LookUpBeforeRun(const std::shared_ptr<LiveExecution>& execution)
   LedgerLookup::Run(
       execution, deadline_, [self = shared_from_this(), execution](LedgerLookup::Answer committed) {
         if (!committed.ok()) {
-          self->GiveBack(execution, "the completion ledger did not answer", committed.status());
+          self->GiveBack(execution, NoReplyOfLedger(committed.status()), committed.status());
         } else if (committed->has_value()) {
           self->RecordCommitted(execution, **committed);
         } else {

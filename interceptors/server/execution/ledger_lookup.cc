@@ -116,6 +116,8 @@ void LedgerLookup::Start() {
 void LedgerLookup::Try() {
   switch (operation_->pools.ledger.Run(
       [self = shared_from_this()] {
+        // Its caller has left: a slow ledger's time is for the others.
+        if (self->Answered()) return;
         self->OnAnswer(Find(*self->operation_, *self->reserve_request_));
       },
       [self = shared_from_this()] { self->Finish(Unreachable()); })) {
@@ -133,6 +135,11 @@ void LedgerLookup::Try() {
       Finish(Unreachable());
       return;
   }
+}
+
+bool LedgerLookup::Answered() {
+  MutexLock lock(mutex_);
+  return done_ == nullptr;
 }
 
 void LedgerLookup::OnAnswer(Answer answer) {

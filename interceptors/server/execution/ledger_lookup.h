@@ -47,6 +47,8 @@ class LedgerLookup final : public std::enable_shared_from_this<LedgerLookup> {
  private:
   void Start();
   void Try();
+  // Its caller has an answer already, for example at its deadline.
+  bool Answered();
   void OnAnswer(Answer answer);
   // False if this answer is the last one: true if there is a further try, or its caller has an
   // answer already.

@@ -114,7 +114,7 @@ void Settlement::Start() {
   if (std::optional<v1::Reply> committed = execution_->committed(); committed.has_value()) {
     commit_acknowledged_ = true;
     OnLedger(std::move(committed));
-  } else if (execution_->ledger_row_begun() || MayContradictLedger()) {
+  } else if (execution_->ledger_row_begun() || MayContradictLedger() || RecordsRefusal()) {
     LookUpCommit();
   } else {
     Dispose(DispositionByPolicy());
@@ -219,12 +219,17 @@ void Settlement::Abandon(const absl::Status& why) {
               : Disposition::kReleaseLater);
 }
 
-bool Settlement::MayContradictLedger() const {
+bool Settlement::LedgerDecides() const {
   const GuardedOperation& operation = execution_->operation();
   return operation.on_unknown == UnknownOutcome::kLookUpLedger &&
-         operation.options.ledger != nullptr && !execution_->certainly_first() &&
-         DispositionByPolicy() == Disposition::kComplete;
+         operation.options.ledger != nullptr && DispositionByPolicy() == Disposition::kComplete;
 }
+
+bool Settlement::MayContradictLedger() const {
+  return LedgerDecides() && !execution_->certainly_first();
+}
+
+bool Settlement::RecordsRefusal() const { return LedgerDecides() && code_ != grpc::StatusCode::OK; }
 
 bool Settlement::MayStillCommit() const {
   if (!execution_->commit_in_doubt()) return false;

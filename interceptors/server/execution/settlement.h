@@ -45,7 +45,7 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // operation is completed with the committed reply, also if the handler answered differently,
   // and an OK without a commit is not completed. Where the ledger decides about unknown outcomes,
   // an attempt that is not certainly_first() records no refusal that it has not committed; nor does
-  // any attempt whose commit is in doubt.
+  // any attempt whose commit is in doubt. It queries the ledger before any refusal is recorded.
   //
   // An acknowledged commit made the reply durable: `done` is called at once then, and the reply is
   // recorded in the background. A retry meanwhile finds the attempt running, or, after a crash,
@@ -81,9 +81,14 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   void LogPassedOn() const;
   // For its log line, after the handler's answer.
   const char* WhyNotCommitted() const;
+  // The policy records this outcome, and the ledger decides about unknown ones.
+  bool LedgerDecides() const;
   // The ledger decides, and another attempt may have committed or may still commit: its reply
   // would contradict a record of this one.
   bool MayContradictLedger() const;
+  // The ledger decides, and this refusal is to be recorded. Also of a first attempt: the store may
+  // have lost the record of an attempt that committed, and its row would contradict the refusal.
+  bool RecordsRefusal() const;
   // A commit of this attempt is in doubt, and may contradict the outcome that the policy would
   // settle it with: a row that is not there yet is no proof.
   bool MayStillCommit() const;
