@@ -20,9 +20,9 @@ struct sqlite3;
 namespace idempotency {
 
 // For Execution::RecordInTransaction: writes the row within the open transaction of `database`;
-// FAILED_PRECONDITION if there is none. If it does not return OK, the transaction has been
-// rolled back, and each later write of the handler would be committed by itself: call it last,
-// and return.
+// FAILED_PRECONDITION if there is none, or if it writes a second file too. If it does not return
+// OK, the transaction has been rolled back, and each later write of the handler would be committed
+// by itself: call it last, and return.
 absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>& row);
 
 // For Execution::Commit. If it does not commit, it rolls the transaction back, also if a reader

@@ -38,6 +38,9 @@ constexpr char kCheckKey[] =
     " AND NOT l.partial AND (SELECT group_concat(i.name) FROM pragma_index_info(l.name) AS i)"
     " = 'record_id'";
 
+// The name and the file of each attached database; no file for one in memory.
+constexpr char kDatabases[] = "SELECT name, file FROM pragma_database_list";
+
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
@@ -81,6 +84,26 @@ absl::Status RolledBack(sqlite3* database, absl::Status why) {
   return why;
 }
 
+// SQLite commits one file after the other in WAL mode, and under some settings of the other modes:
+// a crash between two of them would leave the effects without the row, or the row without them.
+absl::Status CheckWritesOneFile(sqlite3* database) {
+  int written = 0;
+  const Statement databases = Prepare(database, kDatabases);
+  int result = SQLITE_ERROR;
+  while (databases != nullptr && (result = sqlite3_step(databases.get())) == SQLITE_ROW) {
+    if (Text(databases, 1).empty()) continue;
+    if (sqlite3_txn_state(database, Text(databases, 0).c_str()) == SQLITE_TXN_WRITE) ++written;
+  }
+  if (result == SQLITE_DONE && written <= 1) return absl::OkStatus();
+  if (result != SQLITE_DONE) {
+    return MakeError(Reason::kStoreUnavailable, "the attached databases could not be queried");
+  }
+  return absl::FailedPreconditionError(
+      "this transaction writes more than one file, which SQLite does not commit as one: keep "
+      "effects and completion ledger in one file. BEGIN IMMEDIATE counts as a write of each "
+      "attached file: use BEGIN, or attach files that are only read with mode=ro");
+}
+
 // The extended result code.
 int Insert(sqlite3* database, const LedgerRow& row) {
   const Statement insert = Prepare(database, kInsert);
@@ -111,7 +134,10 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
   }
   if (!row.ok()) return RolledBack(database, row.status());
   const int result = Insert(database, *row);
-  if (result == SQLITE_DONE) return absl::OkStatus();
+  if (result == SQLITE_DONE) {
+    absl::Status atomic = CheckWritesOneFile(database);
+    return atomic.ok() ? atomic : RolledBack(database, std::move(atomic));
+  }
   if (result == SQLITE_CONSTRAINT_PRIMARYKEY) {
     return RolledBack(database,
                       MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
@@ -130,6 +156,10 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
 LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit) {
   if (!permit.status.ok()) {
     return LedgerCommit::NotCommitted(RolledBack(database, permit.status));
+  }
+  // Again: the handler may have written after the row.
+  if (absl::Status atomic = CheckWritesOneFile(database); !atomic.ok()) {
+    return LedgerCommit::NotCommitted(RolledBack(database, std::move(atomic)));
   }
   if (sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK) {
     return LedgerCommit::Committed();

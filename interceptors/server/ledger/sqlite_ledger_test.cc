@@ -110,6 +110,32 @@ TEST_F(SqliteLedgerTest, ACommitThatFailsIsRolledBack) {
   EXPECT_EQ(Try("COMMIT"), SQLITE_ERROR) << "the transaction is still open";
 }
 
+// A crash between the commits of two files would leave one of them.
+TEST_F(SqliteLedgerTest, ATransactionOverTwoFilesIsRefused) {
+  Run(absl::StrCat("ATTACH '", folder_.File("other.db"), "' AS other"));
+  Run("CREATE TABLE other.charges (key TEXT)");
+  Run("BEGIN; INSERT INTO other.charges VALUES ('x')");
+  const absl::Status recorded = InsertLedgerRow(application_, SampleLedgerRow("order-1"));
+  EXPECT_EQ(recorded.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(recorded.message()), HasSubstr("more than one file"));
+  EXPECT_EQ(Try("COMMIT"), SQLITE_ERROR) << "the transaction is still open";
+
+  Run("BEGIN");
+  ASSERT_TRUE(InsertLedgerRow(application_, SampleLedgerRow("order-1")).ok());
+  Run("INSERT INTO other.charges VALUES ('x')");
+  const LedgerCommit commit = CommitLedgerTransaction(application_, {});
+  EXPECT_EQ(commit.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(commit.known_committed());
+  EXPECT_EQ(Try("COMMIT"), SQLITE_ERROR) << "the transaction is still open";
+
+  // Files that are read, and databases in memory, are no matter.
+  Run("ATTACH ':memory:' AS memory; CREATE TABLE memory.notes (key TEXT)");
+  Run("BEGIN; INSERT INTO memory.notes VALUES ('x');"
+      "INSERT INTO main.charges SELECT count(*) FROM other.charges");
+  ASSERT_TRUE(InsertLedgerRow(application_, SampleLedgerRow("order-1")).ok());
+  EXPECT_TRUE(CommitLedgerTransaction(application_, {}).known_committed());
+}
+
 TEST_F(SqliteLedgerTest, DoesNotSeeAnOpenTransaction) {
   const auto ledger = SqliteLedger::Open(path_).value();
   const LedgerRow row = SampleLedgerRow("order-1");
