@@ -58,8 +58,8 @@ class PostgresLedger final : public CompletionLedger {
  public:
   //   INVALID_ARGUMENT     an option is invalid
   //   UNAVAILABLE          the database cannot be reached now; the cause is logged
-  //   FAILED_PRECONDITION  the table does not exist, or its key would not prevent a second
-  //                        effect; the message has the remedy
+  //   FAILED_PRECONDITION  no table, a key that would not prevent a second effect, or a pooler
+  //                        before the server; the message has the remedy
   static absl::StatusOr<std::unique_ptr<PostgresLedger>> Open(const PostgresLedgerOptions& options);
   ~PostgresLedger() override;
 

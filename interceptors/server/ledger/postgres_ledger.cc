@@ -3,6 +3,7 @@
 #include <libpq-fe.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "core/database_connection_pool.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/log/guard_log.h"
+#include "postgres/direct_connection.h"
 #include "postgres/libpqxx.h"
 #include "postgres/socket_watchdog.h"
 #include "postgres/watched_connection.h"
@@ -27,6 +29,8 @@ using internal::DatabaseConnectionPool;
 using internal::DatabaseConnectionPoolOptions;
 using internal::ExecuteWith;
 using internal::GuardLog;
+using internal::IsDirect;
+using internal::kServerProcessQuery;
 using internal::LogEvent;
 using internal::PostgresNotices;
 using internal::SocketWatchdog;
@@ -83,6 +87,13 @@ absl::Status RowNotWritten() {
 
 absl::Status Unreachable() {
   return MakeError(Reason::kStoreUnavailable, "the completion ledger's database did not answer");
+}
+
+absl::Status ThroughPooler() {
+  return absl::FailedPreconditionError(
+      "the completion ledger's connection goes through a pooler, such as pgbouncer: its lookups "
+      "could run without their settings, and the statements of other clients with them. Give "
+      "PostgresLedgerOptions.conninfo the server itself; handlers may use the pooler");
 }
 
 // libpqxx reports the commit of a transaction with a failed statement as a success, though the
@@ -170,8 +181,15 @@ class Session {
           SocketWatchdog& watchdog)
       // The server's timeout expires first, which keeps the session intact.
       : reply_timeout_(options.statement_timeout + absl::Milliseconds(500)),
-        session_(conninfo, watchdog) {
+        session_(conninfo, watchdog) {}
+
+  // FAILED_PRECONDITION for a pooler, whose sessions are not changed: they are also those of other
+  // clients. Throws.
+  absl::Status SetUp(const PostgresLedgerOptions& options) {
+    bool direct = false;
     Execute([&](pqxx::transaction_base& transaction) {
+      direct = IsDirect(session_.libpqxx(), transaction.exec(kServerProcessQuery)[0][0].as<int>());
+      if (!direct) return;
       transaction.exec(absl::StrCat(
           "SET statement_timeout TO ", absl::ToInt64Milliseconds(options.statement_timeout),
           ";SET default_transaction_isolation TO 'read committed'"
@@ -183,6 +201,7 @@ class Session {
           ";SELECT set_config('synchronous_commit', 'on', false)"
           " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));
     });
+    return direct ? absl::OkStatus() : ThroughPooler();
   }
 
   // Runs `call` with a separate transaction for each statement; throws its exceptions. After
@@ -326,7 +345,7 @@ class PostgresLedger::Sessions {
 
   absl::Status Check() {
     auto session = pool_.Acquire();
-    if (!session.ok()) return session.status();
+    if (!session.ok()) return through_pooler_ ? ThroughPooler() : session.status();
     try {
       return CheckTable(**session);
     } catch (const std::exception&) {
@@ -343,7 +362,12 @@ class PostgresLedger::Sessions {
 
   absl::StatusOr<std::unique_ptr<Session>> Connect() {
     try {
-      return std::make_unique<Session>(conninfo_, options_, watchdog_);
+      auto session = std::make_unique<Session>(conninfo_, options_, watchdog_);
+      const absl::Status set_up = session->SetUp(options_);
+      if (set_up.ok()) return session;
+      through_pooler_ = true;
+      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: ", set_up.message());
+      return set_up;
     } catch (const std::exception& failure) {
       // libpq's message contains host, port, user and database; never the password.
       log_.Warn(LogEvent::kLedgerUnavailable, "ledger: cannot connect: ", failure.what());
@@ -355,6 +379,8 @@ class PostgresLedger::Sessions {
   const PostgresLedgerOptions options_;
   GuardLog log_;
   SocketWatchdog watchdog_;
+  // A connection was refused for this, which the pool does not pass on.
+  std::atomic<bool> through_pooler_{false};
   DatabaseConnectionPool<Session> pool_;
 };
 

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <pqxx/pqxx>
@@ -21,6 +25,8 @@
 #include "interceptors/server/ledger/testing/sample_ledger_row.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
+#include "tests/support/process.h"
+#include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
 namespace {
@@ -103,6 +109,49 @@ TEST_F(PostgresLedgerTest, CommitsWithARow) {
   }
   EXPECT_EQ(Charges(), "5");
 }
+
+// In each mode of a real pgbouncer: which one it is in cannot be seen from a session.
+class PooledLedgerTest : public PostgresLedgerTest,
+                         public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(PooledLedgerTest, IsRefusedAndChangesNoSession) {
+  pqxx::connection& direct = *application_;
+  const testing::TempFolder folder;
+  const std::string settings = folder.File("pgbouncer.ini");
+  std::ofstream(settings) << "[databases]\n* = host=" << direct.hostname()
+                          << " port=" << direct.port() << " user=" << direct.username()
+                          << "\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = " << folder.path()
+                          << "\nlisten_port = 6432\nauth_type = any\npool_mode = " << GetParam()
+                          << "\nignore_startup_parameters = extra_float_digits,options\n"
+                          << (geteuid() == 0 ? "user = postgres\n" : "");
+  if (const passwd* const user = getpwnam("postgres"); geteuid() == 0 && user != nullptr) {
+    for (const std::string& path : {folder.path(), settings}) {
+      ASSERT_EQ(chown(path.c_str(), user->pw_uid, user->pw_gid), 0);
+    }
+  }
+  auto pooler =
+      testing::Process::Start({"/bin/sh", "-c", "exec pgbouncer \"$1\" 2>&1", "sh", settings});
+  ASSERT_TRUE(pooler.ok()) << pooler.status();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!std::filesystem::exists(folder.File(".s.PGSQL.6432"))) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << (*pooler)->Stdout();
+    std::this_thread::yield();
+  }
+  PostgresLedgerOptions options;
+  options.conninfo = absl::StrCat("host=", folder.path(), " port=6432 user=", direct.username(),
+                                  " dbname=", direct.dbname());
+  pqxx::connection other(options.conninfo);
+  const auto timeout = [&] {
+    return pqxx::nontransaction(other).exec1("SHOW statement_timeout")[0].as<std::string>();
+  };
+  const std::string before = timeout();
+  const auto refused = PostgresLedger::Open(options);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("goes through a pooler"));
+  EXPECT_EQ(timeout(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, PooledLedgerTest, ::testing::Values("session", "transaction"));
 
 TEST_F(PostgresLedgerTest, WithoutAPermitNothingIsCommitted) {
   pqxx::work work(*application_);

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "postgres/direct_connection.h"
 #include "postgres/libpqxx.h"
 #include "server/store/postgres/connection/conninfo.h"
 
@@ -202,9 +203,11 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(
 }
 
 absl::Status PostgresConnection::CheckIsDirect() {
-  const auto pid = ExecuteScript("SELECT pg_backend_pid()");
+  const auto pid = ExecuteScript(kServerProcessQuery);
   if (!pid.ok()) return pid.status();
-  if (pid->Integer(0, 0) == connection_->libpqxx().backendpid()) return absl::OkStatus();
+  if (IsDirect(connection_->libpqxx(), static_cast<int>(pid->Integer(0, 0)))) {
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(
       "the connection to postgres goes through a pooler, such as pgbouncer: its next statement may "
       "run in another session, without the settings that make a commit durable and end a lost one. "
