@@ -33,7 +33,8 @@ CREATE TABLE idempotency_completions (
 
   created_at timestamptz NOT NULL,
   -- At least twice the record's life after created_at: by then the record has
-  -- expired and no guard queries the row, for any clocks of the two databases.
+  -- expired and no guard queries the row, for any clocks of the two databases;
+  -- unless the record has stayed UNKNOWN, which does not expire.
   sweepable_at timestamptz NOT NULL CHECK (sweepable_at > created_at)
 );
 
