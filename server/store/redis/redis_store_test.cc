@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -34,6 +35,7 @@
 #include "server/store/redis/index.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/slots.h"
+#include "server/store/redis/socket.h"
 #include "server/store/redis/tombstone.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/redis_process.h"
@@ -1010,6 +1012,26 @@ TEST_F(RedisStoreTest, TlsWithCertificatesOfBothSides) {
   options.tls_ca = ca;
   options.addresses = {{"localhost", server->port()}};
   EXPECT_FALSE(RedisStore::Open(options).ok()) << "of another host";
+  // A program that embeds the service may not ignore SIGPIPE.
+  const RedisAddress address{"127.0.0.1", server->port()};
+  const auto socket =
+      RedisSocket::Connect(address, options,
+                           std::chrono::steady_clock::now() + std::chrono::seconds(20))
+          .value();
+  server->Kill();
+  const auto before = signal(SIGPIPE, SIG_DFL);
+  auto outcome = RedisSocket::Outcome::kMoved;
+  while (outcome == RedisSocket::Outcome::kMoved) {
+    outcome = socket->Write(std::string(100'000, 'x')).outcome;
+    // Once its answer to the first bytes has come.
+    if (outcome != RedisSocket::Outcome::kClosed) {
+      WaitFor(socket->descriptor(), POLLIN,
+              std::chrono::steady_clock::now() + std::chrono::seconds(20));
+      outcome = RedisSocket::Outcome::kMoved;
+    }
+  }
+  signal(SIGPIPE, before);
+  EXPECT_EQ(outcome, RedisSocket::Outcome::kClosed);
 }
 
 // Completes as fast as it can on several threads, and keeps what was acknowledged.

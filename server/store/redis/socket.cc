@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -82,6 +83,44 @@ struct FreeSsl {
 };
 using Context = std::unique_ptr<SSL_CTX, FreeContext>;
 using Ssl = std::unique_ptr<SSL, FreeSsl>;
+
+// As OpenSSL's own, whose write to a connection that the other end has closed is a SIGPIPE: it
+// would end a program that embeds the service and does not ignore that signal.
+int SendWithoutSignal(BIO* bio, const char* bytes, int size) {
+  int descriptor = -1;
+  BIO_get_fd(bio, &descriptor);
+  BIO_clear_retry_flags(bio);
+  const auto sent =
+      static_cast<int>(send(descriptor, bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL));
+  if (sent <= 0 && BIO_sock_should_retry(sent) != 0) BIO_set_retry_write(bio);
+  return sent;
+}
+
+// nullptr without memory.
+const BIO_METHOD* SocketWithoutSignal() {
+  static const BIO_METHOD* const method = [] {
+    const BIO_METHOD* const of_openssl = BIO_s_socket();
+    BIO_METHOD* const made = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
+    if (made == nullptr) return made;
+    BIO_meth_set_write(made, &SendWithoutSignal);
+    BIO_meth_set_read(made, BIO_meth_get_read(of_openssl));
+    BIO_meth_set_puts(made, BIO_meth_get_puts(of_openssl));
+    BIO_meth_set_ctrl(made, BIO_meth_get_ctrl(of_openssl));
+    BIO_meth_set_create(made, BIO_meth_get_create(of_openssl));
+    BIO_meth_set_destroy(made, BIO_meth_get_destroy(of_openssl));
+    return made;
+  }();
+  return method;
+}
+
+// `ssl` reads and writes `descriptor`, which the caller closes.
+bool SetDescriptor(SSL* ssl, int descriptor) {
+  BIO* const bio = SocketWithoutSignal() == nullptr ? nullptr : BIO_new(SocketWithoutSignal());
+  if (bio == nullptr) return false;
+  BIO_set_fd(bio, descriptor, BIO_NOCLOSE);
+  SSL_set_bio(ssl, bio, bio);
+  return true;
+}
 
 std::string SslReason() {
   std::array<char, 256> text{};
@@ -184,7 +223,7 @@ absl::StatusOr<std::unique_ptr<RedisSocket>> StartTls(Descriptor descriptor,
   if (absl::Status set = SetUp(context.get(), options); !set.ok()) return set;
   Ssl ssl(SSL_new(context.get()));
   if (ssl == nullptr || !Expect(ssl.get(), address.host) ||
-      SSL_set_fd(ssl.get(), descriptor.number()) != 1) {
+      !SetDescriptor(ssl.get(), descriptor.number())) {
     return Failed(address, SslReason());
   }
   auto socket = std::make_unique<TlsSocket>(std::move(descriptor), std::move(ssl));
