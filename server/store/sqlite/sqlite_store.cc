@@ -238,11 +238,16 @@ SqliteStore::SqliteStore(const std::string& file, const SqliteOptions& options, 
       reader_(std::move(reader)) {}
 
 absl::Status SqliteStore::CheckOneFile(const std::string& file) {
-  const auto moved = [](Mutex& mutex, PreparedConnection& prepared) {
-    MutexLock lock(mutex);
-    return prepared.connection.HasMoved();
-  };
-  if (!moved(writer_mutex_, writer_) && !moved(reader_mutex_, reader_)) return absl::OkStatus();
+  bool moved = false;
+  {
+    MutexLock lock(writer_mutex_);
+    moved = writer_.connection.HasMoved();
+  }
+  {
+    MutexLock lock(reader_mutex_);
+    moved = moved || reader_.connection.HasMoved();
+  }
+  if (!moved) return absl::OkStatus();
   return CannotUse(file, "was replaced while it was opened; start again with the right one");
 }
 
