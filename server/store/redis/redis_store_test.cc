@@ -1309,6 +1309,40 @@ TEST_F(RedisStoreTest, AMasterThatWasReplacedIsLeftAlthoughItAnswers) {
   EXPECT_GT(keys(*next), of_next);
 }
 
+// It is cut off from the others, as the former master is, and is the first of the URL.
+TEST_F(RedisStoreTest, OfTwoSentinelsTheOneThatSawTheFailoverIsRight) {
+  const auto master = StartServer();
+  RedisProcessOptions following;
+  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
+  const auto next = StartServer(following);
+  const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
+  MustReserve(*OpenStore(master->options()), OpFor("before"));
+  ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
+  next->Must({"REPLICAOF", "NO", "ONE"});
+  RedisProcessOptions watching;
+  watching.sentinel_configuration =
+      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
+  const auto behind = StartServer(watching);
+  watching.sentinel_configuration = absl::StrCat("sentinel monitor main 127.0.0.1 ", next->port(),
+                                                 " 1\nsentinel config-epoch main 5\n");
+  const auto right = StartServer(watching);
+  RedisOptions options = behind->options();
+  options.addresses.push_back(right->options().addresses.front());
+  options.mode = RedisOptions::Mode::kSentinel;
+  options.master = "main";
+  const auto store = OpenStore(options);
+  ASSERT_TRUE(store->Inspect().ok());
+  for (int i = 0; i < 3; ++i) {
+    const auto of_former = keys(*master);
+    const auto of_next = keys(*next);
+    MustReserve(*store, OpFor(absl::StrCat("after-", i)));
+    EXPECT_EQ(keys(*master), of_former);
+    EXPECT_GT(keys(*next), of_next);
+    // The next call asks again.
+    next->Must({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  }
+}
+
 TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {
   auto master = StartServer();
   RedisProcessOptions following;

@@ -41,28 +41,44 @@ RedisTopology::Map RedisTopology::OfOne(const RedisAddress& server) {
   return map;
 }
 
-absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels() const {
-  absl::Status failure = absl::UnavailableError("no Sentinel knows the master");
-  for (const RedisAddress& sentinel : options_.addresses) {
-    auto connection = RedisConnection::OpenSentinel(sentinel, options_);
-    if (!connection.ok()) {
-      failure = connection.status();
-      continue;
-    }
-    const absl::StatusOr<RedisReply> reply =
-        QueryServer(**connection,
-                    RedisWire({"SENTINEL", "get-master-addr-by-name", options_.master}), options_);
-    if (!reply.ok()) {
-      failure = reply.status();
-      continue;
-    }
-    const RedisAddress master{std::string(reply->value()[0].text()),
-                              static_cast<int>(reply->value()[1].integer())};
-    if (!master.host.empty() && master.port > 0) return OfOne(master);
-    failure = absl::UnavailableError(
+absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinel(
+    const RedisAddress& sentinel) const {
+  auto connection = RedisConnection::OpenSentinel(sentinel, options_);
+  if (!connection.ok()) return connection.status();
+  const absl::StatusOr<RedisReply> reply =
+      QueryServer(**connection, RedisWire({"SENTINEL", "master", options_.master}), options_);
+  if (!reply.ok()) return reply.status();
+  RedisAddress master;
+  Map map;
+  // Names and values in turns.
+  for (std::size_t i = 0; i + 1 < reply->value().size(); i += 2) {
+    const std::string_view name = reply->value()[i].text();
+    const RedisValue value = reply->value()[i + 1];
+    if (name == "ip") master.host = std::string(value.text());
+    if (name == "port") master.port = static_cast<int>(value.integer());
+    if (name == "config-epoch") map.epoch = value.integer();
+  }
+  if (master.host.empty() || master.port <= 0) {
+    return absl::UnavailableError(
         absl::StrCat(sentinel.ToString(), ": does not know the master ", options_.master));
   }
-  return failure;
+  map.servers = {master};
+  return map;
+}
+
+absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels(std::int64_t known_epoch,
+                                                                 Ask ask) const {
+  absl::StatusOr<Map> best = absl::UnavailableError("no Sentinel knows the master");
+  for (const RedisAddress& sentinel : options_.addresses) {
+    absl::StatusOr<Map> map = QuerySentinel(sentinel);
+    if (!map.ok()) {
+      if (!best.ok()) best = map.status();
+      continue;
+    }
+    if (!best.ok() || map->epoch > best->epoch) best = *std::move(map);
+    if (ask == Ask::kOne && best->epoch >= known_epoch) return best;
+  }
+  return best;
 }
 
 absl::StatusOr<RedisTopology::Map> RedisTopology::QueryNode(const RedisAddress& node) const {
@@ -98,12 +114,12 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::QueryNode(const RedisAddress& 
 }
 
 absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Query(
-    const std::vector<RedisAddress>& known) const {
+    const std::vector<RedisAddress>& known, std::int64_t known_epoch, Ask ask) const {
   if (options_.mode == RedisOptions::Mode::kSingle) {
     return std::make_shared<const Map>(OfOne(options_.addresses.front()));
   }
   if (options_.mode == RedisOptions::Mode::kSentinel) {
-    absl::StatusOr<Map> map = QuerySentinels();
+    absl::StatusOr<Map> map = QuerySentinels(known_epoch, ask);
     if (!map.ok()) return map.status();
     return std::make_shared<const Map>(*std::move(map));
   }
@@ -131,9 +147,11 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
   }
   MutexLock querying(querying_);
   std::vector<RedisAddress> known;
+  std::int64_t known_epoch = 0;
   {
     MutexLock lock(mutex_);
     if (fresh()) return map_;
+    if (map_ != nullptr) known_epoch = map_->epoch;
     // Not those that just failed.
     if (map_ != nullptr) known = map_->servers;
     known.erase(std::remove_if(known.begin(), known.end(),
@@ -142,7 +160,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
                 known.end());
     suspect_ = false;
   }
-  absl::StatusOr<std::shared_ptr<const Map>> queried = Query(known);
+  absl::StatusOr<std::shared_ptr<const Map>> queried = Query(known, known_epoch, Ask::kOne);
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
   if (queried.ok()) {
@@ -161,7 +179,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
 void RedisTopology::Refresh() {
   if (options_.mode != RedisOptions::Mode::kSentinel) return;
   MutexLock querying(querying_);
-  absl::StatusOr<std::shared_ptr<const Map>> queried = Query({});
+  absl::StatusOr<std::shared_ptr<const Map>> queried = Query({}, /*known_epoch=*/0, Ask::kAll);
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
   // While no Sentinel answers, the last known master may be right.

@@ -48,7 +48,7 @@ class RedisTopology {
   // A server could not be reached, or does not accept or confirm writes: the next call queries them
   // again.
   void Suspect();
-  // Queries the Sentinels now; no effect without them. Calls use what is known meanwhile. A master
+  // Queries all Sentinels now; no effect without them. Calls use what is known meanwhile. A master
   // that was replaced may go on to accept writes, and nothing else shows that.
   void Refresh();
 
@@ -79,7 +79,12 @@ class RedisTopology {
   struct Map {
     std::vector<RedisAddress> servers;
     std::array<std::uint16_t, kRedisSlots> owners{};
+    // With Sentinels: of the failover that made the server the master. The one of the next is
+    // higher.
+    std::int64_t epoch = 0;
   };
+  // How many of the Sentinels are asked: one that answers, and is not behind, or each of them.
+  enum class Ask { kOne, kAll };
   struct Failure {
     Failure(absl::Duration min_backoff, absl::Duration max_backoff)
         : backoff(min_backoff, max_backoff) {}
@@ -93,8 +98,12 @@ class RedisTopology {
 
   // The current map; queried if there is none, or it is suspect.
   absl::StatusOr<std::shared_ptr<const Map>> Current();
-  absl::StatusOr<std::shared_ptr<const Map>> Query(const std::vector<RedisAddress>& known) const;
-  absl::StatusOr<Map> QuerySentinels() const;
+  absl::StatusOr<std::shared_ptr<const Map>> Query(const std::vector<RedisAddress>& known,
+                                                   std::int64_t known_epoch, Ask ask) const;
+  // The master of the highest epoch. A Sentinel that is cut off from the others goes on to name the
+  // former one.
+  absl::StatusOr<Map> QuerySentinels(std::int64_t known_epoch, Ask ask) const;
+  absl::StatusOr<Map> QuerySentinel(const RedisAddress& sentinel) const;
   absl::StatusOr<Map> QueryNode(const RedisAddress& node) const;
   static Map OfOne(const RedisAddress& server);
 
