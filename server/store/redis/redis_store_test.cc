@@ -1316,7 +1316,8 @@ TEST_F(RedisStoreTest, OfTwoSentinelsTheOneThatSawTheFailoverIsRight) {
   following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
   const auto next = StartServer(following);
   const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
-  MustReserve(*OpenStore(master->options()), OpFor("before"));
+  const RedisOptions of_master = master->options();
+  MustReserve(*OpenStore(of_master), OpFor("before"));
   ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
   // Before the Sentinels start: each would get the hellos of the other one through it.
   next->Must({"REPLICAOF", "NO", "ONE"});
@@ -1331,6 +1332,7 @@ TEST_F(RedisStoreTest, OfTwoSentinelsTheOneThatSawTheFailoverIsRight) {
   options.addresses.push_back(right->options().addresses.front());
   options.mode = RedisOptions::Mode::kSentinel;
   options.master = "main";
+  options.prefix = of_master.prefix;
   options.accept_empty = false;
   const auto store = OpenStore(options);
   ASSERT_TRUE(store->Inspect().ok());
