@@ -1335,16 +1335,80 @@ TEST_F(RedisStoreTest, OfTwoSentinelsTheOneThatSawTheFailoverIsRight) {
   options.prefix = of_master.prefix;
   options.accept_empty = false;
   const auto store = OpenStore(options);
-  ASSERT_TRUE(store->Inspect().ok());
-  for (int i = 0; i < 3; ++i) {
+  int calls = 0;
+  const auto expect_next = [&] {
     const auto of_former = keys(*master);
     const auto of_next = keys(*next);
-    MustReserve(*store, OpFor(absl::StrCat("after-", i)));
+    MustReserve(*store, OpFor(absl::StrCat("after-", calls++)));
     EXPECT_EQ(keys(*master), of_former);
     EXPECT_GT(keys(*next), of_next);
-    // The next call asks again.
+  };
+  for (int i = 0; i < 3; ++i) {
+    expect_next();
+    // The next call queries the Sentinels again.
     next->Must({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
   }
+  ASSERT_TRUE(store->Inspect().ok());
+  expect_next();
+  // The other one is not right because it alone answers.
+  right->Kill();
+  ASSERT_TRUE(store->Inspect().ok());
+  expect_next();
+  next->Must({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  expect_next();
+}
+
+// The Sentinel that leads it names both, each in an answer of its own.
+TEST_F(RedisStoreTest, WhileReplicasFollowTheNextMasterTheFormerOneIsLeft) {
+  const auto master = StartServer();
+  RedisProcessOptions following;
+  following.settings = {"--replicaof",
+                        absl::StrCat("127.0.0.1 ", master->port()),
+                        "--repl-diskless-sync-delay",
+                        "60",
+                        "--enable-debug-command",
+                        "yes"};
+  const auto next = StartServer(following);
+  following.settings.insert(following.settings.end(), {"--replica-priority", "0"});
+  const auto slow = StartServer(following);
+  const auto info_of = [](RedisProcess& server) {
+    return std::string(server.Must({"INFO", "replication"}).value().text());
+  };
+  ASSERT_TRUE(Eventually([&] {
+    return info_of(*master).find("slave1:") != std::string::npos &&
+           info_of(*slow).find("master_link_status:up") != std::string::npos &&
+           info_of(*next).find("master_link_status:up") != std::string::npos;
+  }));
+  RedisProcessOptions watching;
+  watching.sentinel_configuration =
+      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
+  const auto sentinel = StartServer(watching);
+  RedisOptions options = sentinel->options();
+  options.mode = RedisOptions::Mode::kSentinel;
+  options.master = "main";
+  const auto store = OpenStore(options);
+  MustReserve(*store, OpFor("before"));
+  ASSERT_TRUE(Eventually([&] {
+    return sentinel->Must({"SENTINEL", "replicas", "main"}).value().size() == 2;
+  }));
+  // The replica that follows needs everything again, and waits for it.
+  next->Must({"DEBUG", "CHANGE-REPL-ID"});
+  // Refused while the Sentinel has not seen the replicas in order.
+  ASSERT_TRUE(Eventually([&] {
+    const auto begun = sentinel->Command({"SENTINEL", "FAILOVER", "main"});
+    return begun.ok() && !begun->value().IsError();
+  }));
+  const auto port_of = [&](const std::vector<std::string_view>& query, std::size_t port) {
+    return sentinel->Must(query).value()[port].integer();
+  };
+  ASSERT_TRUE(Eventually([&] {
+    return port_of({"SENTINEL", "get-master-addr-by-name", "main"}, 1) == next->port();
+  }));
+  ASSERT_TRUE(store->Inspect().ok());
+  const auto of_next = next->Must({"DBSIZE"}).value().integer();
+  MustReserve(*store, OpFor("after"));
+  EXPECT_GT(next->Must({"DBSIZE"}).value().integer(), of_next);
+  EXPECT_EQ(port_of({"SENTINEL", "master", "main"}, 5), master->port()) << "the failover is over";
 }
 
 TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {

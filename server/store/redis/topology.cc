@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -16,21 +17,35 @@ namespace {
 // More servers than a Cluster is meant to have; further ones in an answer are ignored.
 constexpr std::size_t kMaxServers = 1024;
 
-absl::StatusOr<RedisReply> QueryServer(RedisConnection& connection, const std::string& wire,
-                                       const RedisOptions& options) {
-  connection.Send(wire);
+// The replies to `commands`, in order.
+absl::StatusOr<std::vector<RedisReply>> QueryServer(RedisConnection& connection,
+                                                    const std::vector<std::string>& commands,
+                                                    const RedisOptions& options) {
+  for (const std::string& command : commands) connection.Send(command);
   RedisConnection* const one = &connection;
   RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
                                            absl::ToChronoNanoseconds(options.connect_timeout));
-  std::optional<RedisReply> reply = connection.Take();
-  if (!reply) {
-    return absl::UnavailableError(absl::StrCat(connection.address().ToString(), ": no answer"));
+  std::vector<RedisReply> replies;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    std::optional<RedisReply> reply = connection.Take();
+    if (!reply) {
+      return absl::UnavailableError(absl::StrCat(connection.address().ToString(), ": no answer"));
+    }
+    if (reply->value().IsError()) {
+      return absl::UnavailableError(
+          absl::StrCat(connection.address().ToString(), ": ", std::string(reply->value().text())));
+    }
+    replies.push_back(*std::move(reply));
   }
-  if (reply->value().IsError()) {
-    return absl::UnavailableError(
-        absl::StrCat(connection.address().ToString(), ": ", std::string(reply->value().text())));
+  return replies;
+}
+
+// Of the answer to SENTINEL master: names and values in turns.
+std::int64_t EpochOf(const RedisValue& master) {
+  for (std::size_t i = 0; i + 1 < master.size(); i += 2) {
+    if (master[i].text() == "config-epoch") return master[i + 1].integer();
   }
-  return *std::move(reply);
+  return 0;
 }
 
 }  // namespace
@@ -45,38 +60,44 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinel(
     const RedisAddress& sentinel) const {
   auto connection = RedisConnection::OpenSentinel(sentinel, options_);
   if (!connection.ok()) return connection.status();
-  const absl::StatusOr<RedisReply> reply =
-      QueryServer(**connection, RedisWire({"SENTINEL", "master", options_.master}), options_);
-  if (!reply.ok()) return reply.status();
-  RedisAddress master;
-  Map map;
-  // Names and values in turns.
-  for (std::size_t i = 0; i + 1 < reply->value().size(); i += 2) {
-    const std::string_view name = reply->value()[i].text();
-    const RedisValue value = reply->value()[i + 1];
-    if (name == "ip") master.host = std::string(value.text());
-    if (name == "port") master.port = static_cast<int>(value.integer());
-    if (name == "config-epoch") map.epoch = value.integer();
-  }
+  // SENTINEL master has the address of the former one, beside the epoch of the next, until the
+  // replicas follow that. In this order, so that an address is never older than its epoch.
+  const auto replies =
+      QueryServer(**connection,
+                  {RedisWire({"SENTINEL", "master", options_.master}),
+                   RedisWire({"SENTINEL", "get-master-addr-by-name", options_.master})},
+                  options_);
+  if (!replies.ok()) return replies.status();
+  const RedisValue address = replies->back().value();
+  const RedisAddress master{std::string(address[0].text()), static_cast<int>(address[1].integer())};
   if (master.host.empty() || master.port <= 0) {
     return absl::UnavailableError(
         absl::StrCat(sentinel.ToString(), ": does not know the master ", options_.master));
   }
+  Map map;
   map.servers = {master};
+  map.epoch = EpochOf(replies->front().value());
   return map;
 }
 
 absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels(std::int64_t known_epoch,
-                                                                 Ask ask) const {
+                                                                 Sentinels sentinels) const {
   absl::StatusOr<Map> best = absl::UnavailableError("no Sentinel knows the master");
+  absl::Status failure;
   for (const RedisAddress& sentinel : options_.addresses) {
     absl::StatusOr<Map> map = QuerySentinel(sentinel);
     if (!map.ok()) {
+      failure = map.status();
       if (!best.ok()) best = map.status();
       continue;
     }
     if (!best.ok() || map->epoch > best->epoch) best = *std::move(map);
-    if (ask == Ask::kOne && best->epoch >= known_epoch) return best;
+    if (sentinels == Sentinels::kFirst && best->epoch >= known_epoch) return best;
+  }
+  if (best.ok() && best->epoch < known_epoch && !failure.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "the Sentinels that answer name ", best->servers.front().ToString(),
+        ", the master before the last failover; another one: ", std::string(failure.message())));
   }
   return best;
 }
@@ -85,13 +106,13 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::QueryNode(const RedisAddress& 
   // Any node knows the slots, also a replica.
   auto connection = RedisConnection::OpenNode(node, options_);
   if (!connection.ok()) return connection.status();
-  const absl::StatusOr<RedisReply> reply =
-      QueryServer(**connection, RedisWire({"CLUSTER", "SLOTS"}), options_);
-  if (!reply.ok()) return reply.status();
+  const auto replies = QueryServer(**connection, {RedisWire({"CLUSTER", "SLOTS"})}, options_);
+  if (!replies.ok()) return replies.status();
+  const RedisValue slots = replies->front().value();
   Map map;
   map.owners.fill(kNobody);
-  for (std::size_t i = 0; i < reply->value().size(); ++i) {
-    const RedisValue range = reply->value()[i];
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const RedisValue range = slots[i];
     RedisAddress owner{std::string(range[2][0].text()), static_cast<int>(range[2][1].integer())};
     // A node that does not know its own address.
     if (owner.host.empty() || owner.host == "?") owner.host = node.host;
@@ -114,12 +135,12 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::QueryNode(const RedisAddress& 
 }
 
 absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Query(
-    const std::vector<RedisAddress>& known, std::int64_t known_epoch, Ask ask) const {
+    const std::vector<RedisAddress>& known, std::int64_t known_epoch, Sentinels sentinels) const {
   if (options_.mode == RedisOptions::Mode::kSingle) {
     return std::make_shared<const Map>(OfOne(options_.addresses.front()));
   }
   if (options_.mode == RedisOptions::Mode::kSentinel) {
-    absl::StatusOr<Map> map = QuerySentinels(known_epoch, ask);
+    absl::StatusOr<Map> map = QuerySentinels(known_epoch, sentinels);
     if (!map.ok()) return map.status();
     return std::make_shared<const Map>(*std::move(map));
   }
@@ -148,10 +169,14 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
   MutexLock querying(querying_);
   std::vector<RedisAddress> known;
   std::int64_t known_epoch = 0;
+  Sentinels sentinels = Sentinels::kAll;
   {
     MutexLock lock(mutex_);
     if (fresh()) return map_;
-    if (map_ != nullptr) known_epoch = map_->epoch;
+    if (map_ != nullptr) {
+      known_epoch = map_->epoch;
+      sentinels = Sentinels::kFirst;
+    }
     // Not those that just failed.
     if (map_ != nullptr) known = map_->servers;
     known.erase(std::remove_if(known.begin(), known.end(),
@@ -160,7 +185,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
                 known.end());
     suspect_ = false;
   }
-  absl::StatusOr<std::shared_ptr<const Map>> queried = Query(known, known_epoch, Ask::kOne);
+  absl::StatusOr<std::shared_ptr<const Map>> queried = Query(known, known_epoch, sentinels);
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
   if (queried.ok()) {
@@ -168,9 +193,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
     return queried;
   }
   suspect_ = true;
-  if (log_.Admit()) {
-    spdlog::warn("redis: the servers are not known: {}", std::string(queried.status().message()));
-  }
+  LogUnknown(queried.status());
   // The last known ones may be right.
   if (map_ != nullptr) return map_;
   return queried.status();
@@ -179,11 +202,20 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
 void RedisTopology::Refresh() {
   if (options_.mode != RedisOptions::Mode::kSentinel) return;
   MutexLock querying(querying_);
-  absl::StatusOr<std::shared_ptr<const Map>> queried = Query({}, /*known_epoch=*/0, Ask::kAll);
+  std::int64_t known_epoch = 0;
+  {
+    MutexLock lock(mutex_);
+    if (map_ != nullptr) known_epoch = map_->epoch;
+  }
+  absl::StatusOr<std::shared_ptr<const Map>> queried = Query({}, known_epoch, Sentinels::kAll);
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
-  // While no Sentinel answers, the last known master may be right.
-  if (queried.ok()) map_ = *std::move(queried);
+  if (queried.ok()) {
+    map_ = *std::move(queried);
+  } else {
+    // The last known master may be right.
+    LogUnknown(queried.status());
+  }
 }
 
 absl::StatusOr<RedisAddress> RedisTopology::ServerOf(int slot) {
@@ -252,6 +284,12 @@ void RedisTopology::Log(const RedisAddress& server, std::string_view what) {
   if (!left_out) return;
   spdlog::warn("redis: {}: {}{}", server.ToString(), what,
                *left_out == 0 ? "" : absl::StrCat(" (and ", *left_out, " more lines)"));
+}
+
+void RedisTopology::LogUnknown(const absl::Status& failure) {
+  if (log_.Admit()) {
+    spdlog::warn("redis: the servers are not known: {}", std::string(failure.message()));
+  }
 }
 
 void RedisTopology::LogFailure(const absl::Status& failure) {

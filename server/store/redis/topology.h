@@ -83,8 +83,9 @@ class RedisTopology {
     // higher.
     std::int64_t epoch = 0;
   };
-  // How many of the Sentinels are asked: one that answers, and is not behind, or each of them.
-  enum class Ask { kOne, kAll };
+  // How many of the Sentinels are queried: those up to the first that is not behind, or each of
+  // them.
+  enum class Sentinels { kFirst, kAll };
   struct Failure {
     Failure(absl::Duration min_backoff, absl::Duration max_backoff)
         : backoff(min_backoff, max_backoff) {}
@@ -95,14 +96,16 @@ class RedisTopology {
 
   Failure& FailureOf(const RedisAddress& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LogFailure(const absl::Status& failure);
+  void LogUnknown(const absl::Status& failure);
 
   // The current map; queried if there is none, or it is suspect.
   absl::StatusOr<std::shared_ptr<const Map>> Current();
   absl::StatusOr<std::shared_ptr<const Map>> Query(const std::vector<RedisAddress>& known,
-                                                   std::int64_t known_epoch, Ask ask) const;
+                                                   std::int64_t known_epoch,
+                                                   Sentinels sentinels) const;
   // The master of the highest epoch. A Sentinel that is cut off from the others goes on to name the
-  // former one.
-  absl::StatusOr<Map> QuerySentinels(std::int64_t known_epoch, Ask ask) const;
+  // former one, so an epoch under known_epoch is accepted only if each of them answered.
+  absl::StatusOr<Map> QuerySentinels(std::int64_t known_epoch, Sentinels sentinels) const;
   absl::StatusOr<Map> QuerySentinel(const RedisAddress& sentinel) const;
   absl::StatusOr<Map> QueryNode(const RedisAddress& node) const;
   static Map OfOne(const RedisAddress& server);
