@@ -47,11 +47,17 @@ absl::Status SqliteRecords::PrepareAll(SqliteConnection& connection,
 
 absl::StatusOr<std::optional<StoredRecord>> SqliteRecords::Find(const RecordId& id, Detail detail) {
   SqliteStatement::Run run(detail == Detail::kWhole ? find_whole_ : find_slim_);
-  run->Bind(1, id);
-  const absl::StatusOr<bool> row = run->Step();
-  if (!row.ok()) return run->met_damage() ? DamagedSqliteRow() : row.status();
+  return StepTo(*run, id, detail);
+}
+
+absl::StatusOr<std::optional<StoredRecord>> SqliteRecords::StepTo(SqliteStatement& find,
+                                                                  const RecordId& id,
+                                                                  Detail detail) {
+  find.Bind(1, id);
+  const absl::StatusOr<bool> row = find.Step();
+  if (!row.ok()) return find.met_damage() ? DamagedSqliteRow() : row.status();
   if (!*row) return std::optional<StoredRecord>();
-  return ReadSqliteRow(*run, id, detail);
+  return ReadSqliteRow(find, id, detail);
 }
 
 }  // namespace idempotency::internal

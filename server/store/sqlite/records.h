@@ -150,15 +150,14 @@ class SqliteRecords {
   absl::Status PrepareGauges(SqliteConnection& connection);
 
   SqliteStatement& StatementOf(ListWalk walk);
-  // Where the rows of a walk are, from its index. The walks of UNKNOWN records and of children read
-  // the scope from the row, but no page of a reply.
-  // Where a row is, and the size of its reply.
-  struct Place {
-    RecordPlace place;
-    std::int64_t reply_bytes = 0;
-  };
-  absl::StatusOr<std::vector<Place>> Places(ListWalk walk, std::string_view first_part,
-                                            const std::optional<RecordPlace>& after, int limit);
+  // Find(), by a statement that the caller resets.
+  static absl::StatusOr<std::optional<StoredRecord>> StepTo(SqliteStatement& find,
+                                                            const RecordId& id, Detail detail);
+  // Where the rows of a walk are, from its index alone: a damaged page of the table must not end
+  // it. Without the scope where the walk does not need it.
+  absl::StatusOr<std::vector<RecordPlace>> Places(ListWalk walk, std::string_view first_part,
+                                                  const std::optional<RecordPlace>& after,
+                                                  int limit);
   // As Remove(), and STORE_UNAVAILABLE for a damaged page too: a failure of its whole transaction.
   absl::Status RemoveToStartAfresh(const RecordId& id, const RowVersion& expected);
 
@@ -183,7 +182,7 @@ class SqliteRecords {
   SqliteStatement walk_children_;
   SqliteStatement replace_reply_;
   SqliteStatement replace_checkpoint_;
-  SqliteStatement measure_usage_;
+  SqliteStatement measure_record_;
   SqliteStatement settle_;
   SqliteStatement set_tombstone_;
   SqliteStatement remove_checkpoint_;

@@ -679,6 +679,129 @@ TEST_F(SqliteDamagedPageTest, DoesNotStopSealingAnew) {
   EXPECT_FALSE(step->next.has_value());
 }
 
+// Some records of a namespace are on one page of the table, which is zeros.
+class SqliteDamagedLeafTest : public SqliteStoreTest {
+ protected:
+  static constexpr int kRecords = 300;
+
+  std::unique_ptr<SqliteStore> OpenDamaged() {
+    options_.clock = &clock_;
+    options_.check_file = false;
+    {
+      const auto store = SqliteStore::Open(path_, options_).value();
+      std::vector<ReserveOp> ops;
+      std::vector<CompleteOp> completions;
+      for (int i = 0; i < kRecords; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+      for (const auto& verdict : store->Reserve(ops)) {
+        const ReserveOp& op = ops[completions.size()];
+        completions.push_back(
+            {op.key, op.id, std::get<Reserved>(*verdict).token, EncodeReply(v1::Reply())});
+      }
+      for (const auto& completed : store->Complete(completions)) EXPECT_TRUE(completed.ok());
+    }
+    RunSql("PRAGMA wal_checkpoint(TRUNCATE)");
+    ZeroLeafWith("key-150");
+    return SqliteStore::Open(path_, options_).value();
+  }
+  // As many as a list cannot read.
+  static int Damaged(SqliteStore& store) {
+    ListOp op;
+    op.name_space = "payments";
+    int listed = 0;
+    int damaged = 0;
+    do {
+      const auto page = store.List(op);
+      if (!page.ok()) {
+        ADD_FAILURE() << page.status();
+        return 0;
+      }
+      listed += static_cast<int>(page->records.size());
+      damaged += page->damaged;
+      op.after = page->next;
+    } while (op.after);
+    EXPECT_EQ(listed + damaged, kRecords);
+    EXPECT_GT(damaged, 0);
+    return damaged;
+  }
+
+  ManualClock clock_;
+  SqliteOptions options_;
+
+ private:
+  void ZeroLeafWith(const std::string& key) {
+    constexpr std::size_t kPage = 4096;
+    constexpr char kLeafOfTable = 13;
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    std::string page(kPage, '\0');
+    while (file.read(page.data(), kPage)) {
+      if (page[0] != kLeafOfTable || !absl::StrContains(page, key)) continue;
+      file.seekp(file.tellg() - std::streamoff(kPage));
+      file.write(std::string(kPage, '\0').data(), kPage);
+      file.flush();
+      return;
+    }
+    ADD_FAILURE() << "there is no such page";
+  }
+};
+
+TEST_F(SqliteDamagedLeafTest, DoesNotStopAList) { Damaged(*OpenDamaged()); }
+
+TEST_F(SqliteDamagedLeafTest, DoesNotStopMeasurements) {
+  const auto store = OpenDamaged();
+  UsageOp op;
+  op.name_space = "payments";
+  op.limit = 40;
+  std::int64_t live = 0;
+  do {
+    const auto step = store->MeasureUsage(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    live += step->usage.records;
+    op.after = step->next;
+  } while (op.after);
+  EXPECT_EQ(live, kRecords);
+}
+
+TEST_F(SqliteDamagedLeafTest, DoesNotStopSealingAnew) {
+  const auto store = OpenDamaged();
+  const int damaged = Damaged(*store);
+  ReplacingSealer sealer;
+  ResealOp op;
+  op.name_space = "payments";
+  op.sealer = &sealer;
+  std::size_t met = 0;
+  std::size_t resealed = 0;
+  do {
+    const auto step = store->Reseal(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    met += step->damaged.size();
+    resealed += step->resealed.size();
+    op.after = step->next;
+  } while (op.after);
+  EXPECT_EQ(met, static_cast<std::size_t>(damaged));
+  EXPECT_EQ(met + resealed, static_cast<std::size_t>(kRecords));
+}
+
+// A record whose removal needs the damaged page, since its own page empties, is left as well.
+TEST_F(SqliteDamagedLeafTest, DoesNotStopAPurge) {
+  const auto store = OpenDamaged();
+  const int damaged = Damaged(*store);
+  PurgeOp op;
+  op.name_space = "payments";
+  op.force = true;
+  int busy = 0;
+  int purged = 0;
+  do {
+    const auto step = store->Purge(op);
+    ASSERT_TRUE(step.ok()) << step.status();
+    busy += step->busy;
+    purged += static_cast<int>(step->purged.size());
+    op.after = step->next;
+  } while (op.after);
+  EXPECT_EQ(busy + purged, kRecords);
+  EXPECT_GE(busy, damaged);
+  EXPECT_GT(purged, kRecords / 2);
+}
+
 // The sweep leaves a damaged row unchanged, and continues with the others.
 TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
   ManualClock clock;

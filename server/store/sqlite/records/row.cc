@@ -107,7 +107,7 @@ bool ReadReply(const SqliteStatement& row, SqliteRecords::Detail detail, StoredR
   Record& record = stored.record;
   const bool completed = record.state == RecordState::kCompleted;
   if (completed != record.completed_at.has_value() || completed == row.IsNull(17) ||
-      completed == row.IsNull(21)) {
+      completed == row.IsNull(kSqliteReplyColumn)) {
     return false;
   }
   if (!completed) return row.IsNull(20);
@@ -118,7 +118,7 @@ bool ReadReply(const SqliteStatement& row, SqliteRecords::Detail detail, StoredR
     if (!ReadDigest(row, 20, reply.digest)) return false;
   }
   if (detail == SqliteRecords::Detail::kWhole) {
-    const auto bytes = row.Blob(21);
+    const auto bytes = row.Blob(kSqliteReplyColumn);
     if (!bytes) return false;
     reply.bytes = std::string(*bytes);
   }
@@ -162,7 +162,7 @@ absl::StatusOr<std::optional<StoredRecord>> ReadSqliteRow(const SqliteStatement&
     return DamagedSqliteRow();
   }
   if (detail == SqliteRecords::Detail::kWhole) {
-    stored.checkpoint = std::string(row.Blob(22).value_or(""));
+    stored.checkpoint = std::string(row.Blob(kSqliteReplyColumn + 1).value_or(""));
   }
   return std::optional<StoredRecord>(std::move(stored));
 }

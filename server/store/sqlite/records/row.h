@@ -17,7 +17,8 @@
 namespace idempotency::internal {
 
 // What a SELECT FROM records AS r begins with, in the order in which ReadSqliteRow() numbers the
-// columns; the reply is 21 and the checkpoint 22.
+// columns; the reply is kSqliteReplyColumn, and the checkpoint the one behind it.
+inline constexpr int kSqliteReplyColumn = 21;
 inline constexpr char kSqliteRowColumns[] =
     "namespace, scope, operation, key, state, attempt, token, request_token, recovering,"
     " on_lease_expiry, created_at, lease_expires_at, expires_at, completed_at, fingerprints,"

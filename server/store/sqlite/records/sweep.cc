@@ -140,14 +140,21 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepRows(
   }
   SweepPage page;
   page.more = ids.size() == static_cast<std::size_t>(limit);
+  std::int64_t bytes = 0;
   for (const RecordId& id : ids) {
+    if (bytes >= kMaxStepBytes) {
+      page.more = true;
+      return page;
+    }
     page.looked_at += 1;
     page.last = id;
     SqliteStatement::Run run(sweep_row_);
     run->Bind(1, id);
     const absl::StatusOr<bool> row = run->Step();
     if (!row.ok() && !run->met_damage()) return row.status();
-    if (row.ok() && *row) AddSweepRow(*run, page.rows);
+    if (!row.ok() || !*row) continue;
+    AddSweepRow(*run, page.rows);
+    if (ReadsReply(*run)) bytes += run->Integer(11).value_or(0);
   }
   return page;
 }

@@ -21,25 +21,24 @@ namespace idempotency::internal {
 namespace {
 
 // The walks of an administrator: ?1 namespace or parent's key, ?2 scope, ?3 id, ?4 how many.
-// The index is named, so that none is ever a scan of the table.
+// The index is named, so that none is ever a scan of the table, and has all columns.
 constexpr char kWalkNamespace[] =
-    " FROM records AS r INDEXED BY records_by_scope"
-    " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
-// ?5 now. In the order of kWalkNamespace; only the header of a reply is read, for its length.
-constexpr char kMeasureUsage[] =
-    "SELECT scope, id, expires_at > ?5 OR state = 4 OR (state = 1 AND on_lease_expiry = 2),"
-    " coalesce(length(reply), 0)"
-    " FROM records AS r INDEXED BY records_by_scope"
+    "SELECT scope, id FROM records INDEXED BY records_by_scope"
     " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
 constexpr char kWalkScope[] =
-    " FROM records AS r INDEXED BY records_by_scope"
+    "SELECT scope, id FROM records INDEXED BY records_by_scope"
     " WHERE namespace = ?1 AND scope = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
 constexpr char kWalkUnknown[] =
-    " FROM records AS r INDEXED BY records_unknown_by_namespace"
+    "SELECT '', id FROM records INDEXED BY records_unknown_by_namespace"
     " WHERE state = 4 AND namespace = ?1 AND ?2 IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4";
 constexpr char kWalkChildren[] =
-    " FROM records AS r INDEXED BY records_by_parent"
+    "SELECT '', id FROM records INDEXED BY records_by_parent"
     " WHERE parent_key = ?1 AND ?2 IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4";
+// ?1 id, ?2 now. Whether it is live, and the size of its reply, for which only the reply's header
+// is read.
+constexpr char kMeasureRecord[] =
+    "SELECT expires_at > ?2 OR state = 4 OR (state = 1 AND on_lease_expiry = 2),"
+    " coalesce(length(reply), 0) FROM records WHERE id = ?1";
 
 // Parameters ?2 and ?3 of a walk.
 void BindPlace(SqliteStatement& statement, const RecordPlace& place) {
@@ -55,14 +54,11 @@ void BindPlace(SqliteStatement& statement, const RecordPlace& place) {
 }  // namespace
 
 absl::Status SqliteRecords::PrepareWalks(SqliteConnection& connection) {
-  const auto walk = [](const char* from) {
-    return absl::StrCat("SELECT scope, id, coalesce(length(reply), 0)", from);
-  };
-  return PrepareAll(connection, {{walk_namespace_, walk(kWalkNamespace)},
-                                 {walk_scope_, walk(kWalkScope)},
-                                 {walk_unknown_, walk(kWalkUnknown)},
-                                 {walk_children_, walk(kWalkChildren)},
-                                 {measure_usage_, kMeasureUsage}});
+  return PrepareAll(connection, {{walk_namespace_, kWalkNamespace},
+                                 {walk_scope_, kWalkScope},
+                                 {walk_unknown_, kWalkUnknown},
+                                 {walk_children_, kWalkChildren},
+                                 {measure_record_, kMeasureRecord}});
 }
 
 SqliteStatement& SqliteRecords::StatementOf(ListWalk walk) {
@@ -80,31 +76,30 @@ SqliteStatement& SqliteRecords::StatementOf(ListWalk walk) {
 }
 
 absl::StatusOr<UsageStep> SqliteRecords::MeasureUsage(const UsageOp& op, absl::Time now) {
-  const RecordPlace place = op.after.value_or(RecordPlace());
-  SqliteStatement::Run run(measure_usage_);
-  run->BindText(1, op.name_space);
-  BindPlace(*run, place);
-  run->Bind(4, std::int64_t{op.limit});
-  run->Bind(5, now);
+  const auto places = Places(ListWalk::kNamespace, op.name_space, op.after, op.limit);
+  if (!places.ok()) return places.status();
   UsageStep step;
-  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
-    if (!row.ok()) return row.status();
-    if (!*row) break;
+  for (const RecordPlace& place : *places) {
     step.visited += 1;
-    step.next =
-        RecordPlace{std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())};
-    if (run->Integer(2).value_or(0) == 0) continue;
+    SqliteStatement::Run run(measure_record_);
+    run->Bind(1, place.id);
+    run->Bind(2, now);
+    const absl::StatusOr<bool> row = run->Step();
+    // One on a damaged page is live: nothing removes it.
+    const bool damaged = run->met_damage();
+    if (!row.ok() && !damaged) return row.status();
+    if (!damaged && (!*row || run->Integer(0).value_or(0) == 0)) continue;
     step.usage.records += 1;
-    step.usage.reply_bytes += run->Integer(3).value_or(0);
+    if (!damaged) step.usage.reply_bytes += run->Integer(1).value_or(0);
   }
-  if (step.visited < op.limit) step.next.reset();
+  if (step.visited == op.limit) step.next = places->back();
   return step;
 }
 
-absl::StatusOr<std::vector<SqliteRecords::Place>> SqliteRecords::Places(
+absl::StatusOr<std::vector<RecordPlace>> SqliteRecords::Places(
     ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
     int limit) {
-  std::vector<Place> places;
+  std::vector<RecordPlace> places;
   const RecordPlace place = after.value_or(RecordPlace());
   SqliteStatement::Run run(StatementOf(walk));
   run->BindText(1, first_part);
@@ -114,8 +109,7 @@ absl::StatusOr<std::vector<SqliteRecords::Place>> SqliteRecords::Places(
     if (!row.ok()) return row.status();
     if (!*row) return places;
     places.push_back(
-        {{std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())},
-         run->Integer(2).value_or(0)});
+        {std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())});
   }
 }
 
@@ -123,18 +117,19 @@ absl::StatusOr<SqliteRecords::WalkPage> SqliteRecords::Walk(ListWalk walk,
                                                             std::string_view first_part,
                                                             const std::optional<RecordPlace>& after,
                                                             int limit) {
-  absl::StatusOr<std::vector<Place>> places = Places(walk, first_part, after, limit);
+  absl::StatusOr<std::vector<RecordPlace>> places = Places(walk, first_part, after, limit);
   if (!places.ok()) return places.status();
   WalkPage page;
   page.more = places->size() == static_cast<std::size_t>(limit);
   std::int64_t bytes = 0;
-  for (auto& [place, reply_bytes] : *places) {
+  for (RecordPlace& place : *places) {
     if (bytes >= kMaxStepBytes) {
       page.more = true;
       break;
     }
-    bytes += reply_bytes;
-    auto stored = Find(place.id, Detail::kSlim);
+    SqliteStatement::Run run(find_slim_);
+    auto stored = StepTo(*run, place.id, Detail::kSlim);
+    bytes += run->Integer(kSqliteReplyColumn).value_or(0);
     if (!stored.ok() && !absl::IsDataLoss(stored.status())) return stored.status();
     const bool damaged = !stored.ok();
     page.rows.push_back({std::move(place), damaged ? std::nullopt : *std::move(stored), damaged});
@@ -151,7 +146,7 @@ absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
   std::size_t visited = 0;
   for (; visited < places->size() && visited < static_cast<std::size_t>(limit); ++visited) {
     if (bytes >= limits::kMaxResealStepBytes) break;
-    const RecordPlace& place = (*places)[visited].place;
+    const RecordPlace& place = (*places)[visited];
     auto stored = Find(place.id, Detail::kWhole);
     if (!stored.ok() && !absl::IsDataLoss(stored.status())) return stored.status();
     // Removed meanwhile.
@@ -159,7 +154,7 @@ absl::StatusOr<SqliteRecords::ContentPage> SqliteRecords::ReadContents(
     if (stored.ok() && (*stored)->record.reply) bytes += (*stored)->record.reply->bytes.size();
     page.rows.push_back({place, stored.ok() ? *std::move(stored) : std::nullopt});
   }
-  if (visited < places->size()) page.next = (*places)[visited - 1].place;
+  if (visited < places->size()) page.next = (*places)[visited - 1];
   return page;
 }
 
