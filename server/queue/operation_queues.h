@@ -23,7 +23,8 @@ enum class Lane { kDurable, kRelaxed };
 // The queued operations: which of them are admitted, and which leave next.
 //
 // Order. Completions leave first, then releases, extensions, reservations and reads. Within a
-// kind, namespaces take turns, and a batch has at most one operation of a record (FairQueue).
+// kind, namespaces take turns, and a batch has at most one operation of a record (FairQueue), but
+// for reads: those by id have turns of their own.
 //
 // Shares. Every kind but completions has a part of every batch (kShare, kSmallShare), so that no
 // number of operations in front delays them: nobody checks before the store whether a completion

@@ -204,8 +204,8 @@ absl::Status CheckIsLast(const std::string& path, const KeyRing* ring, absl::Tim
         path,
         absl::StrCat("has key ", key->id(), ", which would take over from the new one at ",
                      absl::FormatTime(absl::RFC3339_sec, key->seals_from(), absl::UTCTimeZone()),
-                     "; remove it first, since it has sealed nothing yet, or set --seals_in to "
-                     "a later time"));
+                     "; set --seals_in to a later time, or remove that key first (docs/sealing.md, "
+                     "\"Removal of a key\")"));
   }
   return absl::OkStatus();
 }

@@ -37,8 +37,8 @@ class RecordStore {
 
   // Batches, from several workers of the batcher at a time. Each operation is answered at its
   // index; a single call is a batch of one. Operations of one batch behave as if done one after
-  // the other in some order. The caller puts at most one operation per record in a batch, and at
-  // most limits::kMaxBatch.
+  // the other in some order. The caller puts at most one operation per record in a batch, except
+  // for Get, and at most limits::kMaxBatch.
   //
   // Once the replies in the answers of one Reserve or Get reach limits::kMaxBatchReplyBytes, the
   // remaining operations are answered RESOURCE_EXHAUSTED / OVERLOADED and are not executed: the

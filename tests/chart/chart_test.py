@@ -16,7 +16,6 @@ import yaml
 from tests.support import schema_packages
 
 from .chart import CHART, KUBERNETES, ROOT, rendered, run
-from .cluster import cluster_with_deployment
 
 BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
 NAME = "shop-grpc-idempotency"
@@ -459,13 +458,6 @@ class ChartTest(unittest.TestCase):
         scaler = self.objects["scaled"][("HorizontalPodAutoscaler", NAME)]["spec"]
         self.assertEqual((scaler["minReplicas"], scaler["maxReplicas"]), (3, 9))
         self.assertEqual(scaler["scaleTargetRef"]["name"], NAME)
-
-    def test_an_upgrade_with_an_autoscaler_keeps_the_replicas_that_run(self):
-        with cluster_with_deployment(NAME, KUBERNETES, replicas=7) as url:
-            scaled = rendered(SCALED, url)
-            fixed = rendered(MINIMAL, url)
-        self.assertEqual(scaled[("Deployment", NAME)]["spec"]["replicas"], 7)
-        self.assertEqual(fixed[("Deployment", NAME)]["spec"]["replicas"], 2)
 
     def test_a_pod_ends_after_its_calls(self):
         pod = self.deployment("minimal")["template"]["spec"]

@@ -1,4 +1,6 @@
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "grpc_idempotency/record_key.h"
 #include "tests/conformance/store_fixture.h"
@@ -22,6 +24,20 @@ TEST_P(GetTest, ByIdAlone) {
   const absl::StatusOr<Record> record = store().Get({&get, 1}).at(0);
   ASSERT_THAT(record, Succeeds());
   EXPECT_EQ(record->key, op.key);
+}
+
+// A record's id and its key come from different callers.
+TEST_P(GetTest, SeveralReadsOfARecordInABatch) {
+  const ReserveOp op = OpFor("popular");
+  ASSERT_THAT(Complete(op, MustReserve(op).token, "ch_1"), Succeeds());
+  const GetOp by_id{op.id, std::nullopt};
+  const GetOp by_key{op.id, op.key};
+  const std::vector<GetOp> gets = {by_id, by_key, by_id};
+  for (const absl::StatusOr<Record>& record : store().Get(gets)) {
+    ASSERT_THAT(record, Succeeds());
+    EXPECT_EQ(record->key, op.key);
+    EXPECT_EQ(record->reply->bytes, ReplyWith("ch_1").bytes);
+  }
 }
 
 TEST_P(GetTest, ChangesNothing) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,8 @@ absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& 
       ReadRows(connection, confirmed ? statements.read_whole_confirmed : statements.read_whole,
                IdsOf(batch, GetBatch::InOrder(pending)));
   if (!rows.ok()) return rows.status();
+  std::map<RecordId, int> reads;
+  for (const std::size_t index : pending) ++reads[batch.op(index).id];
   for (const std::size_t index : pending) {
     const GetOp& op = batch.op(index);
     const auto row = rows->find(op.id);
@@ -30,7 +33,11 @@ absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& 
     } else if (row->second->reply_left_out) {
       batch.Settle(index, BatchWeight::NextCall());
     } else {
-      batch.Settle(index, DecideGet(op, row->second->read_at, std::move(row->second->stored)));
+      StoredRecord& stored = row->second->stored;
+      // Others of the batch may read the same record.
+      const bool last = --reads[op.id] == 0;
+      batch.Settle(index, DecideGet(op, row->second->read_at,
+                                    last ? std::move(stored) : StoredRecord(stored)));
     }
   }
   return absl::OkStatus();
