@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 namespace idempotency::internal {
 
 void RestrictFile(const std::string& path) {
@@ -21,15 +19,6 @@ void CreatePrivateFile(const std::string& path) {
   if (stat(path.c_str(), &found) == 0) return;
   const int made = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (made >= 0) close(made);
-}
-
-void MakePrivateFile(const std::string& path) {
-  const int made = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (made >= 0) {
-    close(made);
-  } else if (errno == EEXIST) {
-    RestrictFile(path);
-  }
 }
 
 }  // namespace idempotency::internal

@@ -16,8 +16,6 @@ namespace idempotency::internal {
 void RestrictFile(const std::string& path);
 // Creates it, empty, if it is missing, also through a symbolic link; nothing otherwise.
 void CreatePrivateFile(const std::string& path);
-// Creates it, empty, if it is missing; otherwise RestrictFile().
-void MakePrivateFile(const std::string& path);
 
 }  // namespace idempotency::internal
 

@@ -23,10 +23,11 @@
 
 namespace idempotency {
 
+using internal::CreatePrivateFile;
 using internal::IsMountedAlone;
-using internal::MakePrivateFile;
 using internal::Mutex;
 using internal::MutexLock;
+using internal::RestrictFile;
 using internal::SqliteFilePlace;
 
 namespace {
@@ -159,25 +160,21 @@ std::optional<std::int64_t> ReadInteger(sqlite3* database, const char* sql) {
   return statement.Integer(0);
 }
 
-// Creates the table in an empty file, and checks whether any other file is a
-// key store.
-absl::Status PrepareFile(sqlite3* database, const std::string& path) {
-  Transaction transaction(database);
-  if (transaction.result() != SQLITE_OK) {
-    return CannotUse(path, absl::StrCat("cannot be written (", sqlite3_errmsg(database), ")"));
+enum class Content { kNothing, kKeys };
+
+// FAILED_PRECONDITION if the file has anything else.
+absl::StatusOr<Content> ReadContent(sqlite3* database, const std::string& path) {
+  std::optional<std::int64_t> objects;
+  std::optional<std::int64_t> application;
+  std::optional<std::int64_t> version;
+  // The text of the failure is that of the last statement.
+  if (!(objects = ReadInteger(database, "SELECT count(*) FROM sqlite_schema")) ||
+      !(application = ReadInteger(database, "PRAGMA application_id")) ||
+      !(version = ReadInteger(database, "PRAGMA user_version"))) {
+    return CannotUse(
+        path, absl::StrCat("cannot be read (", sqlite3_errmsg(database), "); use a separate file"));
   }
-  const auto objects = ReadInteger(database, "SELECT count(*) FROM sqlite_schema");
-  const auto application = ReadInteger(database, "PRAGMA application_id");
-  const auto version = ReadInteger(database, "PRAGMA user_version");
-  if (!objects || !application || !version) {
-    return CannotUse(path, absl::StrCat("cannot be read (", sqlite3_errmsg(database), ")"));
-  }
-  if (*objects == 0 && *application == 0 && *version == 0) {
-    if (Execute(database, kSchema) == SQLITE_OK && transaction.Commit() == SQLITE_OK) {
-      return absl::OkStatus();
-    }
-    return CannotUse(path, absl::StrCat("cannot be written (", sqlite3_errmsg(database), ")"));
-  }
+  if (*objects == 0 && *application == 0 && *version == 0) return Content::kNothing;
   if (*application != kApplicationId) {
     return CannotUse(path, "is the database of another program; choose another path");
   }
@@ -185,27 +182,57 @@ absl::Status PrepareFile(sqlite3* database, const std::string& path) {
     return CannotUse(path, absl::StrCat("has schema version ", *version, ", this build supports ",
                                         kVersion, "; run the newer version that wrote it"));
   }
-  return absl::OkStatus();
+  return Content::kKeys;
+}
+
+// SQLite does not wait when two processes make one file at the same time: the refused one tries
+// again, until `give_up`.
+bool MayTryAgain(int result, std::chrono::steady_clock::time_point give_up) {
+  const bool busy = (result & 0xff) == SQLITE_BUSY;
+  if (!busy || std::chrono::steady_clock::now() >= give_up) return false;
+  sqlite3_sleep(kPauseMillis);
+  return true;
+}
+
+// Before the file is changed in any way: it may be another program's.
+absl::Status CheckContent(sqlite3* database, const std::string& path, absl::Duration busy_timeout) {
+  SetBusyTimeout(database, busy_timeout);
+  const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
+  for (;;) {
+    const auto content = ReadContent(database, path);
+    if (content.ok() || !MayTryAgain(sqlite3_errcode(database), give_up)) return content.status();
+  }
+}
+
+// Creates the table in an empty file.
+absl::Status PrepareFile(sqlite3* database, const std::string& path) {
+  Transaction transaction(database);
+  if (transaction.result() != SQLITE_OK) {
+    return CannotUse(path, absl::StrCat("cannot be written (", sqlite3_errmsg(database), ")"));
+  }
+  // Again: another process may have been faster.
+  const auto content = ReadContent(database, path);
+  if (!content.ok()) return content.status();
+  if (*content == Content::kKeys) return absl::OkStatus();
+  if (Execute(database, kSchema) == SQLITE_OK && transaction.Commit() == SQLITE_OK) {
+    return absl::OkStatus();
+  }
+  return CannotUse(path, absl::StrCat("cannot be written (", sqlite3_errmsg(database), ")"));
 }
 
 // WAL, so that reading a known key never waits; FULL, so that a commit is on
 // disk before it is returned.
 absl::Status Configure(sqlite3* database, const std::string& path, absl::Duration busy_timeout) {
-  SetBusyTimeout(database, busy_timeout);
-  // SQLite does not wait when two processes make one file at the same time: the
-  // refused one tries again.
   const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
   for (;;) {
     Statement mode(database, "PRAGMA journal_mode = WAL");
     if (mode.Step() && mode.Text(0) == "wal") break;
-    const bool busy = (mode.result() & 0xff) == SQLITE_BUSY;
-    if (!busy || std::chrono::steady_clock::now() >= give_up) {
+    if (!MayTryAgain(mode.result(), give_up)) {
       return CannotUse(
           path,
           absl::StrCat("cannot use a write-ahead log (", sqlite3_errstr(mode.result()),
                        "); use a separate file, writable for this user, on a local file system"));
     }
-    sqlite3_sleep(kPauseMillis);
   }
   if (Execute(database, "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF") != SQLITE_OK) {
     return CannotUse(path, "cannot be configured");
@@ -285,11 +312,14 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
                      "would be lost with this container. Mount its directory instead");
   }
   // A reader of a key can request the reply of its operation.
-  MakePrivateFile(path);
+  CreatePrivateFile(path);
   auto file = std::make_unique<File>(options.busy_timeout);
   absl::StatusOr<Database> writer = OpenDatabase(path);
   if (!writer.ok()) return writer.status();
-  absl::Status ready = Configure(writer->get(), path, options.busy_timeout);
+  absl::Status ready = CheckContent(writer->get(), path, options.busy_timeout);
+  if (!ready.ok()) return ready;
+  RestrictFile(path);
+  ready = Configure(writer->get(), path, options.busy_timeout);
   if (ready.ok()) ready = PrepareFile(writer->get(), path);
   if (ready.ok()) ready = SyncRecoveredLog(writer->get(), path);
   if (!ready.ok()) return ready;

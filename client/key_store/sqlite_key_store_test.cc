@@ -577,9 +577,15 @@ TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
 }
 
 TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndUnchanged) {
-  RunSql("CREATE TABLE notes (text)");
+  RunSql("PRAGMA journal_mode = DELETE; CREATE TABLE notes (text)");
+  std::filesystem::permissions(path_, std::filesystem::perms(0640));
   ExpectRefused(path_, "another program");
   RunSql("INSERT INTO notes VALUES ('still here')");
+  EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms(0640));
+  std::ifstream file(path_, std::ios::binary);
+  std::string header(20, '\0');
+  ASSERT_TRUE(file.read(header.data(), 20));
+  EXPECT_EQ(header[18], 1) << "the format in the header: 2 is a write-ahead log";
 }
 
 TEST_F(SqliteKeyStoreTest, AnEmptyDatabaseThatAnotherProgramHasMarkedIsRefused) {

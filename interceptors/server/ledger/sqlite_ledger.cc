@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/mutex.h"
+#include "core/sqlite_log.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/log/guard_log.h"
 
@@ -66,6 +67,14 @@ std::string Text(const Statement& statement, int column) {
   const auto* data = static_cast<const char*>(sqlite3_column_blob(statement.get(), column));
   const int size = sqlite3_column_bytes(statement.get(), column);
   return data == nullptr ? std::string() : std::string(data, static_cast<std::size_t>(size));
+}
+
+// So that no row is found while a crash of the machine can remove it. A rollback journal needs
+// nothing: SQLite syncs the file when it replays one.
+bool SyncRecoveredLog(sqlite3* database) {
+  const Statement mode = Prepare(database, "PRAGMA journal_mode");
+  if (mode == nullptr || sqlite3_step(mode.get()) != SQLITE_ROW) return false;
+  return Text(mode, 0) != "wal" || internal::SyncSqliteLog(database) == SQLITE_OK;
 }
 
 absl::Status Unreachable(sqlite3* database, GuardLog& log) {
@@ -212,6 +221,7 @@ absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
         "idempotency_completions has no unique key on record_id alone, so nothing would prevent a "
         "second effect: create it as interceptors/server/ledger/migrations/sqlite does");
   }
+  if (!SyncRecoveredLog(opened)) return Unreachable(opened, file->log);
   return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(file)));
 }
 

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +20,16 @@
 #include "interceptors/server/ledger/testing/sample_ledger_row.h"
 #include "tests/support/blocking_call.h"
 #include "tests/support/temp_folder.h"
+
+namespace {
+std::atomic<int> syncs{0};
+}  // namespace
+
+// Replaces the C library's function, with which SQLite writes its files to the disk.
+extern "C" int fdatasync(int descriptor) {
+  ++syncs;
+  return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+}
 
 namespace idempotency::internal {
 namespace {
@@ -74,6 +87,28 @@ TEST_F(SqliteLedgerTest, FindsWhatIsCommitted) {
   EXPECT_EQ((*entry)->attempt, row.attempt);
   EXPECT_EQ(EncodeReply((*entry)->reply), row.reply);
   EXPECT_LT(absl::AbsDuration(absl::Now() - (*entry)->created_at), absl::Minutes(1));
+}
+
+// As an application leaves them that was killed before it synced a commit. Otherwise a crash of the
+// machine removes effects whose reply was returned.
+TEST_F(SqliteLedgerTest, WhatIsRecoveredFromTheLogIsSyncedBeforeItIsFound) {
+  ASSERT_TRUE(Charge(SampleLedgerRow("one")).ok());
+  const std::string recovered = folder_.File("recovered.db");
+  std::filesystem::copy_file(path_, recovered);
+  std::filesystem::copy_file(path_ + "-wal", recovered + "-wal");
+  const int before = syncs;
+  const auto ledger = SqliteLedger::Open(recovered);
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_GT(syncs, before);
+  EXPECT_TRUE((*ledger)->Find(SampleLedgerRow("one").record_id).value().has_value());
+}
+
+TEST_F(SqliteLedgerTest, OfAFileWithoutALog) {
+  Run("PRAGMA journal_mode = DELETE");
+  ASSERT_TRUE(Charge(SampleLedgerRow("one")).ok());
+  const auto ledger = SqliteLedger::Open(path_);
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_TRUE((*ledger)->Find(SampleLedgerRow("one").record_id).value().has_value());
 }
 
 TEST_F(SqliteLedgerTest, CommitsWithARow) {

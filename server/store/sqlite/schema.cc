@@ -225,9 +225,8 @@ absl::Status FillParentKeys(SqliteConnection& connection) {
   }
 }
 
+// Those that the file lacks, in the caller's transaction.
 absl::Status ApplySteps(SqliteConnection& connection) {
-  SqliteTransaction transaction(connection);
-  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
   const absl::StatusOr<std::int64_t> version = connection.ReadInteger("PRAGMA user_version");
   if (!version.ok()) return version.status();
   for (std::size_t step = static_cast<std::size_t>(*version); step < kSteps.size(); ++step) {
@@ -237,10 +236,9 @@ absl::Status ApplySteps(SqliteConnection& connection) {
   if (*version < kParentKeysSince) {
     if (const absl::Status filled = FillParentKeys(connection); !filled.ok()) return filled;
   }
-  const absl::Status marked = connection.Execute(
+  return connection.Execute(
       absl::StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion)
           .c_str());
-  return marked.ok() ? transaction.Commit() : marked;
 }
 
 }  // namespace
@@ -276,7 +274,12 @@ absl::Status MigrateSqliteSchema(SqliteConnection& connection, const std::string
   const auto version = connection.ReadInteger("PRAGMA user_version");
   if (!version.ok()) return Unreadable(connection, path);
   if (*version == kVersion) return absl::OkStatus();
-  return ApplySteps(connection).ok() ? absl::OkStatus() : Unreadable(connection, path);
+  SqliteTransaction transaction(connection);
+  absl::Status applied = transaction.Begin();
+  if (applied.ok()) applied = ApplySteps(connection);
+  if (applied.ok()) applied = transaction.Commit();
+  // Before the transaction is rolled back, which succeeds: the code is that of the failure.
+  return applied.ok() ? absl::OkStatus() : Unreadable(connection, path);
 }
 
 }  // namespace idempotency::internal
