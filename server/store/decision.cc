@@ -225,6 +225,9 @@ bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, a
 }
 
 bool IsForgotten(const Record& record, absl::Time now) {
+  // Only a tombstone has no fingerprint. It is one also while a margin of the clock, or a step
+  // back, leaves `now` before its expires_at.
+  if (record.fingerprints.empty() && record.tombstone_until) return true;
   return IsForgotten(record.state, record.on_lease_expiry, record.expires_at, now);
 }
 

@@ -634,6 +634,27 @@ TEST_F(PostgresClockMarginTest, AnUnknownOutcomeIsKeptForTheMargin) {
   EXPECT_EQ(store_->EndUnknown(end)->ended, 1);
 }
 
+// By a clock that is behind, its end is ahead; it is a tombstone all the same.
+TEST_F(PostgresClockMarginTest, ATombstoneHasNoMargin) {
+  const ReserveOp op = OpFor("charge");
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted));
+  const CompleteOp completion = CompletionOf(op, granted);
+  ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+  PurgeOp purge;
+  purge.name_space = op.key.name_space;
+  purge.scope = op.key.scope;
+  purge.key = op.key;
+  purge.tombstone = absl::Hours(1);
+  ASSERT_TRUE(store_->Purge(purge).ok());
+  const auto verdict = Reserve(op);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<Expired>(*verdict));
+  const GetOp get{op.id, op.key};
+  EXPECT_EQ(ReasonOf(store_->Get({&get, 1}).at(0).status()), Reason::kRecordNotFound);
+  EXPECT_EQ(ReasonOf(store_->Purge(purge).status()), Reason::kRecordNotFound);
+}
+
 TEST_F(PostgresSingleRowTest, AMarginBeyondWhatTheSweepWaitsForIsRefused) {
   options_.clock_margin = limits::kClockStepMargin + absl::Microseconds(1);
   EXPECT_EQ(PostgresStore::Create(options_).status().code(), absl::StatusCode::kInvalidArgument);
@@ -695,6 +716,26 @@ TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
   const auto second = Reserve(other);
   ASSERT_TRUE(IsReserved(second));
   EXPECT_EQ(std::get<Reserved>(*second).checkpoint, "");
+}
+
+TEST_F(PostgresSingleRowTest, ACheckpointOfACompletedLifeIsClearedByTheNext) {
+  const ReserveOp op = OpFor("charge");
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(IsReserved(granted));
+  ExtendOp extend;
+  extend.key = op.key;
+  extend.id = op.id;
+  extend.token = std::get<Reserved>(*granted).token;
+  extend.lease = op.lease;
+  extend.checkpoint = "old";
+  ASSERT_TRUE(store_->Extend({&extend, 1}).at(0).ok());
+  const CompleteOp completion = CompletionOf(op, granted);
+  ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+  schema_->Advance(op.retention);
+  ReserveOp next = op;
+  next.request_token = Uuid::Random();
+  ASSERT_TRUE(IsReserved(Reserve(next)));
+  EXPECT_EQ(schema_->Value("SELECT sum(octet_length(checkpoint)) FROM checkpoints"), "0");
 }
 
 // The purge changes none of the other values that a statement for one record compares.
