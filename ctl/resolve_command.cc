@@ -38,6 +38,10 @@ bool MayStillRun(const v1::Record& record) {
          (record.state() == v1::RECORD_STATE_UNKNOWN && record.release_reason().empty());
 }
 
+bool ReplyIsOver(const v1::Record& record, absl::Time now) {
+  return record.has_reply_expires_at() && FromWire(record.reply_expires_at()) <= now;
+}
+
 class ResolveCommand final : public Command {
  public:
   absl::string_view name() const override { return "resolve"; }
@@ -120,6 +124,13 @@ class ResolveCommand final : public Command {
       terminal.Note(
           "This attempt reported no end. Its process may only be slow, and act later. Release the "
           "record once\nthat process has ended, or the other system refuses the operation.\n");
+    }
+    if (outcome_ == "completed" && ReplyIsOver(*record, terminal.Now())) {
+      terminal.Note(absl::StrCat(
+          "The reply_retention of its method ended at ",
+          TimeText(record->reply_expires_at(), terminal.Now()),
+          ".\nCallers get REPLY_NOT_KEPT in place of the body that you give; the operation counts "
+          "as done.\n"));
     }
     request->set_expected_attempt(expected_attempt_ != 0 ? expected_attempt_ : record->attempt());
     // Another state is refused by itself.
