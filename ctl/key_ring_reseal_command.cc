@@ -126,7 +126,7 @@ class ResealCommand final : public Command {
       absl::StrAppend(&text, sums.unsealed(), " stay as they are: they were stored unsealed.\n");
     }
     if (sums.damaged() > 0) {
-      absl::StrAppend(&text, sums.damaged(), " stay as they are: they cannot be opened:\n");
+      absl::StrAppend(&text, sums.damaged(), " stay as they are: they cannot be opened or read:\n");
       for (const std::string& id : sums.damaged_record_ids()) {
         absl::StrAppend(&text, "  ", PrintableText(id), "\n");
       }

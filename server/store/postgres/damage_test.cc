@@ -1,17 +1,33 @@
 // Rows that this program cannot have written, or that the server cannot read, fail alone.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/options.h"
 #include "server/store/postgres/testing/reply_replacer.h"
@@ -20,6 +36,10 @@
 
 namespace idempotency::internal {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::Gt;
+using ::testing::Lt;
 
 // By a program that writes to the table, in a form that this service does not.
 TEST_F(PostgresStoreTest, AnOddValueDamagesItsRecordAlone) {
@@ -79,7 +99,7 @@ class PostgresDamageTest : public PostgresStoreTest,
   SweepProgress SweepAll() {
     SweepProgress pass;
     SweepOp op;
-    for (int steps = 0; steps < 20; ++steps) {
+    for (int steps = 0; steps < 200; ++steps) {
       const auto step = store_->Sweep(op);
       EXPECT_TRUE(step.ok()) << step.status();
       if (!step.ok()) return pass;
@@ -104,13 +124,14 @@ class PostgresDamageTest : public PostgresStoreTest,
   }
 };
 
+std::string ModeName(const ::testing::TestParamInfo<PostgresStatementMode>& info) {
+  return info.param == PostgresStatementMode::kBatched ? "Batched" : "SingleRow";
+}
+
 INSTANTIATE_TEST_SUITE_P(Statements, PostgresDamageTest,
                          ::testing::Values(PostgresStatementMode::kBatched,
                                            PostgresStatementMode::kSingleRow),
-                         [](const auto& parameter) {
-                           return parameter.param == PostgresStatementMode::kBatched ? "Batched"
-                                                                                     : "SingleRow";
-                         });
+                         ModeName);
 
 TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadFailsItsRecordAlone) {
   const std::vector<ReserveOp> ops = RunAll();
@@ -231,6 +252,353 @@ TEST_P(PostgresDamageTest, ARowThatTheServerCannotReadIsDamagedForItsWriters) {
   const auto completed = store_->Complete(completions);
   EXPECT_EQ(ReasonOf(completed[0].status()), Reason::kRecordDamaged) << completed[0].status();
   EXPECT_TRUE(completed[1].ok()) << completed[1].status();
+}
+
+class CountingSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  int lines() const { return lines_; }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& /*line*/) override { ++lines_; }
+  void flush_() override {}
+
+ private:
+  std::atomic<int> lines_{0};
+};
+
+// Three rows of one range, the one in the middle on a page that no statement can read.
+class PostgresUnreadableRowTest : public PostgresDamageTest {
+ protected:
+  static constexpr int kMaxSteps = 500;
+
+  // By the order of the ranges. UNKNOWN since an hour, and of one parent.
+  std::vector<ReserveOp> MakeUnknown(const std::vector<std::string>& scopes) {
+    std::vector<ReserveOp> ops;
+    for (int i = 0; i < 3; ++i) {
+      ReserveOp& op = ops.emplace_back(OpFor(absl::StrCat(i)));
+      if (!scopes.empty()) op.key.scope = scopes[static_cast<std::size_t>(i)];
+      op.id = RecordIdFor(op.key);
+      op.parent = OpFor("parent").key;
+    }
+    std::sort(ops.begin(), ops.end(), [](const ReserveOp& a, const ReserveOp& b) {
+      return std::tie(a.key.scope, a.id) < std::tie(b.key.scope, b.id);
+    });
+    for (const ReserveOp& op : ops) {
+      const auto granted = Reserve(op);
+      EXPECT_TRUE(granted.ok()) << granted.status();
+      const ReleaseOp release{op.key, op.id, CompletionOf(op, granted).token, "why", true};
+      EXPECT_TRUE(store_->Release({&release, 1}).at(0).ok());
+    }
+    Must(
+        "UPDATE records SET created_at = created_at - interval '1 hour',"
+        " lease_until = created_at - interval '1 hour'");
+    return ops;
+  }
+  void Lose(const std::vector<const ReserveOp*>& ops) {
+    std::vector<std::string> keys;
+    for (const ReserveOp* const op : ops) keys.push_back(absl::StrCat("'", op->key.key, "'"));
+    Must(absl::StrReplaceAll(kUnreadableRows, {{"{keys}", absl::StrJoin(keys, ", ")}}));
+  }
+  // Calls `step` of a walk, which returns a place, until its end.
+  template <typename Op, typename Step>
+  static void Walk(Op op, const Step& step) {
+    int steps = 0;
+    do {
+      ASSERT_LT(++steps, kMaxSteps) << "the walk does not end";
+      const auto done = step(op);
+      ASSERT_TRUE(done.ok()) << done.status();
+      op.after = *done;
+    } while (op.after);
+  }
+  NamespaceUsage Measure() {
+    NamespaceUsage usage;
+    UsageOp measure;
+    measure.name_space = "payments";
+    Walk(measure, [&](const UsageOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
+      const auto step = store_->MeasureUsage(op);
+      if (!step.ok()) return step.status();
+      usage.records += step->usage.records;
+      return step->next;
+    });
+    return usage;
+  }
+  // The sums of a purge.
+  PurgeStep Purge(const PurgeOp& purge) {
+    PurgeStep sums;
+    Walk(purge, [&](const PurgeOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
+      const auto step = store_->Purge(op);
+      if (!step.ok()) return step.status();
+      sums.purged.insert(sums.purged.end(), step->purged.begin(), step->purged.end());
+      sums.busy += step->busy;
+      return step->next;
+    });
+    return sums;
+  }
+  static PurgeOp PurgeOfAll() {
+    PurgeOp purge;
+    purge.name_space = "payments";
+    purge.created_before = absl::Now() + absl::Hours(1);
+    purge.force = true;
+    purge.note = {"alice", "ticket 42"};
+    return purge;
+  }
+  std::int64_t EndUnknown() {
+    std::int64_t ended = 0;
+    EndUnknownOp end;
+    end.name_space = "payments";
+    end.life = absl::Minutes(1);
+    Walk(end, [&](const EndUnknownOp& op) -> absl::StatusOr<std::optional<RecordId>> {
+      const auto step = store_->EndUnknown(op);
+      if (!step.ok()) return step.status();
+      ended += step->ended;
+      return step->next;
+    });
+    return ended;
+  }
+  // The sums of a reseal.
+  ResealStep Reseal() {
+    ReplyReplacer sealer;
+    ResealOp reseal;
+    reseal.name_space = "payments";
+    reseal.note = {"alice", "ticket 42"};
+    reseal.sealer = &sealer;
+    ResealStep sums;
+    Walk(reseal, [&](const ResealOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
+      const auto step = store_->Reseal(op);
+      if (!step.ok()) return step.status();
+      sums.examined += step->examined;
+      sums.busy += step->busy;
+      sums.damaged.insert(sums.damaged.end(), step->damaged.begin(), step->damaged.end());
+      sums.resealed.insert(sums.resealed.end(), step->resealed.begin(), step->resealed.end());
+      return step->next;
+    });
+    return sums;
+  }
+  RecordPage ListAll(const ListOp& list) {
+    RecordPage all;
+    Walk(list, [&](const ListOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
+      const auto page = store_->List(op);
+      if (!page.ok()) return page.status();
+      all.records.insert(all.records.end(), page->records.begin(), page->records.end());
+      all.damaged += page->damaged;
+      return page->next;
+    });
+    return all;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Statements, PostgresUnreadableRowTest,
+                         ::testing::Values(PostgresStatementMode::kBatched,
+                                           PostgresStatementMode::kSingleRow),
+                         ModeName);
+
+TEST_P(PostgresUnreadableRowTest, IsLiveForAMeasurement) {
+  const std::vector<ReserveOp> ops = MakeUnknown({});
+  Lose({&ops[1]});
+  EXPECT_EQ(Measure().records, 3);
+}
+
+// The search for its place fails some sixty times.
+TEST_P(PostgresUnreadableRowTest, IsOneLineOfTheLogForEachStep) {
+  const std::vector<ReserveOp> ops = MakeUnknown({});
+  Lose({&ops[1]});
+  const auto sink = std::make_shared<CountingSink>();
+  const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  Measure();
+  store_->Sweep({}).IgnoreError();
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(sink->lines(), AllOf(Gt(0), Lt(10)));
+}
+
+TEST_P(PostgresUnreadableRowTest, IsBusyForAPurge) {
+  const std::vector<ReserveOp> ops = MakeUnknown({});
+  Lose({&ops[1]});
+  PurgeOp of_scope = PurgeOfAll();
+  of_scope.created_before.reset();
+  of_scope.scope = ops[0].key.scope;
+  PurgeOp counted = PurgeOfAll();
+  counted.validate_only = true;
+  PurgeOp counted_scope = of_scope;
+  counted_scope.validate_only = true;
+  for (const PurgeOp& count : {counted, counted_scope}) {
+    const PurgeStep sums = Purge(count);
+    EXPECT_EQ(sums.purged.size(), 2u);
+    EXPECT_EQ(sums.busy, 1);
+  }
+  PurgeOp entomb = of_scope;
+  entomb.tombstone = absl::Hours(1);
+  for (const PurgeOp& purge : {entomb, of_scope}) {
+    const PurgeStep sums = Purge(purge);
+    EXPECT_EQ(sums.purged, std::vector<RecordId>({ops[0].id, ops[2].id}));
+    EXPECT_EQ(sums.busy, 1);
+  }
+  EXPECT_EQ(Purge(PurgeOfAll()).busy, 1);
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM pages"), "1");
+}
+
+TEST_P(PostgresUnreadableRowTest, IsDamagedInAListing) {
+  const std::vector<ReserveOp> ops = MakeUnknown({});
+  Lose({&ops[1]});
+  ListOp all;
+  all.name_space = "payments";
+  ListOp of_scope = all;
+  of_scope.scope = ops[0].key.scope;
+  ListOp unknown = all;
+  unknown.state = RecordState::kUnknown;
+  ListOp children = all;
+  children.parent = ops[0].parent;
+  for (const ListOp& list : {all, of_scope, unknown, children}) {
+    const RecordPage listed = ListAll(list);
+    ASSERT_EQ(listed.records.size(), 2u);
+    EXPECT_EQ(listed.records[0].id, ops[0].id);
+    EXPECT_EQ(listed.records[1].id, ops[2].id);
+    EXPECT_EQ(listed.damaged, 1);
+  }
+}
+
+TEST_P(PostgresUnreadableRowTest, StaysWhereUnknownRecordsEnd) {
+  const std::vector<ReserveOp> ops = MakeUnknown({});
+  Lose({&ops[1]});
+  EXPECT_EQ(EndUnknown(), 2);
+}
+
+TEST_P(PostgresUnreadableRowTest, IsDamagedForSealingAnew) {
+  std::vector<ReserveOp> ops = MakeUnknown({});
+  Must("UPDATE records SET state = 1, watched = false");
+  for (ReserveOp& op : ops) {
+    op.request_token = Uuid::Random();
+    Run(op);
+  }
+  Lose({&ops[1]});
+  const ResealStep sums = Reseal();
+  EXPECT_EQ(sums.examined, 3);
+  EXPECT_EQ(sums.damaged, std::vector<RecordId>({ops[1].id}));
+  EXPECT_EQ(sums.resealed, std::vector<RecordId>({ops[0].id, ops[2].id}));
+}
+
+TEST_P(PostgresUnreadableRowTest, ARowThatTheServerCannotWriteIsBusy) {
+  std::vector<ReserveOp> ops = MakeUnknown({});
+  Must("UPDATE records SET state = 1, watched = false");
+  for (ReserveOp& op : ops) {
+    op.request_token = Uuid::Random();
+    Run(op);
+  }
+  Must(absl::StrReplaceAll(
+      kRefuseWrites, {{"('damaged', 'taken', 'new')", absl::StrCat("('", ops[1].key.key, "')")}}));
+  Must(
+      absl::StrCat("CREATE TRIGGER refuse_removal BEFORE DELETE ON records FOR EACH ROW WHEN"
+                   " (OLD.key = '",
+                   ops[1].key.key, "') EXECUTE FUNCTION refuse()"));
+  const std::vector<RecordId> others = {ops[0].id, ops[2].id};
+  const ResealStep sealed = Reseal();
+  EXPECT_EQ(sealed.busy, 1);
+  EXPECT_EQ(sealed.resealed, others);
+  const PurgeStep purged = Purge(PurgeOfAll());
+  EXPECT_EQ(purged.busy, 1);
+  EXPECT_EQ(purged.purged, others);
+}
+
+// A walk through a namespace continues by scope, which nothing but the row has.
+TEST_P(PostgresUnreadableRowTest, MayBeTheOnlyOneOfItsScope) {
+  const std::string longest(limits::kMaxScopeBytes, '~');
+  for (const std::string& scope :
+       {std::string("a"), std::string("tenant-1\x01"), std::string("tenant-2"),
+        std::string("t\xC3\xA9nant"), std::string("\xED\x9F\xBF\xEE\x80\x80"),
+        std::string("\xF4\x8F\xBF\xBF"), longest}) {
+    SCOPED_TRACE(scope);
+    Open(testing::TestPostgresUrl());
+    const std::vector<ReserveOp> ops = MakeUnknown({"a", scope, "\xF4\x8F\xBF\xBF~"});
+    Lose({&ops[1]});
+    EXPECT_EQ(Measure().records, 3);
+    const PurgeStep sums = Purge(PurgeOfAll());
+    EXPECT_EQ(sums.purged, std::vector<RecordId>({ops[0].id, ops[2].id}));
+    EXPECT_EQ(sums.busy, 1);
+  }
+}
+
+TEST_P(PostgresUnreadableRowTest, MayBeOneOfMany) {
+  const std::vector<ReserveOp> ops = MakeUnknown({"a", "a", "b"});
+  Lose({&ops[0], &ops[1], &ops[2]});
+  EXPECT_EQ(Measure().records, 3);
+  EXPECT_EQ(Purge(PurgeOfAll()).busy, 3);
+}
+
+// A page in the middle of the table, overwritten while the server is stopped.
+class PostgresDamagedPageTest : public PostgresUnreadableRowTest {
+ protected:
+  static constexpr int kRows = 400;
+  static constexpr int kBlock = 3;
+
+  void SetUp() override {
+    auto cluster = testing::PostgresCluster::Create();
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+    statements_ = GetParam();
+    Open(cluster_->url());
+  }
+  void TearDown() override {
+    store_.reset();
+    schema_.reset();
+  }
+  // Half of the rows are alone in their scopes.
+  void Fill() {
+    Must(absl::StrCat(
+        "INSERT INTO records (id, namespace, scope, operation, key, state, require_recovery,"
+        " attempt, token, created_at, lease_until, expires_at, fingerprints, watched)"
+        " SELECT gen_random_uuid(), 'payments', CASE WHEN i % 2 = 0 THEN 's' ELSE 't' || i END,"
+        " 'o', i::text, 4, true, 1, gen_random_uuid(), now() - interval '2 hours',"
+        " now() - interval '1 hour', now() + interval '1 day',"
+        " '\\x0000000120'::bytea || sha256('f'), true FROM generate_series(1, ",
+        kRows, ") i"));
+  }
+  // How many rows are lost.
+  std::int64_t Damage() {
+    std::int64_t rows = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(
+        schema_->Value(
+            absl::StrCat("SELECT count(*) FROM records WHERE (ctid::text::point)[0] = ", kBlock)),
+        &rows));
+    const std::string path = schema_->Value(
+        "SELECT current_setting('data_directory') || '/' || pg_relation_filepath('records')");
+    store_.reset();
+    EXPECT_TRUE(cluster_->Stop().ok());
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(std::streamoff{kBlock} * 8192);
+    file << std::string(64, '\xFF');
+    file.close();
+    EXPECT_TRUE(file.good());
+    EXPECT_TRUE(cluster_->Start().ok());
+    OpenStore();
+    return rows;
+  }
+
+  std::unique_ptr<testing::PostgresCluster> cluster_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Statements, PostgresDamagedPageTest,
+                         ::testing::Values(PostgresStatementMode::kBatched,
+                                           PostgresStatementMode::kSingleRow),
+                         ModeName);
+
+TEST_P(PostgresDamagedPageTest, StopsNoWalk) {
+  Fill();
+  const std::int64_t lost = Damage();
+  ASSERT_GT(lost, 10);
+  EXPECT_EQ(Measure().records, kRows);
+  ListOp list;
+  list.name_space = "payments";
+  const RecordPage listed = ListAll(list);
+  EXPECT_EQ(listed.records.size(), static_cast<std::size_t>(kRows - lost));
+  EXPECT_EQ(listed.damaged, lost);
+  const ResealStep sealed = Reseal();
+  EXPECT_EQ(sealed.examined, kRows);
+  EXPECT_EQ(sealed.damaged.size(), static_cast<std::size_t>(lost));
+  EXPECT_EQ(EndUnknown(), kRows - lost);
+  const PurgeStep purged = Purge(PurgeOfAll());
+  EXPECT_EQ(purged.purged.size(), static_cast<std::size_t>(kRows - lost));
+  EXPECT_EQ(purged.busy, lost);
+  EXPECT_EQ(SweepAll().visited, lost);
 }
 
 TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadDoesNotStopTheSweep) {

@@ -11,11 +11,17 @@
 #include "server/store/postgres/batched/rows.h"
 #include "server/store/postgres/records/audit_key.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/unreadable_rows.h"
 #include "server/store/postgres/statements/record_columns.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 namespace {
+
+// Of the walk of a listing.
+const std::string& FirstPart(const ListOp& op) {
+  return op.parent ? op.parent->key : op.name_space;
+}
 
 // $1 to $5 of the statements that change records.
 PostgresParameters NoteParameters(const AdminNote& note, std::string_view audit_key, bool forced) {
@@ -63,15 +69,14 @@ PurgeStep StepFrom(const PostgresResult& result, int limit) {
 
 }  // namespace
 
-absl::StatusOr<PostgresResult> BatchedAdmin::Walk(const ListOp& op) {
-  const RecordPlace after = FirstPlace(op).value_or(RecordPlace());
+absl::StatusOr<PostgresResult> BatchedAdmin::Walk(const ListOp& op, const RecordPlace& after,
+                                                  int limit) {
   PostgresParameters parameters;
   const ListWalk walk = WalkOf(op);
-  parameters.AddBytes(walk == ListWalk::kChildren ? op.parent->key : op.name_space);
-  if (walk == ListWalk::kNamespace) parameters.AddBytes(after.scope);
-  if (walk == ListWalk::kScope) parameters.AddBytes(*op.scope);
+  parameters.AddBytes(FirstPart(op));
+  if (walk == ListWalk::kNamespace || walk == ListWalk::kScope) parameters.AddBytes(after.scope);
   parameters.Add(after.id);
-  parameters.Add(VisitLimit(op));
+  parameters.Add(limit);
   switch (walk) {
     case ListWalk::kNamespace:
       return connection_.Execute(statements_.list_namespace, parameters);
@@ -86,7 +91,19 @@ absl::StatusOr<PostgresResult> BatchedAdmin::Walk(const ListOp& op) {
 }
 
 absl::StatusOr<RecordPage> BatchedAdmin::List(const ListOp& op) {
-  const auto rows = Walk(op);
+  RecordPlace after = FirstPlace(op).value_or(RecordPlace());
+  if (WalkOf(op) == ListWalk::kScope) after.scope = *op.scope;
+  return ReadOrStepOver(
+      RecordPlaces(connection_, statements_.places, WalkOf(op), FirstPart(op)), after,
+      VisitLimit(op), [&](int limit) { return Page(op, after, limit); },
+      [](const RecordPlace& unreadable) -> absl::StatusOr<RecordPage> {
+        return RecordPage{/*records=*/{}, /*damaged=*/1, unreadable};
+      });
+}
+
+absl::StatusOr<RecordPage> BatchedAdmin::Page(const ListOp& op, const RecordPlace& after,
+                                              int limit) {
+  const auto rows = Walk(op, after, limit);
   if (!rows.ok()) return ToCallerStatus(rows.status());
   RecordPage page;
   for (int row = 0; row < rows->rows(); ++row) {
@@ -99,7 +116,7 @@ absl::StatusOr<RecordPage> BatchedAdmin::List(const ListOp& op) {
     page.records.push_back(std::move(read->stored.record));
     page.records.back().reply.reset();
   }
-  if (rows->rows() < VisitLimit(op)) page.next.reset();
+  if (rows->rows() < limit) page.next.reset();
   return page;
 }
 
@@ -192,18 +209,33 @@ absl::StatusOr<PurgeStep> BatchedAdmin::PurgeWalk(const PurgeOp& op) {
     parameters = NoteParameters(op.note, *audit_key, op.force);
     parameters.AddInterval(op.tombstone);
   }
-  const RecordPlace after = op.after.value_or(RecordPlace());
+  RecordPlace after = op.after.value_or(RecordPlace());
+  if (op.scope) after.scope = *op.scope;
+  const ListWalk walk = op.scope ? ListWalk::kScope : ListWalk::kNamespace;
+  return ReadOrStepOver(
+      RecordPlaces(connection_, statements_.places, walk, op.name_space), after, op.limit,
+      [&](int limit) { return PurgeNext(op, parameters, after, limit); },
+      [](const RecordPlace& unreadable) -> absl::StatusOr<PurgeStep> {
+        PurgeStep step;
+        step.busy = 1;
+        step.next = unreadable;
+        return step;
+      });
+}
+
+absl::StatusOr<PurgeStep> BatchedAdmin::PurgeNext(const PurgeOp& op, PostgresParameters parameters,
+                                                  const RecordPlace& after, int limit) {
   parameters.AddBytes(op.name_space);
-  parameters.AddBytes(op.scope ? *op.scope : after.scope);
+  parameters.AddBytes(after.scope);
   parameters.Add(after.id);
-  parameters.Add(op.limit);
+  parameters.Add(limit);
   if (!op.scope) parameters.Add(op.created_before.value_or(absl::InfiniteFuture()));
   const PostgresStatement& statement =
       op.scope ? (op.validate_only ? statements_.count_scope : statements_.purge_scope)
                : (op.validate_only ? statements_.count_namespace : statements_.purge_namespace);
   const auto done = connection_.Execute(statement, parameters);
   if (!done.ok()) return ToCallerStatus(done.status());
-  return StepFrom(*done, op.limit);
+  return StepFrom(*done, limit);
 }
 
 absl::StatusOr<AuditPage> BatchedAdmin::ReadAudit(const AuditOp& op) {

@@ -29,11 +29,15 @@ class BatchedAdmin {
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op);
 
  private:
-  absl::StatusOr<PostgresResult> Walk(const ListOp& op);
+  absl::StatusOr<PostgresResult> Walk(const ListOp& op, const RecordPlace& after, int limit);
+  absl::StatusOr<RecordPage> Page(const ListOp& op, const RecordPlace& after, int limit);
   // The row of `id` and when it was read; nullopt if there is none.
   absl::StatusOr<std::optional<PostgresRecord>> Read(const RecordId& id);
   absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op);
   absl::StatusOr<PurgeStep> PurgeWalk(const PurgeOp& op);
+  // `parameters` are those before the range.
+  absl::StatusOr<PurgeStep> PurgeNext(const PurgeOp& op, PostgresParameters parameters,
+                                      const RecordPlace& after, int limit);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;

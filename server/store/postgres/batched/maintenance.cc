@@ -4,39 +4,56 @@
 
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/unreadable_rows.h"
 
 namespace idempotency::internal {
 
-// Columns: how many were read, the last one's scope and id, live ones, bytes.
 absl::StatusOr<UsageStep> BatchedMaintenance::MeasureUsage(const UsageOp& op) {
+  return ReadOrStepOver(
+      RecordPlaces(connection_, statements_.places, ListWalk::kNamespace, op.name_space),
+      op.after.value_or(RecordPlace()), op.limit, [&](int limit) { return Measure(op, limit); },
+      CountUnreadable);
+}
+
+// Columns: how many were read, the last one's scope and id, live ones, bytes.
+absl::StatusOr<UsageStep> BatchedMaintenance::Measure(const UsageOp& op, int limit) {
   const RecordPlace after = op.after.value_or(RecordPlace());
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
   parameters.AddBytes(after.scope);
   parameters.Add(after.id);
-  parameters.Add(op.limit);
+  parameters.Add(limit);
   const auto result = connection_.Execute(statements_.measure_usage, parameters);
   if (!result.ok()) return ToCallerStatus(result.status());
   UsageStep step;
   step.visited = result->Integer(0, 0);
   step.usage = {result->Integer(0, 3), result->Integer(0, 4)};
-  if (step.visited == op.limit) step.next = RecordPlace{result->Text(0, 1), result->GetUuid(0, 2)};
+  if (step.visited == limit) step.next = RecordPlace{result->Text(0, 1), result->GetUuid(0, 2)};
   return step;
 }
 
-// Columns: how many were read, the last one's id, how many were ended.
 absl::StatusOr<EndUnknownStep> BatchedMaintenance::EndUnknown(const EndUnknownOp& op) {
+  return ReadOrStepOver(
+      RecordPlaces(connection_, statements_.places, ListWalk::kUnknown, op.name_space),
+      {"", op.after.value_or(RecordId())}, op.limit, [&](int limit) { return End(op, limit); },
+      [](const RecordPlace& unreadable) -> absl::StatusOr<EndUnknownStep> {
+        return EndUnknownStep{/*ended=*/0, /*visited=*/1, unreadable.id};
+      });
+}
+
+// Columns: how many were read, the last one's id, how many were ended.
+absl::StatusOr<EndUnknownStep> BatchedMaintenance::End(const EndUnknownOp& op, int limit) {
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
   parameters.Add(op.after.value_or(RecordId()));
-  parameters.Add(op.limit);
+  parameters.Add(limit);
   parameters.AddInterval(op.life);
   const auto result = connection_.Execute(statements_.end_unknown, parameters);
   if (!result.ok()) return ToCallerStatus(result.status());
   EndUnknownStep step;
   step.visited = result->Integer(0, 0);
   step.ended = result->Integer(0, 2);
-  if (step.visited == op.limit) step.next = result->GetUuid(0, 1);
+  if (step.visited == limit) step.next = result->GetUuid(0, 1);
   return step;
 }
 

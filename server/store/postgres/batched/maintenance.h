@@ -11,7 +11,8 @@
 
 namespace idempotency::internal {
 
-// The operations of MaintenanceStore on one connection, but for the sweep. Each is one statement.
+// The operations of MaintenanceStore on one connection, but for the sweep. Each is one statement,
+// unless that meets a row that the server cannot read (ReadOrStepOver()).
 // Thread-compatible.
 class BatchedMaintenance {
  public:
@@ -25,6 +26,9 @@ class BatchedMaintenance {
   absl::StatusOr<StoreGauges> Inspect();
 
  private:
+  absl::StatusOr<UsageStep> Measure(const UsageOp& op, int limit);
+  absl::StatusOr<EndUnknownStep> End(const EndUnknownOp& op, int limit);
+
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "server/store/postgres/records/audit_key.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/records/reply_digests.h"
+#include "server/store/postgres/records/unreadable_rows.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -73,7 +75,7 @@ void AppendDigests(const ReplyDigests& digests, PostgresArray& replies, Postgres
 }
 
 // $5 to $13 of the statement.
-PostgresParameters ParametersOf(const std::vector<ContentReplacement>& replacements) {
+PostgresParameters ParametersOf(absl::Span<const ContentReplacement> replacements) {
   PostgresArray ids(PostgresType::kUuid);
   PostgresArray tokens(PostgresType::kUuid);
   std::array<PostgresArray, 7> columns = {
@@ -111,17 +113,6 @@ PostgresParameters ParametersOf(const std::vector<ContentReplacement>& replaceme
   return parameters;
 }
 
-// Of the statements that read the next rows.
-PostgresParameters NextRows(const ResealOp& op, int limit) {
-  const RecordPlace after = op.after.value_or(RecordPlace());
-  PostgresParameters parameters;
-  parameters.AddBytes(op.name_space);
-  parameters.AddBytes(after.scope);
-  parameters.Add(after.id);
-  parameters.Add(limit);
-  return parameters;
-}
-
 std::vector<RecordId> IdsIn(const PostgresResult& result, int column) {
   std::vector<RecordId> ids;
   for (const std::string& id : result.TextArray(0, column)) {
@@ -147,21 +138,38 @@ absl::StatusOr<ResealStep> BatchedReseal::Step(const ResealOp& op) {
     return step;
   }
   if (replacements.empty()) return step;
-  const absl::Status replaced = Replace(op, std::move(replacements), step);
+  std::sort(replacements.begin(), replacements.end(),
+            [](const auto& a, const auto& b) { return a.before.id < b.before.id; });
+  const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
+  if (!audit_key.ok()) return audit_key.status();
+  const absl::Status replaced = Replace(op, *audit_key, replacements, step);
   if (!replaced.ok()) return replaced;
   return step;
 }
 
 absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& op,
                                                                ResealStep& step) {
-  int limit = op.limit;
-  auto rows = connection_.Execute(statements_.read_contents, NextRows(op, limit));
-  // The server fails the statement of all for one row, or one reply, that it cannot read.
-  while (absl::IsDataLoss(rows.status()) && limit > 1) {
-    limit /= 2;
-    rows = connection_.Execute(statements_.read_contents, NextRows(op, limit));
-  }
-  if (absl::IsDataLoss(rows.status())) return StepOver(op, step);
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  return ReadOrStepOver(
+      RecordPlaces(connection_, statements_.places, ListWalk::kNamespace, op.name_space), after,
+      op.limit, [&](int limit) { return ReadNext(op.name_space, after, limit, step); },
+      [&step](const RecordPlace& unreadable) -> absl::StatusOr<std::vector<StoredContent>> {
+        step.examined = 1;
+        step.damaged.push_back(unreadable.id);
+        step.next = unreadable;
+        return std::vector<StoredContent>();
+      });
+}
+
+absl::StatusOr<std::vector<StoredContent>> BatchedReseal::ReadNext(const std::string& name_space,
+                                                                   const RecordPlace& after,
+                                                                   int limit, ResealStep& step) {
+  PostgresParameters parameters;
+  parameters.AddBytes(name_space);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  parameters.Add(limit);
+  const auto rows = connection_.Execute(statements_.read_contents, parameters);
   if (!rows.ok()) return ToCallerStatus(rows.status());
   std::vector<StoredContent> contents;
   for (int row = 0; row < rows->rows(); ++row) {
@@ -180,26 +188,10 @@ absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& o
   return contents;
 }
 
-// From the index, if the row itself cannot be read either.
-absl::StatusOr<std::vector<StoredContent>> BatchedReseal::StepOver(const ResealOp& op,
-                                                                   ResealStep& step) {
-  const auto place = connection_.Execute(statements_.read_content_place, NextRows(op, 1));
-  if (!place.ok()) return ToCallerStatus(place.status());
-  if (place->rows() == 0) return std::vector<StoredContent>();
-  step.examined = 1;
-  step.next = RecordPlace{place->Text(0, 0), place->GetUuid(0, 1)};
-  step.damaged.push_back(step.next->id);
-  return std::vector<StoredContent>();
-}
-
-absl::Status BatchedReseal::Replace(const ResealOp& op,
-                                    std::vector<ContentReplacement> replacements,
+absl::Status BatchedReseal::Replace(const ResealOp& op, const std::string& audit_key,
+                                    absl::Span<const ContentReplacement> replacements,
                                     ResealStep& step) {
-  std::sort(replacements.begin(), replacements.end(),
-            [](const auto& a, const auto& b) { return a.before.id < b.before.id; });
-  const absl::StatusOr<std::string> audit_key = ReadAuditKey(connection_);
-  if (!audit_key.ok()) return audit_key.status();
-  const HmacPads pads = HmacPadsOf(*audit_key);
+  const HmacPads pads = HmacPadsOf(audit_key);
   PostgresParameters parameters;
   parameters.AddBytes(op.note.actor);
   parameters.AddBytes(op.note.reason);
@@ -207,6 +199,7 @@ absl::Status BatchedReseal::Replace(const ResealOp& op,
   parameters.AddBytes(pads.outer);
   parameters.Append(ParametersOf(replacements));
   const auto done = connection_.Execute(statements_.reseal, parameters);
+  if (absl::IsDataLoss(done.status())) return ReplaceByHalves(op, audit_key, replacements, step);
   if (!done.ok()) return ToCallerStatus(done.status());
   const std::vector<RecordId> replies = IdsIn(*done, 0);
   const std::vector<RecordId> checkpoints = IdsIn(*done, 1);
@@ -220,6 +213,20 @@ absl::Status BatchedReseal::Replace(const ResealOp& op,
     }
   }
   return absl::OkStatus();
+}
+
+// The server fails the statement of all for one row that it cannot write: that one is left.
+absl::Status BatchedReseal::ReplaceByHalves(const ResealOp& op, const std::string& audit_key,
+                                            absl::Span<const ContentReplacement> replacements,
+                                            ResealStep& step) {
+  if (replacements.size() == 1) {
+    step.busy += 1;
+    return absl::OkStatus();
+  }
+  const std::size_t half = replacements.size() / 2;
+  const absl::Status first = Replace(op, audit_key, replacements.first(half), step);
+  if (!first.ok()) return first;
+  return Replace(op, audit_key, replacements.subspan(half), step);
 }
 
 }  // namespace idempotency::internal

@@ -2,9 +2,12 @@
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCHED_RESEAL_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/result.h"
@@ -13,8 +16,8 @@
 
 namespace idempotency::internal {
 
-// AdminStore::Reseal on one connection: one statement reads, another one replaces and notes.
-// Thread-compatible.
+// AdminStore::Reseal on one connection: one statement reads, another one replaces and notes; more
+// of each around rows that the server cannot read or write. Thread-compatible.
 class BatchedReseal {
  public:
   // Both outlive it.
@@ -25,10 +28,14 @@ class BatchedReseal {
 
  private:
   absl::StatusOr<std::vector<StoredContent>> Read(const ResealOp& op, ResealStep& step);
-  // The next row is damaged. Reads none.
-  absl::StatusOr<std::vector<StoredContent>> StepOver(const ResealOp& op, ResealStep& step);
-  absl::Status Replace(const ResealOp& op, std::vector<ContentReplacement> replacements,
-                       ResealStep& step);
+  absl::StatusOr<std::vector<StoredContent>> ReadNext(const std::string& name_space,
+                                                      const RecordPlace& after, int limit,
+                                                      ResealStep& step);
+  // `replacements` are sorted by id.
+  absl::Status Replace(const ResealOp& op, const std::string& audit_key,
+                       absl::Span<const ContentReplacement> replacements, ResealStep& step);
+  absl::Status ReplaceByHalves(const ResealOp& op, const std::string& audit_key,
+                               absl::Span<const ContentReplacement> replacements, ResealStep& step);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;

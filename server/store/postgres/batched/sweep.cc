@@ -108,7 +108,7 @@ absl::Status BatchedSweep::Walk(const SweepOp& op, SweepProgress& progress) {
     return Visit(statement, parameters, progress);
   };
   return WalkSweep(
-      op, progress,
+      connection_, op, progress,
       [&](const PostgresParameters& range) { return visit(statements_.sweep_ordered, range); },
       [&](const PostgresParameters& range) { return visit(statements_.sweep_hashed, range); });
 }

@@ -72,31 +72,6 @@ std::string_view StateOf(const std::exception& failure) {
   return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
 }
 
-// A line for each kind, not for each statement: a node that is away fails its part of every
-// pipeline. A lock that is met briefly is no failure.
-void LogFailures(absl::Span<const PipelinedOutcome> outcomes,
-                 PostgresConnection::LockWait lock_wait = PostgresConnection::LockWait::kFull) {
-  std::map<std::string, int> failed;
-  int unconfirmed = 0;
-  int lost = 0;
-  for (const PipelinedOutcome& outcome : outcomes) {
-    if (outcome.lost) ++lost;
-    if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
-    if (outcome.unconfirmed) ++unconfirmed;
-  }
-  if (lock_wait == PostgresConnection::LockWait::kBrief) {
-    failed.erase(std::string(kLockNotAvailable));
-  }
-  for (const auto& [state, count] : failed) {
-    spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
-                 state);
-  }
-  if (lost > 0) spdlog::warn("postgres: the session was lost during {} statements", lost);
-  if (unconfirmed > 0) {
-    spdlog::warn("postgres: {} commits were not confirmed by the synchronous standby", unconfirmed);
-  }
-}
-
 // What libpq reports for `target_session_attrs=read-write`.
 constexpr absl::string_view kReadOnlySession = "session is read-only";
 
@@ -287,7 +262,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteNow(const PostgresStat
   };
   const Outcome attempt = Attempt(run, time_limit);
   if (!attempt.state.empty()) return ToStatus(attempt);  // it could not be prepared
-  LogFailures(absl::MakeConstSpan(&outcome, 1));
+  LogFailures(absl::MakeConstSpan(&outcome, 1), LockWait::kFull);
   absl::StatusOr<PostgresResult> answer = ToAnswer(outcome);
   if (answer.ok()) executed_.insert(statement.name);
   return answer;
@@ -330,7 +305,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::Receive(const PostgresStateme
   }
   const PipelinedOutcome outcome =
       connection_->ReadArrived() ? connection_->Receive() : PipelinedOutcome();
-  LogFailures(absl::MakeConstSpan(&outcome, 1));
+  LogFailures(absl::MakeConstSpan(&outcome, 1), LockWait::kFull);
   if (sent.watch->expired()) {
     spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
                  absl::ToInt64Milliseconds(reply_timeout_));
@@ -564,6 +539,33 @@ PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()
     broken_ = true;
   }
   return outcome;
+}
+
+// A line for each kind, not for each statement: a node that is away fails its part of every
+// pipeline. A lock that is met briefly is no failure.
+void PostgresConnection::LogFailures(absl::Span<const PipelinedOutcome> outcomes,
+                                     LockWait lock_wait) const {
+  std::map<std::string, int> failed;
+  int unconfirmed = 0;
+  int lost = 0;
+  for (const PipelinedOutcome& outcome : outcomes) {
+    if (outcome.lost) ++lost;
+    if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
+    if (outcome.unconfirmed) ++unconfirmed;
+  }
+  if (lock_wait == LockWait::kBrief) failed.erase(std::string(kLockNotAvailable));
+  if (in_search_) {
+    failed.erase(std::string(kDataCorrupted));
+    failed.erase(std::string(kIndexCorrupted));
+  }
+  for (const auto& [state, count] : failed) {
+    spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
+                 state);
+  }
+  if (lost > 0) spdlog::warn("postgres: the session was lost during {} statements", lost);
+  if (unconfirmed > 0) {
+    spdlog::warn("postgres: {} commits were not confirmed by the synchronous standby", unconfirmed);
+  }
 }
 
 absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {

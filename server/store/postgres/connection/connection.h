@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -98,6 +99,21 @@ class PostgresConnection {
   std::vector<absl::StatusOr<PostgresResult>> ExecuteEach(
       const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
       LockWait lock_wait = LockWait::kFull);
+  // While there is one, what the server cannot read is not logged: the search for a damaged row
+  // meets that many times, after a statement that is logged.
+  class Search {
+   public:
+    explicit Search(PostgresConnection& connection)
+        : connection_(connection), was_in_one_(std::exchange(connection.in_search_, true)) {}
+    ~Search() { connection_.in_search_ = was_in_one_; }
+    Search(const Search&) = delete;
+    Search& operator=(const Search&) = delete;
+
+   private:
+    PostgresConnection& connection_;
+    const bool was_in_one_;
+  };
+
   // For one execution, whose parameters may be NULL.
   absl::StatusOr<PostgresResult> ExecuteOne(const PostgresStatement& statement,
                                             const PostgresParameters& parameters);
@@ -176,6 +192,7 @@ class PostgresConnection {
   // The same within the open transaction, else in one of the statement's own.
   Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call);
   absl::Status ToStatus(const Outcome& outcome);
+  void LogFailures(absl::Span<const PipelinedOutcome> outcomes, LockWait lock_wait) const;
   // For the SQLSTATE of a statement that failed.
   absl::Status FailureOf(const std::string& state);
   absl::StatusOr<PostgresResult> ToAnswer(const PipelinedOutcome& outcome);
@@ -202,6 +219,7 @@ class PostgresConnection {
   absl::flat_hash_set<std::string> executed_;
   std::optional<Sent> sent_;
   bool broken_ = false;
+  bool in_search_ = false;
 };
 
 // Whether a statement failed at a bound of the server's, as of its memory or temporary files.

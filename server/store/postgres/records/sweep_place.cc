@@ -6,26 +6,10 @@
 #include "absl/numeric/int128.h"
 
 #include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/records/uuid_number.h"
 #include "server/store/postgres/statements/sweep_limits.h"
 
 namespace idempotency::internal {
-namespace {
-
-absl::uint128 NumberOf(const Uuid& place) {
-  absl::uint128 number = 0;
-  for (const std::uint8_t byte : place.bytes()) number = (number << 8) | byte;
-  return number;
-}
-
-Uuid PlaceOf(absl::uint128 number) {
-  Uuid::Bytes bytes{};
-  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte, number >>= 8) {
-    *byte = static_cast<std::uint8_t>(absl::Uint128Low64(number) & 0xFF);
-  }
-  return Uuid(bytes);
-}
-
-}  // namespace
 
 Uuid HashedStart() {
   Uuid::Bytes bytes{};
@@ -93,15 +77,8 @@ SweepOp Narrowed(const SweepOp& op) {
   const Uuid end = IsHashed(after) ? HashedEnd() : HashedStart();
   const absl::uint128 low = NumberOf(after);
   const absl::uint128 high = NumberOf(std::min(op.until.value_or(end), end));
-  narrowed.until = PlaceOf(low + std::max<absl::uint128>(1, (high - low) >> op.narrow));
+  narrowed.until = UuidOf(low + std::max<absl::uint128>(1, (high - low) >> op.narrow));
   return narrowed;
-}
-
-std::optional<Uuid> PlaceBetween(const Uuid& before, const Uuid& behind) {
-  const absl::uint128 low = NumberOf(before);
-  const absl::uint128 half = (NumberOf(behind) - low) / 2;
-  if (half == 0) return std::nullopt;
-  return PlaceOf(low + half);
 }
 
 }  // namespace idempotency::internal

@@ -41,9 +41,6 @@ void LeaveOpen(absl::Time now, SweepProgress& progress);
 // `op` with its `narrow` applied to `until` and `limit`. It stays within one of the walks.
 SweepOp Narrowed(const SweepOp& op);
 
-// A place halfway between two others; nullopt if they are next to each other.
-std::optional<Uuid> PlaceBetween(const Uuid& before, const Uuid& behind);
-
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORDS_SWEEP_PLACE_H_

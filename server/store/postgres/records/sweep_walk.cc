@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "server/store/postgres/records/sweep_place.h"
+#include "server/store/postgres/records/unreadable_rows.h"
 
 namespace idempotency::internal {
 namespace {
@@ -70,45 +71,40 @@ absl::Status WalkBoth(const SweepOp& op, SweepProgress& progress, VisitStatement
   return absl::OkStatus();
 }
 
-// The first row behind op.after cannot be read: finds its place by halving the range, one row at
-// most at a time, which takes a statement for each bit of a place. Returns `failure` if the server
-// can read no range at all, as on a damaged page of the index.
-absl::Status StepOver(SweepOp op, SweepProgress& progress, VisitStatement ordered,
-                      VisitStatement hashed, const absl::Status& failure) {
-  const Uuid start = op.after.value_or(RecordId());
-  Uuid sound = start;
-  Uuid damaged = op.until.value_or(HashedEnd());
-  while (const std::optional<Uuid> middle = PlaceBetween(sound, damaged)) {
-    op.until = middle;
+// The first row behind op.after cannot be read.
+absl::Status StepOver(PostgresConnection& connection, SweepOp op, SweepProgress& progress,
+                      VisitStatement ordered, VisitStatement hashed, const absl::Status& failure) {
+  const auto visit = [&](const Uuid& until) -> absl::StatusOr<bool> {
+    op.until = until;
     const absl::Status status = WalkBoth(op, progress, ordered, hashed);
-    if (absl::IsDataLoss(status)) {
-      damaged = *middle;
-    } else if (!status.ok() || progress.elsewhere || progress.visited > 0) {
-      return status;
-    } else {
-      sound = *middle;
-    }
-  }
-  if (sound == start) return failure;
+    if (!status.ok()) return status;
+    return progress.elsewhere || progress.visited > 0;
+  };
+  const auto place = FindUnreadable(connection, op.after.value_or(RecordId()),
+                                    op.until.value_or(HashedEnd()), visit, failure);
+  if (!place.ok()) return place.status();
+  // The probe that found a row has visited it.
+  if (!*place) return absl::OkStatus();
   progress.visited += 1;
-  progress.next = damaged;
+  progress.next = *place;
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status WalkSweep(const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
-                       VisitStatement hashed) {
+absl::Status WalkSweep(PostgresConnection& connection, const SweepOp& op, SweepProgress& progress,
+                       VisitStatement ordered, VisitStatement hashed) {
   SweepOp part = Narrowed(op);
-  absl::Status status = WalkBoth(part, progress, ordered, hashed);
-  if (absl::IsDataLoss(status)) {
-    while (absl::IsDataLoss(status) && part.limit > 1) {
-      part.limit /= 2;
-      status = WalkBoth(part, progress, ordered, hashed);
-    }
-    if (absl::IsDataLoss(status)) status = StepOver(part, progress, ordered, hashed, status);
-    progress.quiet = absl::ZeroDuration();
-  }
+  bool is_damaged = false;
+  absl::Status status = ReadFewer(connection, part.limit, [&](int limit) {
+    part.limit = limit;
+    absl::Status walked = WalkBoth(part, progress, ordered, hashed);
+    is_damaged = is_damaged || absl::IsDataLoss(walked);
+    return walked;
+  });
+  if (absl::IsDataLoss(status))
+    status = StepOver(connection, part, progress, ordered, hashed, status);
+  if (is_damaged) progress.quiet = absl::ZeroDuration();
   if (!absl::IsCancelled(status) || op.narrow >= SweepOp::kNarrowest) return status;
   progress.too_slow = true;
   progress.next = op.after;

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/uuid.h"
+#include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/sweep_operations.h"
 
@@ -27,13 +28,15 @@ using VisitStatement = absl::FunctionRef<absl::StatusOr<SweepVisit>(const Postgr
 // Visits op.limit records from op.after on, and sets the place that the next step continues from
 // (SweepProgress::next), unless the progress is `elsewhere`. Walks ids of UUIDv7 keys in their
 // order, which is that of time; then hashed ids by age, through an index that only they have.
-// Where the server cannot read a row, the step visits those before it, or steps over it: a read of
-// that record reports it. Where a statement is CANCELLED, the progress is `too_slow`.
+// Where the server cannot read a row, the step visits those before it, or steps over it
+// (unreadable_rows.h): a read of that record reports it. Where a statement is CANCELLED, the
+// progress is `too_slow`.
 //
-// `ordered` has as $1 the id to continue after, $2 the last id, $3 how many; `hashed` has $1
-// created_at and $2 id to continue after, $3 and $4 the last pair, $5 how many.
-absl::Status WalkSweep(const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
-                       VisitStatement hashed);
+// The statements run on `connection`. `ordered` has as $1 the id to continue after, $2 the last id,
+// $3 how many; `hashed` has $1 created_at and $2 id to continue after, $3 and $4 the last pair, $5
+// how many.
+absl::Status WalkSweep(PostgresConnection& connection, const SweepOp& op, SweepProgress& progress,
+                       VisitStatement ordered, VisitStatement hashed);
 
 }  // namespace idempotency::internal
 

@@ -26,12 +26,12 @@ absl::StatusOr<RecordPage> SingleRowAdmin::List(const ListOp& op) {
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
   const ListWalk walk = WalkOf(op);
-  std::optional<RecordPlace> after = FirstPlace(op);
-  if (walk == ListWalk::kScope) after->scope = *op.scope;
-  const auto places = walk_.Places(
+  RecordPlace after = FirstPlace(op).value_or(RecordPlace());
+  if (walk == ListWalk::kScope) after.scope = *op.scope;
+  const auto visit = walk_.Places(
       walk, walk == ListWalk::kChildren ? op.parent->key : op.name_space, after, VisitLimit(op));
-  if (!places.ok()) return places.status();
-  const std::vector<RecordId> ids = RecordIdsOf(*places);
+  if (!visit.ok()) return visit.status();
+  const std::vector<RecordId> ids = RecordIdsOf(visit->places);
   RecordPage page;
   std::size_t at = 0;
   // A page is full long before all that it may visit are read.
@@ -40,7 +40,7 @@ absl::StatusOr<RecordPage> SingleRowAdmin::List(const ListOp& op) {
     for (SingleRowRecords::Row& row :
          records_.Read(absl::MakeConstSpan(ids).subspan(at, count), {})) {
       if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
-      page.next = (*places)[at++];
+      page.next = visit->places[at++];
       if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
       if (!row.ok()) ++page.damaged;
       if (!row.ok() || !*row || !IsListed(op, (*row)->stored.record, time->judged)) continue;
@@ -48,7 +48,7 @@ absl::StatusOr<RecordPage> SingleRowAdmin::List(const ListOp& op) {
       page.records.back().reply.reset();
     }
   }
-  if (ids.size() < static_cast<std::size_t>(VisitLimit(op))) page.next.reset();
+  page.next = visit->next;
   return page;
 }
 
@@ -163,13 +163,13 @@ absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeWalk(const PurgeOp& op) {
   if (!audit_key.ok()) return audit_key.status();
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
-  std::optional<RecordPlace> after = op.after;
-  if (op.scope) after = RecordPlace{*op.scope, op.after.value_or(RecordPlace()).id};
-  const auto places = walk_.Places(op.scope ? ListWalk::kScope : ListWalk::kNamespace,
-                                   op.name_space, after, op.limit);
-  if (!places.ok()) return places.status();
+  RecordPlace after = op.after.value_or(RecordPlace());
+  if (op.scope) after.scope = *op.scope;
+  const auto visit = walk_.Places(op.scope ? ListWalk::kScope : ListWalk::kNamespace, op.name_space,
+                                  after, op.limit);
+  if (!visit.ok()) return visit.status();
   PurgeStep step;
-  for (const SingleRowRecords::Row& row : records_.Read(RecordIdsOf(*places), {})) {
+  for (const SingleRowRecords::Row& row : records_.Read(RecordIdsOf(visit->places), {})) {
     if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
     if (!row.ok()) {
       step.busy += 1;
@@ -178,7 +178,7 @@ absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeWalk(const PurgeOp& op) {
       if (!purged.ok()) return ToCallerStatus(purged);
     }
   }
-  if (places->size() == static_cast<std::size_t>(op.limit)) step.next = places->back();
+  step.next = visit->next;
   return step;
 }
 

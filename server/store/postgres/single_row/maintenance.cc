@@ -7,6 +7,7 @@
 
 #include "server/store/decision.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/unreadable_rows.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
@@ -14,16 +15,15 @@ namespace idempotency::internal {
 absl::StatusOr<EndUnknownStep> SingleRowMaintenance::EndUnknown(const EndUnknownOp& op) {
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
-  std::optional<RecordPlace> after;
-  if (op.after) after = RecordPlace{"", *op.after};
-  const auto places = walk_.Places(ListWalk::kUnknown, op.name_space, after, op.limit);
-  if (!places.ok()) return places.status();
+  const auto visit = walk_.Places(ListWalk::kUnknown, op.name_space,
+                                  {"", op.after.value_or(RecordId())}, op.limit);
+  if (!visit.ok()) return visit.status();
   EndUnknownStep step;
-  step.visited = static_cast<std::int64_t>(places->size());
-  if (step.visited == op.limit) step.next = places->back().id;
+  step.visited = static_cast<std::int64_t>(visit->places.size());
+  if (visit->next) step.next = visit->next->id;
   std::vector<PostgresParameters> executions;
   std::vector<PostgresParameters> checkpoints;
-  for (const SingleRowRecords::Row& row : records_.Read(RecordIdsOf(*places), {})) {
+  for (const SingleRowRecords::Row& row : records_.Read(RecordIdsOf(visit->places), {})) {
     if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
     // A damaged one stays; a read of that record reports it.
     if (!row.ok() || !*row) continue;
@@ -58,13 +58,22 @@ absl::StatusOr<EndUnknownStep> SingleRowMaintenance::EndUnknown(const EndUnknown
 absl::StatusOr<UsageStep> SingleRowMaintenance::MeasureUsage(const UsageOp& op) {
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
+  return ReadOrStepOver(
+      RecordPlaces(records_.connection(), records_.statements().places, ListWalk::kNamespace,
+                   op.name_space),
+      op.after.value_or(RecordPlace()), op.limit,
+      [&](int limit) { return Measure(op, *time, limit); }, CountUnreadable);
+}
+
+absl::StatusOr<UsageStep> SingleRowMaintenance::Measure(const UsageOp& op,
+                                                        const SingleRowTime& time, int limit) {
   const RecordPlace after = op.after.value_or(RecordPlace());
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
   parameters.AddBytes(after.scope);
   parameters.Add(after.id);
-  parameters.Add(op.limit);
-  parameters.Add(time->judged);
+  parameters.Add(limit);
+  parameters.Add(time.judged);
   const auto rows =
       records_.connection().ExecuteOne(records_.statements().measure_usage, parameters);
   if (!rows.ok()) return ToCallerStatus(rows.status());
@@ -77,7 +86,7 @@ absl::StatusOr<UsageStep> SingleRowMaintenance::MeasureUsage(const UsageOp& op) 
     step.usage.reply_bytes += rows->Integer(row, 3);
   }
   const int last = rows->rows() - 1;
-  if (step.visited == op.limit) {
+  if (step.visited == limit) {
     step.next = RecordPlace{rows->Text(last, 0), rows->GetUuid(last, 1)};
   }
   return step;

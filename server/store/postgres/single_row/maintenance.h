@@ -27,6 +27,7 @@ class SingleRowMaintenance {
   absl::Status Inspect(StoreGauges& gauges);
 
  private:
+  absl::StatusOr<UsageStep> Measure(const UsageOp& op, const SingleRowTime& time, int limit);
   absl::Status ReadOldest(StoreGauges& gauges);
   absl::StatusOr<std::optional<absl::Time>> OldestOf(const PostgresStatement& statement,
                                                      absl::Time now);

@@ -30,11 +30,12 @@ void AddDigests(const ReplyDigests& digests, PostgresParameters& parameters) {
 
 absl::StatusOr<std::vector<StoredRecord>> SingleRowReseal::ReadContents(const ResealOp& op,
                                                                         ResealStep& step) {
-  const auto places = walk_.Places(ListWalk::kNamespace, op.name_space, op.after, op.limit);
-  if (!places.ok()) return places.status();
+  const auto visit =
+      walk_.Places(ListWalk::kNamespace, op.name_space, op.after.value_or(RecordPlace()), op.limit);
+  if (!visit.ok()) return visit.status();
   std::vector<StoredRecord> contents;
   std::vector<SingleRowRecords::Row> rows =
-      records_.Read(RecordIdsOf(*places), {limits::kMaxResealStepBytes, /*confirmed=*/false});
+      records_.Read(RecordIdsOf(visit->places), {limits::kMaxResealStepBytes, /*confirmed=*/false});
   bool whole = true;
   for (std::size_t i = 0; i < rows.size() && whole; ++i) {
     SingleRowRecords::Row& row = rows[i];
@@ -42,16 +43,16 @@ absl::StatusOr<std::vector<StoredRecord>> SingleRowReseal::ReadContents(const Re
     // Its reply was left out: the next step begins here.
     whole = !row.ok() || !*row || !(*row)->reply_left_out;
     if (!whole) break;
-    step.next = (*places)[i];
+    step.next = visit->places[i];
     if (row.ok() && !*row) continue;  // removed meanwhile
     step.examined += 1;
     if (row.ok()) {
       contents.push_back(std::move((*row)->stored));
     } else {
-      step.damaged.push_back((*places)[i].id);
+      step.damaged.push_back(visit->places[i].id);
     }
   }
-  if (whole && rows.size() < static_cast<std::size_t>(op.limit)) step.next.reset();
+  if (whole) step.next = visit->next;
   std::vector<StoredRecord*> all;
   for (StoredRecord& stored : contents) all.push_back(&stored);
   const std::vector<absl::Status> reads = records_.AddCheckpoints(all);

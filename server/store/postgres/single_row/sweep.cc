@@ -58,7 +58,7 @@ absl::Status SingleRowSweep::Walk(const SweepOp& op, SweepProgress& progress) {
     return Visit(statement, parameters, progress);
   };
   return WalkSweep(
-      op, progress,
+      records_.connection(), op, progress,
       [&](const PostgresParameters& range) { return visit(statements.visit_ordered, range); },
       [&](const PostgresParameters& range) { return visit(statements.visit_hashed, range); });
 }

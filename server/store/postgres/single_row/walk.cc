@@ -1,34 +1,33 @@
 #include "server/store/postgres/single_row/walk.h"
 
+#include <cstddef>
+#include <utility>
+
 #include "server/store/audit_hmac.h"
 #include "server/store/postgres/records/batch.h"
+#include "server/store/postgres/records/unreadable_rows.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 
-absl::StatusOr<std::vector<RecordPlace>> SingleRowWalk::Places(
-    ListWalk walk, const std::string& first_part, const std::optional<RecordPlace>& after,
-    int limit) {
-  const SingleRowStatements& statements = records_.statements();
-  const RecordPlace place = after.value_or(RecordPlace());
-  const bool by_scope = walk == ListWalk::kNamespace || walk == ListWalk::kScope;
-  PostgresParameters parameters;
-  parameters.AddBytes(first_part);
-  if (by_scope) parameters.AddBytes(place.scope);
-  parameters.Add(place.id);
-  parameters.Add(limit);
-  const PostgresStatement* statement = &statements.walk_children;
-  if (walk == ListWalk::kNamespace) statement = &statements.walk_namespace;
-  if (walk == ListWalk::kScope) statement = &statements.walk_scope;
-  if (walk == ListWalk::kUnknown) statement = &statements.walk_unknown;
-  const auto rows = records_.connection().ExecuteOne(*statement, parameters);
-  if (!rows.ok()) return ToCallerStatus(rows.status());
-  // Columns: scope, id.
-  std::vector<RecordPlace> places;
-  for (int row = 0; row < rows->rows(); ++row) {
-    places.push_back({rows->Text(row, 0), rows->GetUuid(row, 1)});
-  }
-  return places;
+absl::StatusOr<SingleRowWalk::Visit> SingleRowWalk::Places(ListWalk walk,
+                                                           const std::string& first_part,
+                                                           const RecordPlace& after, int limit) {
+  RecordPlaces places(records_.connection(), records_.statements().places, walk, first_part);
+  return ReadOrStepOver(
+      places, after, limit,
+      [&](int at_most) -> absl::StatusOr<Visit> {
+        absl::StatusOr<std::vector<RecordPlace>> read = places.Read(after, at_most);
+        if (!read.ok()) return ToCallerStatus(read.status());
+        Visit visit{*std::move(read), std::nullopt};
+        if (visit.places.size() == static_cast<std::size_t>(at_most)) {
+          visit.next = visit.places.back();
+        }
+        return visit;
+      },
+      [](const RecordPlace& unreadable) -> absl::StatusOr<Visit> {
+        return Visit{{unreadable}, unreadable};
+      });
 }
 
 absl::StatusOr<bool> SingleRowWalk::InTransaction(absl::FunctionRef<absl::StatusOr<bool>()> write) {

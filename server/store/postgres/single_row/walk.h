@@ -27,9 +27,15 @@ class SingleRowWalk {
  public:
   explicit SingleRowWalk(SingleRowRecords records) : records_(records) {}
 
-  absl::StatusOr<std::vector<RecordPlace>> Places(ListWalk walk, const std::string& first_part,
-                                                  const std::optional<RecordPlace>& after,
-                                                  int limit);
+  struct Visit {
+    std::vector<RecordPlace> places;
+    // Where to continue; nullopt at the end.
+    std::optional<RecordPlace> next;
+  };
+  // The next ones of a walk (RecordPlaces). One whose row the server cannot read is the only one:
+  // the read of that record is DATA_LOSS.
+  absl::StatusOr<Visit> Places(ListWalk walk, const std::string& first_part,
+                               const RecordPlace& after, int limit);
   // Runs `write`, which returns whether it changed the record, in a transaction.
   absl::StatusOr<bool> InTransaction(absl::FunctionRef<absl::StatusOr<bool>()> write);
   // As `change` of one record, and false for one that is locked: it is left to another pass. Once a

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/statements/place_statements.h"
 #include "server/store/postgres/statements/sql_sections.h"
 
 namespace idempotency::internal {
@@ -82,11 +83,13 @@ struct PostgresStatements {
   PostgresStatement count_scope;
   PostgresStatement count_namespace;
   PostgresStatement read_contents;
-  PostgresStatement read_content_place;
   PostgresStatement reseal;
   PostgresStatement read_audit;
   PostgresStatement read_newest_audit;
   PostgresStatement read_audit_of_record;
+
+  // Of those walks, where a row of one cannot be read.
+  PlaceStatements places;
 
   // The bounds of namespaces.
   PostgresStatement end_unknown;

@@ -5,8 +5,8 @@
 
 namespace idempotency::internal {
 
-// The ranges of rows that administrators' walks read, for both kinds of statements, in the form of
-// SqlSections.
+// The ranges of rows that administrators' walks read, and the statements of their places
+// (PlaceStatements), for both kinds of statements, in the form of SqlSections.
 extern const std::string_view kRangesSql;
 
 }  // namespace idempotency::internal

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/statements/place_statements.h"
 #include "server/store/postgres/statements/sql_sections.h"
 
 namespace idempotency::internal {
@@ -58,11 +59,7 @@ struct SingleRowStatements {
   PostgresStatement replace_checkpoint;
   PostgresStatement note_audit;
 
-  // The places of records, one for each ListWalk.
-  PostgresStatement walk_namespace;
-  PostgresStatement walk_scope;
-  PostgresStatement walk_unknown;
-  PostgresStatement walk_children;
+  PlaceStatements places;
   PostgresStatement measure_usage;
 
   // The gauges.

@@ -50,6 +50,9 @@ class PostgresStoreTest : public ::testing::Test {
     auto schema = testing::PostgresSchema::Create(url);
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
+    OpenStore();
+  }
+  void OpenStore() {
     PostgresOptions options = schema_->options();
     options.statements = statements_;
     options.statement_timeout = statement_timeout_;

@@ -20,10 +20,6 @@ FROM (
   {namespace_range}) t
 ORDER BY t.scope, t.id
 
--- statement: read_content_place
--- $1-$4 as in {namespace_range}. Returns scope, id: from the index alone where it can.
-SELECT t.scope, t.id FROM records t {namespace_range}
-
 -- statement: reseal
 -- $1 actor, $2 reason, $3 and $4 pads; $5 ids, sorted, $6 tokens, as read; $7 reply_digest and $8
 -- status_digest as read, $9 the reply in its place, $10 and $11 its digests, NULL where it stays;

@@ -37,19 +37,6 @@ INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, 
 VALUES ($1::timestamptz, $2::text, $3::text, $4::smallint, $5::boolean, $6::text, $7::uuid,
   $8::bytea, $9::smallint, $10::integer, $11::integer)
 
--- statement: walk_namespace
--- The parameters of each walk are those of its range. Each returns scope, id.
-SELECT t.scope, t.id FROM records t {namespace_range}
-
--- statement: walk_scope
-SELECT t.scope, t.id FROM records t {scope_range}
-
--- statement: walk_unknown
-SELECT t.scope, t.id FROM records t {unknown_range}
-
--- statement: walk_children
-SELECT t.scope, t.id FROM records t {children_range}
-
 -- statement: measure_row_usage
 -- $1-$4 as in {namespace_range}, $5 now. Returns scope, id, whether it is live, and the reply's
 -- bytes.
