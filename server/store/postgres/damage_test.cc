@@ -254,6 +254,59 @@ TEST_P(PostgresDamageTest, ARowThatTheServerCannotReadIsDamagedForItsWriters) {
   EXPECT_TRUE(completed[1].ok()) << completed[1].status();
 }
 
+// Values that this program cannot have written, on which no decision about a known record depends.
+constexpr char kOddValues[] =
+    "UPDATE records SET labels = '{\"team\": 1}', reply_until = 'infinity' WHERE key = 'damaged'";
+
+TEST_P(PostgresDamageTest, WhatNoSettleReadsDamagesNoSettle) {
+  const ReserveOp op = OpFor("damaged");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  Must(kOddValues);
+  const ExtendOp extension{op.key, op.id, completion.token, absl::Hours(1), std::nullopt};
+  EXPECT_TRUE(store_->Extend({&extension, 1}).at(0).ok());
+  for (int times = 0; times < 2; ++times) {
+    const auto completed = Complete(completion);
+    EXPECT_TRUE(completed.ok()) << completed.status();
+  }
+  EXPECT_EQ(ReasonOf(store_->Extend({&extension, 1}).at(0).status()), Reason::kReservationLost);
+  const ReleaseOp release{op.key, op.id, completion.token, "why"};
+  EXPECT_EQ(ReasonOf(store_->Release({&release, 1}).at(0)), Reason::kReservationLost);
+}
+
+TEST_P(PostgresDamageTest, AFailedWriteIsDamageOnlyWhereTheSettleReadsIt) {
+  const ReserveOp op = OpFor("damaged");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  Must(kRefuseWrites);
+  Must("ALTER TABLE records DISABLE TRIGGER refuse");
+  Must(kOddValues);
+  Must("ALTER TABLE records ENABLE TRIGGER refuse");
+  EXPECT_EQ(ReasonOf(Complete(completion).status()), Reason::kStoreUnavailable);
+  Must("ALTER TABLE records DISABLE TRIGGER refuse");
+  Must("UPDATE records SET expires_at = 'infinity'");
+  Must("ALTER TABLE records ENABLE TRIGGER refuse");
+  EXPECT_EQ(ReasonOf(Complete(completion).status()), Reason::kRecordDamaged);
+}
+
+TEST_P(PostgresDamageTest, APurgeOfOneRecordNeedsNoneOfThem) {
+  for (const absl::Duration tombstone : {absl::Hours(1), absl::ZeroDuration()}) {
+    ASSERT_TRUE(Reserve(OpFor("damaged")).ok());
+    Must(kOddValues);
+    PurgeOp purge;
+    purge.name_space = "payments";
+    purge.key = OpFor("damaged").key;
+    purge.force = true;
+    purge.tombstone = tombstone;
+    purge.note = {"alice", "ticket 42"};
+    for (const bool validate_only : {true, false}) {
+      purge.validate_only = validate_only;
+      const auto purged = store_->Purge(purge);
+      ASSERT_TRUE(purged.ok()) << purged.status();
+      EXPECT_EQ(purged->purged.size(), 1u);
+    }
+    Must("DELETE FROM records");
+  }
+}
+
 class CountingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   int lines() const { return lines_; }

@@ -319,6 +319,9 @@ TEST_F(PostgresResultFormatsTest, OfTheStatementsForSingleRows) {
     for (const auto* const statement : {&all.read, &all.read_confirmed}) {
       Compare(*statement, up_to, absl::StrCat(kRecordColumns, "yyxbxxxx"), Row(kId, state));
     }
+    PostgresParameters id;
+    id.Add(*Uuid::Parse(kId));
+    Compare(all.read_to_settle, id, absl::StrCat(kRecordColumns, "yyxb"), Row(kId, state));
   }
   PostgresParameters id;
   id.Add(*Uuid::Parse(kId));

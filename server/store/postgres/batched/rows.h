@@ -103,8 +103,8 @@ absl::Status SettleByReading(PostgresConnection& connection, const PostgresState
 }
 
 // After a statement that writes the rows of `indices` failed. Of one row alone that the server
-// cannot write, as on a damaged page of an index, the row decides: only one that it cannot read is
-// a damaged record. Returns what still fails the statement of all.
+// cannot write, as on a damaged page of an index, the row decides: only one that cannot be read to
+// settle it is a damaged record. Returns what still fails the statement of all.
 template <typename Op, typename Answer>
 absl::Status SettleFailedWrite(PostgresConnection& connection, const PostgresStatements& statements,
                                PostgresBatch<Op, Answer>& batch,
@@ -112,10 +112,11 @@ absl::Status SettleFailedWrite(PostgresConnection& connection, const PostgresSta
                                const absl::Status& failure) {
   if (!absl::IsDataLoss(failure) || indices.size() != 1) return failure;
   const auto rows = ReadRows(connection, statements.read_to_settle, IdsOf(batch, indices));
-  if (!rows.ok() && !absl::IsDataLoss(rows.status())) return rows.status();
-  const absl::Status answer =
-      ToCallerStatus(rows.ok() ? absl::UnavailableError("not written") : rows.status());
-  batch.Settle(indices.front(), Answer(answer));
+  absl::Status read = rows.status();
+  if (!read.ok() && !absl::IsDataLoss(read)) return read;
+  if (read.ok() && !rows->empty()) read = rows->begin()->second.status();
+  if (read.ok()) read = absl::UnavailableError("not written");
+  batch.Settle(indices.front(), Answer(ToCallerStatus(read)));
   return absl::OkStatus();
 }
 

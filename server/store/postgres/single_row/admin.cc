@@ -15,7 +15,7 @@
 namespace idempotency::internal {
 
 absl::StatusOr<std::optional<StoredRecord>> SingleRowAdmin::ReadOne(const RecordId& id) {
-  SingleRowRecords::Row row = records_.Read({&id, 1}, {}).front();
+  SingleRowRecords::Row row = records_.ReadToSettle({&id, 1}).front();
   if (absl::IsDataLoss(row.status())) return row.status();
   if (!row.ok()) return ToCallerStatus(row.status());
   if (!*row) return std::optional<StoredRecord>();

@@ -84,6 +84,17 @@ std::vector<SingleRowRecords::Row> SingleRowRecords::ReadUpTo(absl::Span<const R
   return rows;
 }
 
+std::vector<SingleRowRecords::Row> SingleRowRecords::ReadToSettle(absl::Span<const RecordId> ids) {
+  std::vector<PostgresParameters> executions(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) executions[i].Add(ids[i]);
+  std::vector<Row> rows;
+  rows.reserve(ids.size());
+  for (const auto& read : connection_.ExecuteEach(statements_.read_to_settle, executions)) {
+    rows.push_back(read.ok() ? RowFrom(*read) : Row(OfRecord(read.status())));
+  }
+  return rows;
+}
+
 // A pipeline's results are all held: each may have its part of the limit. Those with more are read
 // one by one.
 std::vector<SingleRowRecords::Row> SingleRowRecords::Read(absl::Span<const RecordId> ids,

@@ -58,6 +58,9 @@ class SingleRowRecords {
   // statement failed. Without checkpoints; `read_at` is not set.
   using Row = absl::StatusOr<std::optional<PostgresRecord>>;
   std::vector<Row> Read(absl::Span<const RecordId> ids, const Detail& detail);
+  // The same of what decisions about a known record depend on: another value damages no record
+  // here, such as its labels. Confirmed.
+  std::vector<Row> ReadToSettle(absl::Span<const RecordId> ids);
 
   // Reads the checkpoints of `records`, and adds those of their present life. One status for each:
   // of its own statement, or DATA_LOSS / RECORD_DAMAGED.
@@ -92,12 +95,12 @@ void FailRow(PostgresBatch<Op, Answer>& batch, std::size_t index, const absl::St
 }
 
 // The same where it was a write. Of a row that the server cannot write, as on a damaged page of an
-// index, the row decides: only one that it cannot read is a damaged record.
+// index, the row decides: only one that cannot be read to settle it is a damaged record.
 template <typename Op, typename Answer>
 void FailWrite(SingleRowRecords& records, PostgresBatch<Op, Answer>& batch, std::size_t index,
                const absl::Status& failure) {
   if (!absl::IsDataLoss(failure)) return FailRow(batch, index, failure);
-  const SingleRowRecords::Row row = records.Read({&batch.op(index).id, 1}, {}).front();
+  const SingleRowRecords::Row row = records.ReadToSettle({&batch.op(index).id, 1}).front();
   if (absl::IsDataLoss(row.status())) return batch.Settle(index, Answer(row.status()));
   FailRow(batch, index, row.ok() ? absl::UnavailableError("not written") : row.status());
 }

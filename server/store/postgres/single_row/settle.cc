@@ -28,8 +28,7 @@ template <typename Op, typename Answer>
 void SettleEachByReading(SingleRowRecords& records, const SingleRowTime& time,
                          PostgresBatch<Op, Answer>& batch,
                          const std::vector<std::size_t>& indices) {
-  std::vector<SingleRowRecords::Row> rows =
-      records.Read(RecordIdsOf(batch, indices), {/*reply_bytes=*/0, /*confirmed=*/true});
+  std::vector<SingleRowRecords::Row> rows = records.ReadToSettle(RecordIdsOf(batch, indices));
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (absl::IsDataLoss(rows[i].status())) {
       batch.Settle(indices[i], Answer(rows[i].status()));

@@ -398,11 +398,11 @@ TEST_F(PostgresStatementsTest, PurgeOneHitsWhatWasRead) {
       all.Append(OneAsRead(state));
       return all;
     };
-    const std::vector<std::string> others = {kOtherId,   kOtherToken, kOtherAttempt, kReleased,
-                                             kCompleted, kUnknown,    kDamaged};
+    const std::vector<std::string> others = {kOtherId,  kOtherToken, kOtherAttempt,
+                                             kReleased, kCompleted,  kUnknown};
     Expect(statements_->purge_one, parameters(/*forced=*/true, 1), kReadable,
-           {kLiveLease, kOver, "require_recovery = true"}, others);
-    Expect(statements_->purge_one, parameters(/*forced=*/false, 1), kReadable, {kOver},
+           {kLiveLease, kOver, kDamaged, "require_recovery = true"}, others);
+    Expect(statements_->purge_one, parameters(/*forced=*/false, 1), kReadable, {kOver, kDamaged},
            With(others, {kLiveLease, "require_recovery = true"}));
     Expect(statements_->purge_one, parameters(/*forced=*/false, 2), Readable(kCompleted), {kOver},
            {kOtherToken, kOtherAttempt});

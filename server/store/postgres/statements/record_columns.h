@@ -29,7 +29,7 @@ enum : int {
   kStatusDigest,
   kReleaseReason,
   kNow,
-  // read_to_settle has NULL for the next three.
+  // read_to_settle has NULL for the next three, and for kReplyUntil.
   kReply,
   kCheckpoint,
   // A JSON object; NULL when there are none.

@@ -34,6 +34,7 @@ SingleRowStatements::SingleRowStatements(SqlSections sql)
     : read_clock(sql.Statement("read_clock", kBinary)),
       read(sql.Statement("read_row", kBinary)),
       read_confirmed(sql.Statement("read_row_confirmed", kBinary)),
+      read_to_settle(sql.Statement("read_row_to_settle", kBinary)),
       read_checkpoint(sql.Statement("read_row_checkpoint", kBinary)),
       insert(sql.Statement("insert_row", kBinary)),
       start_afresh(sql.Statement("start_row_afresh", kBinary)),

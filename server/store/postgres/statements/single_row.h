@@ -31,6 +31,8 @@ struct SingleRowStatements {
   // PostgresStatements::read_to_reserve.
   PostgresStatement read;
   PostgresStatement read_confirmed;
+  // Confirmed too; of a record, what decisions about a known one depend on.
+  PostgresStatement read_to_settle;
   PostgresStatement read_checkpoint;
 
   // Reserve.

@@ -76,24 +76,32 @@ SELECT t.expires_at FROM settled t
     ELSE octet_length(t.fingerprints) >= 5 + get_byte(t.fingerprints, 4)
       - CASE WHEN get_byte(t.fingerprints, 4) >= 128 THEN 124 ELSE 0 END END)
 
--- piece: purge_locked
+-- piece: purge_visited
 -- A step of a purge, behind the rows that it found: id, scope, whether they are of the target, and
 -- the length of the reply. It visits as many as have replies that are small enough together, as in
--- {within_size}. The rows are locked first, without waiting, and judged as they are then. The
--- statement continues with those that are still of the target: a record may be granted, or started
--- afresh, before it is locked.
+-- {within_size}.
 visited AS MATERIALIZED (
   SELECT w.* FROM (
     SELECT v.*, coalesce(sum(CASE WHEN v.wanted THEN v.bytes END) OVER (
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
     FROM found v) w
   WHERE w.bytes_before < {removed_at_once_bytes}),
-clock AS MATERIALIZED (SELECT {now} AS now),
-locked AS MATERIALIZED (
-  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt, t.token, t.created_at,
-    t.require_recovery, t.lease_until, {readable} AS readable
-  FROM records t WHERE t.id = ANY(ARRAY(SELECT v.id FROM visited v WHERE v.wanted))
-  ORDER BY t.id FOR UPDATE SKIP LOCKED)
+clock AS MATERIALIZED (SELECT {now} AS now)
+
+-- piece: locked_columns
+t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt, t.token, t.created_at,
+t.require_recovery, t.lease_until
+
+-- piece: locked_rows
+-- The rows are locked first, without waiting, and judged as they are then. The statement continues
+-- with those that are still of the target: a record may be granted, or started afresh, before it is
+-- locked.
+FROM records t WHERE t.id = ANY(ARRAY(SELECT v.id FROM visited v WHERE v.wanted))
+ORDER BY t.id FOR UPDATE SKIP LOCKED
+
+-- piece: purge_locked
+{purge_visited},
+locked AS MATERIALIZED (SELECT {locked_columns}, {readable} AS readable {locked_rows})
 
 -- piece: purge_still_wanted
 -- The rest of the step. $1 actor, $2 reason, $3 and $4 pads, $5 forced, $6 tombstone, zero for none.
@@ -132,13 +140,15 @@ SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
 FROM visited v
 
 -- statement: purge_one
--- $1-$6 as in {purge_still_wanted}; $7 id, $8 token, $9 attempt, $10 state, as read.
+-- $1-$6 as in {purge_still_wanted}; $7 id, $8 token, $9 attempt, $10 state, as read. The request
+-- names the four parts: what else is damaged does not matter.
 WITH found AS MATERIALIZED (
   SELECT t.id, t.scope, true AS wanted, {at_risk} AS at_risk, octet_length(t.reply) AS bytes
   FROM records t
   WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer
     AND t.state = $10::integer),
-{purge_locked},
+{purge_visited},
+locked AS MATERIALIZED (SELECT {locked_columns}, true AS readable {locked_rows}),
 still_wanted AS MATERIALIZED (
   SELECT t.* FROM locked t
   WHERE t.token = $8::uuid AND t.attempt = $9::integer AND t.state = $10::integer),

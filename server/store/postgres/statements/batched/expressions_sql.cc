@@ -53,10 +53,19 @@ parent_key = NULL
 
 -- piece: record
 -- The columns of every read, in the order of record_column.
+{record_until_digest}, t.reply_until, {record_from_tombstone}
+
+-- piece: record_to_settle
+-- The same without what no decision about a known record depends on.
+{record_until_digest}, NULL::timestamptz, {record_from_tombstone}
+
+-- piece: record_until_digest
 t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,
 t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at,
-t.completed_at, t.fingerprints, t.reply_digest, t.reply_until, t.tombstone_until,
-t.status_digest, t.release_reason, {now}
+t.completed_at, t.fingerprints, t.reply_digest
+
+-- piece: record_from_tombstone
+t.tombstone_until, t.status_digest, t.release_reason, {now}
 
 -- piece: labels
 -- Not unpacked here: an error about one record would be the whole batch's.

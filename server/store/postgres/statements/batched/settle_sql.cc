@@ -73,8 +73,10 @@ stored AS (
 SELECT e.id, e.lease_until, e.now FROM extended e
 
 -- statement: read_to_settle
--- $1 ids.
-SELECT {record}, NULL::bytea, NULL::bytea, NULL::text, {confirmed} FROM records t WHERE t.id = ANY($1::uuid[])
+-- $1 ids. A value in another column damages no settle: the reply, the checkpoint and the labels are
+-- NULL too.
+SELECT {record_to_settle}, NULL::bytea, NULL::bytea, NULL::text, {confirmed}
+FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
 }  // namespace idempotency::internal::batched_sql

@@ -6,13 +6,18 @@ const std::string_view kReserve = R"sql(
 -- statement: read_clock
 SELECT {now}
 
--- piece: row_until_checkpoint
+-- piece: row_until_digest
 -- The columns of a read, in the order of record_column, whose clock and checkpoint are NULL here; no
 -- subquery, which a distributed server would plan anew each time.
 t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,
 t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at, t.completed_at,
-t.fingerprints, t.reply_digest, t.reply_until, t.tombstone_until, t.status_digest,
-t.release_reason, NULL::timestamptz,
+t.fingerprints, t.reply_digest
+
+-- piece: row_from_tombstone
+t.tombstone_until, t.status_digest, t.release_reason, NULL::timestamptz
+
+-- piece: row_until_checkpoint
+{row_until_digest}, t.reply_until, {row_from_tombstone},
 CASE WHEN octet_length(t.reply) <= $2::bigint THEN t.reply END, NULL::bytea, t.labels::text
 
 -- piece: row_after_confirmed

@@ -37,6 +37,12 @@ INSERT INTO checkpoints (id, record_created_at, checkpoint)
 VALUES ($1::uuid, $2::timestamptz, $3::bytea)
 ON CONFLICT (id) DO UPDATE
   SET record_created_at = excluded.record_created_at, checkpoint = excluded.checkpoint
+
+-- statement: read_row_to_settle
+-- $1 id. Without what no decision about a known record depends on: reply_until, reply, labels.
+SELECT {row_until_digest}, NULL::timestamptz, {row_from_tombstone}, NULL::bytea, NULL::bytea,
+  NULL::text, {confirmed}
+FROM records t WHERE t.id = $1::uuid
 )sql";
 
 }  // namespace idempotency::internal::single_row_sql
