@@ -738,6 +738,51 @@ TEST_F(PostgresSingleRowTest, ACheckpointOfACompletedLifeIsClearedByTheNext) {
   EXPECT_EQ(schema_->Value("SELECT sum(octet_length(checkpoint)) FROM checkpoints"), "0");
 }
 
+class CheckpointReplacer final : public ContentSealer {
+ public:
+  ResealedContent Reseal(const StoredContent& stored) override {
+    ResealedContent after;
+    if (!stored.checkpoint.empty()) after.checkpoint = "sealed anew";
+    return after;
+  }
+};
+
+// So that the previous key opens none.
+TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsSealedAnew) {
+  ASSERT_TRUE(IsReserved(Reserve(OpFor("charge"))));
+  Run("INSERT INTO checkpoints SELECT id, created_at - interval '1 second', 'old' FROM records");
+  CheckpointReplacer replacer;
+  ResealOp op;
+  op.name_space = "payments";
+  op.sealer = &replacer;
+  const auto step = store_->Reseal(op);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(schema_->Value("SELECT convert_from(checkpoint, 'UTF8') FROM checkpoints"),
+            "sealed anew");
+}
+
+TEST_F(PostgresSingleRowTest, WhatAResealThatFailsHasReplacedIsInTheAuditLog) {
+  const std::vector<ReserveOp> ops = {OpFor("a"), OpFor("b"), OpFor("c")};
+  for (const ReserveOp& op : ops) {
+    const auto granted = Reserve(op);
+    ASSERT_TRUE(IsReserved(granted));
+    const CompleteOp completion = CompletionOf(op, granted);
+    ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
+  }
+  Run("CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
+      " 'BEGIN RAISE EXCEPTION ''full'' USING ERRCODE = ''53100''; END'");
+  // The last one of the step.
+  Run("DO $$ BEGIN EXECUTE (SELECT format('CREATE TRIGGER failing BEFORE UPDATE ON records"
+      " FOR EACH ROW WHEN (NEW.id = %L) EXECUTE FUNCTION fail()', id)"
+      " FROM records ORDER BY id DESC LIMIT 1); END $$");
+  ReplyReplacer replacer;
+  ResealOp op;
+  op.name_space = "payments";
+  op.sealer = &replacer;
+  EXPECT_FALSE(store_->Reseal(op).ok());
+  EXPECT_EQ(schema_->Value("SELECT sum(records) FROM audit_log"), "2");
+}
+
 // The purge changes none of the other values that a statement for one record compares.
 TEST_F(PostgresSingleRowTest, ATombstoneThatIsPutMeanwhileHolds) {
   WaitForLocks();

@@ -120,8 +120,8 @@ std::vector<SingleRowRecords::Row> SingleRowRecords::Read(absl::Span<const Recor
   return rows;
 }
 
-std::vector<absl::Status> SingleRowRecords::AddCheckpoints(
-    absl::Span<StoredRecord* const> records) {
+std::vector<absl::Status> SingleRowRecords::AddCheckpoints(absl::Span<StoredRecord* const> records,
+                                                           Life life) {
   std::vector<PostgresParameters> executions(records.size());
   for (std::size_t i = 0; i < records.size(); ++i) executions[i].Add(records[i]->record.id);
   const auto read = connection_.ExecuteEach(statements_.read_checkpoint, executions);
@@ -130,7 +130,9 @@ std::vector<absl::Status> SingleRowRecords::AddCheckpoints(
     answers.push_back(OfRecord(read[i].status()));
     if (!read[i].ok()) continue;
     // Columns: record_created_at, checkpoint.
-    if (read[i]->rows() == 0 || read[i]->Time(0, 0) != records[i]->record.created_at) continue;
+    if (read[i]->rows() == 0) continue;
+    const bool present = read[i]->Time(0, 0) == records[i]->record.created_at;
+    if (life == Life::kPresent && !present) continue;
     records[i]->checkpoint = read[i]->Bytea(0, 1);
   }
   return answers;

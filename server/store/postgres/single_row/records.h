@@ -62,9 +62,11 @@ class SingleRowRecords {
   // here, such as its labels. Confirmed.
   std::vector<Row> ReadToSettle(absl::Span<const RecordId> ids);
 
-  // Reads the checkpoints of `records`, and adds those of their present life. One status for each:
-  // of its own statement, or DATA_LOSS / RECORD_DAMAGED.
-  std::vector<absl::Status> AddCheckpoints(absl::Span<StoredRecord* const> records);
+  // A checkpoint outlives its record until the key's next life, or the sweep, clears it.
+  enum class Life { kPresent, kAny };
+  // Reads the checkpoints of `records`, and adds those of `life`. One status for each: of its own
+  // statement, or DATA_LOSS / RECORD_DAMAGED.
+  std::vector<absl::Status> AddCheckpoints(absl::Span<StoredRecord* const> records, Life life);
 
  private:
   std::vector<Row> ReadUpTo(absl::Span<const RecordId> ids, bool confirmed,

@@ -55,7 +55,8 @@ absl::StatusOr<std::vector<StoredRecord>> SingleRowReseal::ReadContents(const Re
   if (whole) step.next = visit->next;
   std::vector<StoredRecord*> all;
   for (StoredRecord& stored : contents) all.push_back(&stored);
-  const std::vector<absl::Status> reads = records_.AddCheckpoints(all);
+  const std::vector<absl::Status> reads =
+      records_.AddCheckpoints(all, SingleRowRecords::Life::kAny);
   std::vector<StoredRecord> whole_ones;
   for (std::size_t i = 0; i < reads.size(); ++i) {
     if (reads[i].ok()) {
@@ -112,11 +113,15 @@ absl::StatusOr<ResealStep> SingleRowReseal::Step(const ResealOp& op) {
   }
   const std::vector<ContentReplacement> replacements = ResealAll(*op.sealer, std::move(contents));
   std::optional<RecordId> last;
+  absl::Status failure;
   for (const ContentReplacement& replacement : replacements) {
     if (!op.validate_only) {
       const absl::StatusOr<bool> replaced =
           walk_.UnlessLocked([&] { return Replace(replacement); });
-      if (!replaced.ok()) return ToCallerStatus(replaced.status());
+      if (!replaced.ok()) {
+        failure = ToCallerStatus(replaced.status());
+        break;
+      }
       if (!*replaced) {
         step.busy += 1;
         continue;
@@ -125,16 +130,24 @@ absl::StatusOr<ResealStep> SingleRowReseal::Step(const ResealOp& op) {
     step.resealed.push_back(replacement.before.id);
     last = last ? std::max(*last, replacement.before.id) : replacement.before.id;
   }
-  if (op.validate_only || !last) return step;
+  if (!op.validate_only && last) {
+    // Also of those before a failure: the repeated step finds them resealed.
+    const absl::Status noted = Note(op, records.at(*last), step);
+    if (!noted.ok()) return noted;
+  }
+  if (!failure.ok()) return failure;
+  return step;
+}
+
+absl::Status SingleRowReseal::Note(const ResealOp& op, const Record& last, const ResealStep& step) {
   const absl::StatusOr<std::string> audit_key = ReadAuditKey(records_.connection());
   if (!audit_key.ok()) return audit_key.status();
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
-  const absl::Status noted = walk_.NoteAudit(
-      op.note, AuditAction::kResealed, /*forced=*/false, *audit_key, records.at(*last),
-      static_cast<std::int64_t>(step.resealed.size()), time->now);
-  if (!noted.ok()) return ToCallerStatus(noted);
-  return step;
+  const absl::Status noted =
+      walk_.NoteAudit(op.note, AuditAction::kResealed, /*forced=*/false, *audit_key, last,
+                      static_cast<std::int64_t>(step.resealed.size()), time->now);
+  return noted.ok() ? noted : ToCallerStatus(noted);
 }
 
 }  // namespace idempotency::internal

@@ -23,6 +23,8 @@ class SingleRowReseal {
  private:
   absl::StatusOr<std::vector<StoredRecord>> ReadContents(const ResealOp& op, ResealStep& step);
   absl::StatusOr<bool> Replace(const ContentReplacement& replacement);
+  // The entry of the audit log, which names `last`.
+  absl::Status Note(const ResealOp& op, const Record& last, const ResealStep& step);
 
   SingleRowRecords records_;
   SingleRowWalk walk_;

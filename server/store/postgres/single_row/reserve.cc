@@ -101,7 +101,8 @@ absl::Status SingleRowReserve::MakePlan(const Indices& pending, const SingleRowT
     }
   }
   first_look_ = false;
-  const std::vector<absl::Status> added = records_.AddCheckpoints(open);
+  const std::vector<absl::Status> added =
+      records_.AddCheckpoints(open, SingleRowRecords::Life::kPresent);
   for (std::size_t i = 0; i < added.size(); ++i) {
     if (!added[i].ok()) *open_rows[i] = added[i];
   }
