@@ -215,7 +215,9 @@ class PurgeCommand final : public Command {
                       "--force.\n");
     }
     if (sums.busy() > 0) {
-      absl::StrAppend(&text, sums.busy(), " stay: they were in use, or are damaged. Run it again; those that stay then are damaged.\n");
+      absl::StrAppend(&text, sums.busy(),
+                      " stay: they were in use, or are damaged. Run it again; those that stay then "
+                      "are damaged.\n");
     }
     terminal.Print(text);
   }
