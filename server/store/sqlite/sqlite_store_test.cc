@@ -704,11 +704,11 @@ class SqliteDamagedLeafTest : public SqliteStoreTest {
     return SqliteStore::Open(path_, options_).value();
   }
   // As many as a list cannot read.
-  static int Damaged(SqliteStore& store) {
+  static std::int64_t Damaged(SqliteStore& store) {
     ListOp op;
     op.name_space = "payments";
     int listed = 0;
-    int damaged = 0;
+    std::int64_t damaged = 0;
     do {
       const auto page = store.List(op);
       if (!page.ok()) {
@@ -763,7 +763,7 @@ TEST_F(SqliteDamagedLeafTest, DoesNotStopMeasurements) {
 
 TEST_F(SqliteDamagedLeafTest, DoesNotStopSealingAnew) {
   const auto store = OpenDamaged();
-  const int damaged = Damaged(*store);
+  const std::int64_t damaged = Damaged(*store);
   ReplacingSealer sealer;
   ResealOp op;
   op.name_space = "payments";
@@ -784,17 +784,17 @@ TEST_F(SqliteDamagedLeafTest, DoesNotStopSealingAnew) {
 // A record whose removal needs the damaged page, since its own page empties, is left as well.
 TEST_F(SqliteDamagedLeafTest, DoesNotStopAPurge) {
   const auto store = OpenDamaged();
-  const int damaged = Damaged(*store);
+  const std::int64_t damaged = Damaged(*store);
   PurgeOp op;
   op.name_space = "payments";
   op.force = true;
-  int busy = 0;
-  int purged = 0;
+  std::int64_t busy = 0;
+  std::int64_t purged = 0;
   do {
     const auto step = store->Purge(op);
     ASSERT_TRUE(step.ok()) << step.status();
     busy += step->busy;
-    purged += static_cast<int>(step->purged.size());
+    purged += static_cast<std::int64_t>(step->purged.size());
     op.after = step->next;
   } while (op.after);
   EXPECT_EQ(busy + purged, kRecords);

@@ -102,8 +102,9 @@ absl::Status WalkSweep(PostgresConnection& connection, const SweepOp& op, SweepP
     is_damaged = is_damaged || absl::IsDataLoss(walked);
     return walked;
   });
-  if (absl::IsDataLoss(status))
+  if (absl::IsDataLoss(status)) {
     status = StepOver(connection, part, progress, ordered, hashed, status);
+  }
   if (is_damaged) progress.quiet = absl::ZeroDuration();
   if (!absl::IsCancelled(status) || op.narrow >= SweepOp::kNarrowest) return status;
   progress.too_slow = true;
