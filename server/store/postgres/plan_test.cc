@@ -134,6 +134,9 @@ class PostgresPlanTest : public PostgresStoreTest {
         {&statements.count_scope, "records_by_namespace"},
         {&statements.count_namespace, "records_by_namespace"},
         {&statements.read_contents, "records_by_namespace"},
+        {&statements.places.in_namespace, "records_by_namespace"},
+        {&statements.places.unknown, "records_unknown"},
+        {&statements.places.children, "records_by_parent"},
         {&statements.read_audit, "audit_log_by_namespace"},
         {&statements.read_newest_audit, "audit_log_by_namespace"},
     };

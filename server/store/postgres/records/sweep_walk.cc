@@ -1,7 +1,6 @@
 #include "server/store/postgres/records/sweep_walk.h"
 
 #include <cstdint>
-#include <optional>
 
 #include "server/store/postgres/records/sweep_place.h"
 #include "server/store/postgres/records/unreadable_rows.h"
