@@ -216,8 +216,7 @@ class PurgeCommand final : public Command {
     }
     if (sums.busy() > 0) {
       absl::StrAppend(&text, sums.busy(),
-                      " stay: they were in use, or are damaged. Run it again; those that stay then "
-                      "are damaged.\n");
+                      " stay: they were in use. Run it again. Those that stay then are damaged.\n");
     }
     terminal.Print(text);
   }
