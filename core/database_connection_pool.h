@@ -128,6 +128,17 @@ class DatabaseConnectionPool {
     return std::nullopt;
   }
 
+  // The same for the idle connection that was not used for the longest time, and with its return
+  // the last one used: repeated, it comes to each of them.
+  std::optional<Lease> TryAcquireOldest() {
+    {
+      MutexLock lock(mutex_);
+      if (idle_.empty() || waiting_ > 0) return std::nullopt;
+      std::rotate(idle_.begin(), idle_.begin() + 1, idle_.end());
+    }
+    return TryAcquire();
+  }
+
   // Offered ones count as idle.
   DatabaseConnectionPoolGauges gauges() const {
     MutexLock lock(mutex_);

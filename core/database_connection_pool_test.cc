@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -229,6 +230,23 @@ TEST_F(DatabaseConnectionPoolTest, OnlyAnIdleConnectionIsTakenWithoutWaiting) {
   const auto taken = pool.TryAcquire();
   ASSERT_TRUE(taken.has_value());
   EXPECT_FALSE(pool.TryAcquire().has_value());
+}
+
+TEST_F(DatabaseConnectionPoolTest, TheOldestTakesTurns) {
+  Pool pool(Options(3), clock_, Open());
+  EXPECT_FALSE(pool.TryAcquireOldest().has_value());
+  {
+    const auto one = pool.Acquire();
+    const auto two = pool.Acquire();
+    const auto three = pool.Acquire();
+  }
+  std::set<const FakeConnection*> seen;
+  for (int i = 0; i < 3; ++i) {
+    seen.insert(&**pool.TryAcquireOldest());
+    // Calls in between use one alone.
+    ASSERT_TRUE(pool.Acquire().ok());
+  }
+  EXPECT_EQ(seen.size(), 3u);
 }
 
 TEST_F(DatabaseConnectionPoolTest, ALostConnectionIsNotTaken) {

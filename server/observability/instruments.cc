@@ -226,6 +226,10 @@ StoreInstruments::StoreInstruments(Registry& registry)
       sqlite_wal_bytes(OneGauge(registry, "idempotency_sqlite_wal_bytes",
                                 "Size of the write-ahead log of the SQLite file; NaN with another "
                                 "store, and until it was first read.")),
+      redis_lost_servers(OneGauge(
+          registry, "idempotency_redis_lost_servers",
+          "Servers of a Redis Cluster that answer and lack data that they had: calls for their "
+          "records are refused; NaN with another store.")),
       connections(Gauges(registry, "idempotency_store_connections",
                          "Connections to the store, by state.")) {
   // increase() misses the first error of a series that begins with it, and for some a single
@@ -243,6 +247,7 @@ StoreInstruments::StoreInstruments(Registry& registry)
   oldest_reservation_age.Set(std::numeric_limits<double>::quiet_NaN());
   unknown_records.Set(std::numeric_limits<double>::quiet_NaN());
   sqlite_wal_bytes.Set(std::numeric_limits<double>::quiet_NaN());
+  redis_lost_servers.Set(std::numeric_limits<double>::quiet_NaN());
   gauges_read.Set(1);
   SetConnections({});
 }

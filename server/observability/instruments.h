@@ -127,6 +127,7 @@ struct StoreInstruments {
   prometheus::Gauge& oldest_reservation_age;
   prometheus::Gauge& unknown_records;
   prometheus::Gauge& sqlite_wal_bytes;
+  prometheus::Gauge& redis_lost_servers;
   prometheus::Family<prometheus::Gauge>& connections;
 };
 

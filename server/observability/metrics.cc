@@ -149,6 +149,9 @@ void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {
   if (gauges->sqlite_wal_bytes) {
     store_.sqlite_wal_bytes.Set(static_cast<double>(*gauges->sqlite_wal_bytes));
   }
+  if (gauges->redis_lost_servers) {
+    store_.redis_lost_servers.Set(static_cast<double>(*gauges->redis_lost_servers));
+  }
 }
 
 void Metrics::ConnectionsChanged(const StoreConnections& connections) {

@@ -326,6 +326,17 @@ TEST(MetricsTest, TheLogOfASqliteFileHasASize) {
   EXPECT_EQ(ValueOf(metrics, kBytes), 4096);
 }
 
+TEST(MetricsTest, ServersOfRedisThatLostDataAreCounted) {
+  constexpr char kLost[] = "idempotency_redis_lost_servers";
+  Metrics metrics;
+  metrics.StoreInspected(StoreGauges{absl::ZeroDuration(), 0});
+  EXPECT_TRUE(std::isnan(ValueOf(metrics, kLost))) << "another store";
+  StoreGauges gauges;
+  gauges.redis_lost_servers = 1;
+  metrics.StoreInspected(gauges);
+  EXPECT_EQ(ValueOf(metrics, kLost), 1);
+}
+
 // A comparison with one of before, or with NaN, says nothing.
 TEST(MetricsTest, GaugesThatCannotBeReadAreSeen) {
   constexpr char kRead[] = "idempotency_store_gauges_read";

@@ -24,6 +24,8 @@ struct StoreGauges {
   bool read = true;
   // The write-ahead log of a SQLite file; none of another store.
   std::optional<std::int64_t> sqlite_wal_bytes = std::nullopt;
+  // Servers of a Redis Cluster that lack data that they had; none of another store.
+  std::optional<std::int64_t> redis_lost_servers = std::nullopt;
 };
 
 }  // namespace idempotency::internal

@@ -99,6 +99,13 @@ void RedisProcess::Kill() {
   process_.reset();
 }
 
+void RedisProcess::RemoveData() const {
+  // Redis 7 has a folder of them, Redis 6 a file.
+  for (const char* const name : {"appendonlydir", "appendonly.aof"}) {
+    std::filesystem::remove_all(File(name));
+  }
+}
+
 RedisOptions RedisProcess::options() const {
   RedisOptions options;
   options.addresses = {address()};

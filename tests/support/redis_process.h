@@ -55,6 +55,8 @@ class RedisProcess {
   absl::Status Start();
   // SIGKILL: what is not in the append-only file is lost.
   void Kill();
+  // While it is killed: its data are gone with the next start. A node of a Cluster remains one.
+  void RemoveData() const;
 
   // On a connection of its own, by `options` or without a login. UNAVAILABLE if there is no answer
   // in time. An error of the server is a reply.

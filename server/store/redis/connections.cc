@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -65,6 +66,27 @@ absl::Status NoAnswer(const RedisAddress& server) {
   return absl::UnavailableError(absl::StrCat(server.ToString(), ": no answer"));
 }
 
+// Once for each run of a server: a replica that takes over may be configured otherwise, and so may
+// a server that was started again.
+void LogLosses(RedisConnection& connection, const RedisOptions& options, RedisTopology& topology) {
+  if (!topology.NoteRun(connection.address(), connection.server().run_id)) return;
+  RedisConnection* const one = &connection;
+  RedisFsync fsync;
+  const std::pair<const char*, std::string*> settings[] = {
+      {"appendfsync", &fsync.appendfsync}, {"no-appendfsync-on-rewrite", &fsync.none_on_rewrite}};
+  // One by one: Redis before 7 accepts no more.
+  for (const auto& setting : settings) one->Send(RedisWire({"CONFIG", "GET", setting.first}));
+  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
+                                           absl::ToChronoNanoseconds(options.command_timeout));
+  for (const auto& setting : settings) {
+    const std::optional<RedisReply> reply = one->Take();
+    if (reply) *setting.second = std::string(reply->value()[1].text());
+  }
+  for (const std::string& warning : RedisDurabilityWarnings(connection.server(), fsync)) {
+    spdlog::warn("redis: {}: {}", connection.address().ToString(), warning);
+  }
+}
+
 }  // namespace
 
 std::size_t FirstSliceOf(absl::Span<const RedisCall> calls) {
@@ -112,10 +134,13 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnections::Connect(
   absl::StatusOr<std::unique_ptr<RedisConnection>> opened = RedisConnection::Open(address, options);
   if (opened.ok()) {
     const absl::Status same = identity.Check(**opened, topology, options);
+    if (absl::IsFailedPrecondition(same)) topology.NoteLost(address, same);
     if (!same.ok()) opened = same;
   }
   if (opened.ok()) {
     topology.NoteReached(address);
+    // Before that RedisStore::Open() looks at them.
+    if (!identity.value().empty()) LogLosses(**opened, options, topology);
   } else {
     const auto took = std::chrono::steady_clock::now() - began;
     topology.NoteUnreached(address, opened.status(), absl::FromChrono(took));
@@ -137,7 +162,7 @@ void RedisConnections::TryFailed(const RedisOptions& options, RedisTopology& top
 bool RedisConnections::Intact() const {
   if (options_.mode == RedisOptions::Mode::kCluster) return true;
   return connections_.size() == 1 && connections_.begin()->second->Intact() &&
-         demotions_ == topology_.demotions() && !topology_.IsReplica(connections_.begin()->first);
+         demotions_ == topology_.demotions();
 }
 
 absl::StatusOr<RedisConnection*> RedisConnections::ConnectionTo(const RedisAddress& address) {
@@ -189,22 +214,19 @@ void RedisConnections::RunSlice(absl::Span<const RedisCall> calls,
   }
 }
 
-std::vector<std::string> RedisConnections::DurabilityWarnings(const RedisAddress& server) {
+void RedisConnections::WarnOfLosses(const RedisAddress& server) {
   const absl::StatusOr<RedisConnection*> connection = ConnectionTo(server);
-  if (!connection.ok()) return {};
-  RedisConnection* const one = *connection;
-  RedisFsync fsync;
-  const std::pair<const char*, std::string*> settings[] = {
-      {"appendfsync", &fsync.appendfsync}, {"no-appendfsync-on-rewrite", &fsync.none_on_rewrite}};
-  // One by one: Redis before 7 accepts no more.
-  for (const auto& setting : settings) one->Send(RedisWire({"CONFIG", "GET", setting.first}));
-  RedisConnection::Exchange({&one, 1}, std::chrono::steady_clock::now() +
-                                           absl::ToChronoNanoseconds(options_.command_timeout));
-  for (const auto& setting : settings) {
-    const std::optional<RedisReply> reply = one->Take();
-    if (reply) *setting.second = std::string(reply->value()[1].text());
+  if (connection.ok()) LogLosses(**connection, options_, topology_);
+}
+
+void RedisConnections::CloseUnused() {
+  if (options_.mode != RedisOptions::Mode::kCluster) return;
+  const auto servers = topology_.Servers();
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    const bool former =
+        servers.ok() && std::find(servers->begin(), servers->end(), at->first) == servers->end();
+    at = former || !at->second->Usable() ? connections_.erase(at) : std::next(at);
   }
-  return RedisDurabilityWarnings(one->server(), fsync);
 }
 
 std::size_t RedisConnections::RunRound(
@@ -239,6 +261,7 @@ std::size_t RedisConnections::RunRound(
   bool waits = false;
   for (auto& [server, exchange] : exchanges) {
     if (exchange.connection == nullptr) continue;
+    answered_by_ = server;
     if (exchange.confirm) {
       exchange.connection->Send(identity_.WaitWire(options_));
       exchange.sent.push_back({Exchange::Kind::kWait, {}});

@@ -72,8 +72,13 @@ class RedisConnections {
   // was sent again.
   bool ran_in_order() const { return ran_in_order_; }
 
-  // What a crash of the server would lose (RedisDurabilityWarnings).
-  std::vector<std::string> DurabilityWarnings(const RedisAddress& server);
+  // Logs what a crash of the server would lose (RedisDurabilityWarnings).
+  void WarnOfLosses(const RedisAddress& server);
+  // The only server, when it answered the last Run(). Not for a Cluster.
+  const RedisAddress& answered_by() const { return answered_by_; }
+  // Closes connections to former servers of a Cluster, and those that the server has closed: they
+  // would stay for as long as no call is for them.
+  void CloseUnused();
 
   // False if others should be opened instead.
   bool Usable();
@@ -115,6 +120,7 @@ class RedisConnections {
   // RedisTopology::demotions() before the connection to the one server was opened.
   std::int64_t demotions_ = 0;
   bool ran_in_order_ = false;
+  RedisAddress answered_by_;
 };
 
 }  // namespace idempotency::internal

@@ -224,11 +224,7 @@ absl::StatusOr<std::string> RedisStore::DecideIdentity(RedisConnections& connect
 void RedisStore::WarnOfLosses(RedisConnections& connections) {
   const auto servers = topology_.Servers();
   if (!servers.ok()) return;
-  for (const RedisAddress& server : *servers) {
-    for (const std::string& warning : connections.DurabilityWarnings(server)) {
-      spdlog::warn("redis: {}: {}", server.ToString(), warning);
-    }
-  }
+  for (const RedisAddress& server : *servers) connections.WarnOfLosses(server);
   if (options_.mode != RedisOptions::Mode::kSingle && !options_.waits()) {
     spdlog::warn(
         "redis: replicas are not waited for: a replica that takes over may lack the last "
@@ -236,20 +232,20 @@ void RedisStore::WarnOfLosses(RedisConnections& connections) {
   }
 }
 
-RedisStore::Replies RedisStore::Run(absl::Span<const RedisCall> calls, bool* in_order) {
+RedisStore::Replies RedisStore::Run(absl::Span<const RedisCall> calls, Ran* ran) {
   if (lost_) {
     return AllFailed(calls.size(),
                      MakeError(Reason::kStoreUnavailable, "Redis lost records while it was used"));
   }
-  return RunAnyway(calls, in_order);
+  return RunAnyway(calls, ran);
 }
 
-RedisStore::Replies RedisStore::RunAnyway(absl::Span<const RedisCall> calls, bool* in_order) {
+RedisStore::Replies RedisStore::RunAnyway(absl::Span<const RedisCall> calls, Ran* ran) {
   if (calls.empty()) return {};
   const absl::StatusOr<Pool::Lease> connections = pool_.Acquire();
   if (!connections.ok()) return AllFailed(calls.size(), connections.status());
   Replies replies = (*connections)->Run(calls);
-  if (in_order != nullptr) *in_order = (*connections)->ran_in_order();
+  if (ran != nullptr) *ran = {(*connections)->ran_in_order(), (*connections)->answered_by()};
   return replies;
 }
 
@@ -342,9 +338,9 @@ std::vector<absl::StatusOr<Verdict>> RedisStore::VerdictsOf(
 std::vector<absl::StatusOr<Verdict>> RedisStore::Reserve(absl::Span<const ReserveOp> ops) {
   std::vector<RedisCall> calls;
   const std::vector<Placed> placed = AddReservations(ops, calls);
-  bool in_order = false;
-  const Replies replies = Run(calls, &in_order);
-  return VerdictsOf(ops, placed, replies, in_order);
+  Ran ran;
+  const Replies replies = Run(calls, &ran);
+  return VerdictsOf(ops, placed, replies, ran.in_order);
 }
 
 SharedAnswers RedisStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
@@ -352,13 +348,13 @@ SharedAnswers RedisStore::CompleteAndReserve(absl::Span<const CompleteOp> comple
   std::vector<RedisCall> calls;
   for (const CompleteOp& op : completions) calls.push_back(calls_.Complete(op));
   const std::vector<Placed> placed = AddReservations(reservations, calls);
-  bool in_order = false;
-  const Replies replies = Run(calls, &in_order);
+  Ran ran;
+  const Replies replies = Run(calls, &ran);
   SharedAnswers answers;
   for (std::size_t i = 0; i < completions.size(); ++i) {
     answers.completions.push_back(RedisCalls::CompletionOf(replies[i]));
   }
-  answers.verdicts = VerdictsOf(reservations, placed, replies, in_order);
+  answers.verdicts = VerdictsOf(reservations, placed, replies, ran.in_order);
   return answers;
 }
 
@@ -468,11 +464,10 @@ absl::Status RedisStore::CheckMarkers(absl::Span<const absl::StatusOr<RedisReply
 }
 
 // A master that was replaced accepts writes on, and loses them, with replica-read-only set to no.
-absl::Status RedisStore::CheckRole(const absl::StatusOr<RedisReply>& info) {
+absl::Status RedisStore::CheckRole(const absl::StatusOr<RedisReply>& info,
+                                   const RedisAddress& server) {
   if (!info.ok() || ParseRedisInfo(info->value().text()).is_master) return absl::OkStatus();
-  const absl::StatusOr<RedisAddress> server = topology_.ServerOf(0);
-  if (!server.ok()) return ToRedisCallerStatus(server.status());
-  topology_.NoteReplica(*server);
+  topology_.NoteReplica(server);
   return MakeError(Reason::kStoreUnavailable, "Redis became a replica while it was used");
 }
 
@@ -491,22 +486,26 @@ absl::StatusOr<StoreGauges> RedisStore::Inspect() {
   // Of a Cluster, a replica refuses writes itself.
   const bool one = options_.mode != RedisOptions::Mode::kCluster;
   if (one) calls->push_back({RedisWire({"INFO", "replication"})});
-  const Replies replies = RunAnyway(*calls);
+  Ran ran;
+  const Replies replies = RunAnyway(*calls, &ran);
   const auto all = absl::MakeConstSpan(replies);
   if (one) {
-    if (absl::Status role = CheckRole(all.back()); !role.ok()) return role;
+    if (absl::Status role = CheckRole(all.back(), ran.answered_by); !role.ok()) return role;
   }
   const absl::Status kept = CheckMarkers(all.subspan(probes + 2, RedisIdentity::kMarkers));
   // Without a connection of the pool, which calls need. After what shows that records were lost: it
   // may take RedisOptions::connect_timeout.
   RedisConnections::TryFailed(options_, topology_, identity_);
+  if (auto oldest = pool_.TryAcquireOldest()) (*oldest)->CloseUnused();
   if (!kept.ok()) return kept;
   const auto written = all.first(probes);
   if (std::none_of(written.begin(), written.end(), [](const auto& probe) { return probe.ok(); })) {
     return ToRedisCallerStatus(written.empty() ? absl::UnavailableError("there is no server")
                                                : written.front().status());
   }
-  return ReadGauges(all[probes], all[probes + 1]);
+  StoreGauges gauges = ReadGauges(all[probes], all[probes + 1]);
+  gauges.redis_lost_servers = topology_.lost_servers();
+  return gauges;
 }
 
 StoreGauges RedisStore::ReadGauges(const absl::StatusOr<RedisReply>& clock,

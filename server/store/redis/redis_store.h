@@ -124,11 +124,15 @@ class RedisStore final : public Store {
   // A server of a Cluster is not reached, and the others may serve.
   bool MayBeAway(const absl::Status& failure) const;
 
-  // Runs the calls on connections of the pool; without them, each fails. Sets `*in_order`, if not
-  // null, to RedisConnections::ran_in_order().
-  Replies Run(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
+  // Of RedisConnections.
+  struct Ran {
+    bool in_order = false;
+    RedisAddress answered_by;
+  };
+  // Runs the calls on connections of the pool; without them, each fails. Sets `*ran`, if not null.
+  Replies Run(absl::Span<const RedisCall> calls, Ran* ran = nullptr);
   // Also while records are known to be lost.
-  Replies RunAnyway(absl::Span<const RedisCall> calls, bool* in_order = nullptr);
+  Replies RunAnyway(absl::Span<const RedisCall> calls, Ran* ran = nullptr);
   absl::StatusOr<RedisReply> RunOne(const RedisCall& call);
 
   // The calls of a reservation.
@@ -169,7 +173,7 @@ class RedisStore final : public Store {
 
   absl::StatusOr<std::vector<RedisCall>> ProbesOfServers();
   // STORE_UNAVAILABLE if the only server, or that which the Sentinels named, is a replica.
-  absl::Status CheckRole(const absl::StatusOr<RedisReply>& info);
+  absl::Status CheckRole(const absl::StatusOr<RedisReply>& info, const RedisAddress& server);
   // STORE_UNAVAILABLE once one shows that records were lost, until all of them show the contrary.
   absl::Status CheckMarkers(absl::Span<const absl::StatusOr<RedisReply>> markers);
   // Those of before, or none, while their server does not answer, or has none.

@@ -3,19 +3,27 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -67,6 +75,23 @@ EncodedReply ReplyWith(const std::string& body) {
 }
 
 std::optional<Reason> ReasonFor(const absl::Status& status) { return ReasonOf(status); }
+
+// What this thread logs.
+class CapturedLog {
+ public:
+  CapturedLog() : before_(spdlog::default_logger()) {
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("captured", std::move(sink)));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before_); }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
+  std::string text() const { return text_.str(); }
+
+ private:
+  const std::shared_ptr<spdlog::logger> before_;
+  std::ostringstream text_;
+};
 
 class RedisStoreTest : public ::testing::Test {
  protected:
@@ -727,19 +752,35 @@ TEST_F(RedisStoreTest, AServerThatMayDropRecordsIsRefused) {
 }
 
 TEST_F(RedisStoreTest, SettingsThatLoseCompletionsAreWarnedOf) {
-  const auto warnings = [](const RedisProcessOptions& started) {
-    const auto server = StartServer(started);
-    const RedisOptions options = server->options();
-    RedisTopology topology(options);
-    const RedisIdentity identity(options);
-    const auto connections = RedisConnections::Open(options, topology, identity).value();
-    return connections->DurabilityWarnings(server->address());
-  };
-  EXPECT_THAT(warnings({}), ::testing::IsEmpty());
+  const CapturedLog log;
+  const auto server = StartServer();
+  const auto store = OpenStore(server->options());
+  EXPECT_THAT(log.text(), ::testing::Not(HasSubstr("acknowledged before they are durable")));
   RedisProcessOptions sometimes;
   sometimes.settings = {"--no-appendfsync-on-rewrite", "yes"};
-  EXPECT_THAT(warnings(sometimes),
-              ::testing::ElementsAre(HasSubstr("no-appendfsync-on-rewrite is yes")));
+  const auto other = StartServer(sometimes);
+  const auto second = OpenStore(other->options());
+  EXPECT_THAT(log.text(), HasSubstr("no-appendfsync-on-rewrite is yes"));
+}
+
+// As after a failover to a server with other settings.
+TEST_F(RedisStoreTest, SettingsOfAServerThatWasStartedAgainAreLookedAt) {
+  const CapturedLog log;
+  const auto server = StartServer();
+  const auto store = OpenStore(server->options());
+  MustReserve(*store, OpFor("before"));
+  server->Must({"CONFIG", "SET", "appendfsync", "everysec"});
+  const auto warned = [&] { return absl::StrContains(log.text(), "appendfsync is everysec"); };
+  EXPECT_TRUE(Eventually([&] {
+    server->Must({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    return store->Inspect().ok();
+  }));
+  EXPECT_FALSE(warned()) << "the same run";
+  server->Kill();
+  ASSERT_TRUE(server->Start().ok());
+  server->Must({"CONFIG", "SET", "appendfsync", "everysec"});
+  ASSERT_TRUE(Eventually([&] { return store->Inspect().ok(); }));
+  EXPECT_TRUE(warned());
 }
 
 TEST_F(RedisStoreTest, AReplicaIsRefused) {
@@ -1225,6 +1266,85 @@ TEST_F(RedisStoreTest, ANodeThatIsAwayKeepsNoProcessFromStarting) {
   node.process().Signal(SIGCONT);
 }
 
+// Its records alone: the others have all of theirs.
+TEST_F(RedisStoreTest, ANodeThatLostItsDataIsCountedAndTheOthersServe) {
+  auto cluster = RedisClusterProcesses::Create();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (int i = 0; i < 3; ++i) {
+    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
+  }
+  options_ = (*cluster)->options();
+  const auto store = OpenStore(options_);
+  ASSERT_TRUE(store->Inspect().ok());
+  EXPECT_EQ(store->Inspect()->redis_lost_servers, 0);
+  const CapturedLog log;
+  RedisProcess& node = (*cluster)->node(1);
+  node.Kill();
+  node.RemoveData();
+  ASSERT_TRUE(node.Start().ok());
+  const auto lost = [&] {
+    const auto gauges = store->Inspect();
+    return gauges.ok() ? gauges->redis_lost_servers : std::nullopt;
+  };
+  EXPECT_TRUE(Eventually([&] { return lost() == 1; }));
+  EXPECT_THAT(log.text(), HasSubstr("[error] redis: " + node.address().ToString() +
+                                    ": it has lost some or all records"));
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("lost-", i)));
+  const auto verdicts = store->Reserve(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (NodeOf(RedisSlotOf(KeyOf(ops[i].id))) == 1) EXPECT_FALSE(verdicts[i].ok());
+  }
+  EXPECT_GT(std::count_if(verdicts.begin(), verdicts.end(), [](const auto& v) { return v.ok(); }),
+            0);
+  RedisOptions another = options_;
+  another.accept_empty = false;
+  EXPECT_EQ(RedisStore::Open(another).status().code(), absl::StatusCode::kFailedPrecondition);
+  // The loss is accepted.
+  OpenStore(options_).reset();
+  EXPECT_TRUE(Eventually([&] { return lost() == 0; }));
+  for (const auto& verdict : store->Reserve(ops)) EXPECT_TRUE(verdict.ok()) << verdict.status();
+}
+
+// Each idle connection of the pool would keep its own.
+TEST_F(RedisStoreTest, SocketsOfFormerNodesAreClosed) {
+  auto cluster = RedisClusterProcesses::Create();
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  options_ = (*cluster)->options();
+  const auto store = OpenStore(options_);
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("former-", i)));
+  // Callers at the same time, of which each opens a connection to each node.
+  ASSERT_TRUE(Eventually([&] {
+    std::vector<std::thread> callers;
+    for (int i = 0; i < options_.connections; ++i) {
+      callers.emplace_back([&] {
+        pthread_setname_np(pthread_self(), "caller");
+        store->Reserve(ops);
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    return store->connections().idle == options_.connections;
+  }));
+  (*cluster)->node(1).Kill();
+  const auto closed_by_the_node = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      tcp_info info{};
+      socklen_t size = sizeof(info);
+      const int descriptor = std::atoi(entry.path().filename().c_str());
+      if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+          info.tcpi_state == TCP_CLOSE_WAIT) {
+        ++count;
+      }
+    }
+    return count;
+  };
+  EXPECT_TRUE(Eventually([&] { return closed_by_the_node() > 0; }));
+  for (int i = 0; i < options_.connections; ++i) store->Inspect().status().IgnoreError();
+  EXPECT_EQ(closed_by_the_node(), 0);
+}
+
 // Each call of the health check would wait for all of them otherwise.
 TEST_F(RedisStoreTest, AnInspectionTriesOneLostNode) {
   auto cluster = RedisClusterProcesses::Create(/*masters=*/5);
@@ -1409,6 +1529,49 @@ TEST_F(RedisStoreTest, WhileReplicasFollowTheNextMasterTheFormerOneIsLeft) {
   MustReserve(*store, OpFor("after"));
   EXPECT_GT(next->Must({"DBSIZE"}).value().integer(), of_next);
   EXPECT_EQ(port_of({"SENTINEL", "master", "main"}, 5), master->port()) << "the failover is over";
+}
+
+// The one that names the latest master does not answer, and the one that does is behind.
+TEST_F(RedisStoreTest, ASentinelThatIsBehindLeadsNotBackAlone) {
+  const auto master = StartServer();
+  RedisProcessOptions following;
+  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
+  const auto next = StartServer(following);
+  const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
+  const RedisOptions of_master = master->options();
+  MustReserve(*OpenStore(of_master), OpFor("before"));
+  ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
+  next->Must({"REPLICAOF", "NO", "ONE"});
+  RedisProcessOptions watching;
+  watching.sentinel_configuration =
+      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
+  const auto behind = StartServer(watching);
+  watching.sentinel_configuration = absl::StrCat("sentinel monitor main 127.0.0.1 ", next->port(),
+                                                 " 1\nsentinel config-epoch main 5\n");
+  const auto right = StartServer(watching);
+  RedisOptions options = behind->options();
+  options.addresses.push_back(right->options().addresses.front());
+  options.mode = RedisOptions::Mode::kSentinel;
+  options.master = "main";
+  options.prefix = of_master.prefix;
+  options.accept_empty = false;
+  options.connect_timeout = absl::Seconds(3);
+  const auto store = OpenStore(options);
+  ASSERT_TRUE(store->Inspect().ok());
+  right->process().Freeze();
+  const auto of_former = keys(*master);
+  const auto of_next = keys(*next);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(store->Inspect().ok());
+    MustReserve(*store, OpFor(absl::StrCat("after-", i)));
+  }
+  // The first one of them waited for the Sentinel that does not answer.
+  EXPECT_LT(absl::FromChrono(std::chrono::steady_clock::now() - began),
+            2 * options.connect_timeout);
+  EXPECT_EQ(keys(*master), of_former);
+  EXPECT_GT(keys(*next), of_next);
+  right->process().Signal(SIGCONT);
 }
 
 TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {

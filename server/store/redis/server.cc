@@ -33,6 +33,7 @@ RedisServer ParseRedisInfo(std::string_view info) {
     if (entry.first == "cluster_enabled") server.is_cluster = entry.second == "1";
     if (entry.first == "loading") server.loading = entry.second == "1";
     if (entry.first == "aof_enabled") server.appends = entry.second == "1";
+    if (entry.first == "run_id") server.run_id = std::string(entry.second);
     if (entry.first == "maxmemory_policy") server.maxmemory_policy = std::string(entry.second);
   }
   return server;

@@ -20,6 +20,8 @@ struct RedisServer {
   bool is_cluster = false;
   bool loading = false;
   bool appends = false;
+  // Another one after each start of the server.
+  std::string run_id;
   // "noeviction", ...
   std::string maxmemory_policy;
 };

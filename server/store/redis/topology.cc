@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,24 +82,54 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinel(
   return map;
 }
 
-absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels(std::int64_t known_epoch,
-                                                                 Sentinels sentinels) const {
-  absl::StatusOr<Map> best = absl::UnavailableError("no Sentinel knows the master");
-  absl::Status failure;
-  for (const RedisAddress& sentinel : options_.addresses) {
-    absl::StatusOr<Map> map = QuerySentinel(sentinel);
-    if (!map.ok()) {
-      failure = map.status();
-      if (!best.ok()) best = map.status();
-      continue;
-    }
-    if (!best.ok() || map->epoch > best->epoch) best = *std::move(map);
-    if (sentinels == Sentinels::kFirst && best->epoch >= known_epoch) return best;
+bool RedisTopology::IsPaused(const RedisAddress& sentinel) {
+  MutexLock lock(mutex_);
+  const auto until = paused_.find(sentinel);
+  return until != paused_.end() && std::chrono::steady_clock::now() < until->second;
+}
+
+void RedisTopology::NoteSentinel(const RedisAddress& sentinel, bool answered, absl::Duration took) {
+  MutexLock lock(mutex_);
+  if (answered) {
+    paused_.erase(sentinel);
+  } else {
+    paused_[sentinel] =
+        std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kPausePerAttempt * took);
   }
-  if (best.ok() && best->epoch < known_epoch && !failure.ok()) {
-    return absl::UnavailableError(absl::StrCat(
-        "the Sentinels that answer name ", best->servers.front().ToString(),
-        ", the master before the last failover; another one: ", std::string(failure.message())));
+}
+
+absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels(std::int64_t known_epoch,
+                                                                 Sentinels sentinels) {
+  absl::StatusOr<Map> best = absl::UnavailableError("no Sentinel knows the master");
+  std::vector<RedisAddress> paused;
+  std::size_t answers = 0;
+  const auto query = [&](const RedisAddress& sentinel) {
+    const auto began = std::chrono::steady_clock::now();
+    absl::StatusOr<Map> map = QuerySentinel(sentinel);
+    NoteSentinel(sentinel, map.ok(), absl::FromChrono(std::chrono::steady_clock::now() - began));
+    if (map.ok()) {
+      ++answers;
+      if (!best.ok() || map->epoch > best->epoch) best = *std::move(map);
+    } else if (!best.ok()) {
+      best = map.status();
+    }
+    return sentinels == Sentinels::kFirst && best.ok() && best->epoch >= known_epoch;
+  };
+  for (const RedisAddress& sentinel : options_.addresses) {
+    if (IsPaused(sentinel)) {
+      paused.push_back(sentinel);
+    } else if (query(sentinel)) {
+      return best;
+    }
+  }
+  // Each costs RedisOptions::connect_timeout, which the others do not wait for.
+  for (const RedisAddress& sentinel : paused) {
+    if (best.ok() || query(sentinel)) break;
+  }
+  if (best.ok() && best->epoch < known_epoch && 2 * answers <= options_.addresses.size()) {
+    return absl::UnavailableError(
+        absl::StrCat("the Sentinels that answer are behind a failover: they name ",
+                     best->servers.front().ToString()));
   }
   return best;
 }
@@ -135,7 +167,7 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::QueryNode(const RedisAddress& 
 }
 
 absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Query(
-    const std::vector<RedisAddress>& known, std::int64_t known_epoch, Sentinels sentinels) const {
+    const std::vector<RedisAddress>& known, std::int64_t known_epoch, Sentinels sentinels) {
   if (options_.mode == RedisOptions::Mode::kSingle) {
     return std::make_shared<const Map>(OfOne(options_.addresses.front()));
   }
@@ -201,21 +233,20 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
 
 void RedisTopology::Refresh() {
   if (options_.mode != RedisOptions::Mode::kSentinel) return;
-  MutexLock querying(querying_);
-  std::int64_t known_epoch = 0;
+  std::shared_ptr<const Map> before;
   {
     MutexLock lock(mutex_);
-    if (map_ != nullptr) known_epoch = map_->epoch;
+    before = map_;
   }
-  absl::StatusOr<std::shared_ptr<const Map>> queried = Query({}, known_epoch, Sentinels::kAll);
+  // Without querying_: a Sentinel that does not answer takes no time of calls.
+  absl::StatusOr<std::shared_ptr<const Map>> queried =
+      Query({}, before == nullptr ? 0 : before->epoch, Sentinels::kAll);
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
-  if (queried.ok()) {
-    map_ = *std::move(queried);
-  } else {
-    // The last known master may be right.
-    LogUnknown(queried.status());
-  }
+  // The last known master may be right.
+  if (!queried.ok()) return LogUnknown(queried.status());
+  // Unless a call has queried a later one meanwhile.
+  if (map_ == before || (*queried)->epoch > map_->epoch) map_ = *std::move(queried);
 }
 
 absl::StatusOr<RedisAddress> RedisTopology::ServerOf(int slot) {
@@ -327,18 +358,39 @@ void RedisTopology::NoteReplica(const RedisAddress& address) {
   MutexLock lock(mutex_);
   demotions_.fetch_add(1);
   suspect_ = true;
-  replica_ = address;
 }
 
-bool RedisTopology::IsReplica(const RedisAddress& address) {
+void RedisTopology::NoteLost(const RedisAddress& address, const absl::Status& failure) {
   MutexLock lock(mutex_);
-  return replica_ == address;
+  if (lost_.size() >= kMaxServers || !lost_.insert(address).second) return;
+  spdlog::error("redis: {}", std::string(failure.message()));
+}
+
+std::int64_t RedisTopology::lost_servers() {
+  MutexLock lock(mutex_);
+  if (map_ == nullptr) return 0;
+  // One that is replaced is no longer reached.
+  for (auto at = lost_.begin(); at != lost_.end();) {
+    const auto& servers = map_->servers;
+    at = std::find(servers.begin(), servers.end(), *at) == servers.end() ? lost_.erase(at)
+                                                                         : std::next(at);
+  }
+  return static_cast<std::int64_t>(lost_.size());
+}
+
+bool RedisTopology::NoteRun(const RedisAddress& address, const std::string& run) {
+  MutexLock lock(mutex_);
+  const auto noted = runs_.find(address);
+  if (noted != runs_.end() && noted->second == run) return false;
+  if (runs_.size() >= kMaxServers) runs_.clear();
+  runs_[address] = run;
+  return true;
 }
 
 void RedisTopology::NoteReached(const RedisAddress& address) {
   MutexLock lock(mutex_);
   failures_.erase(address);
-  if (replica_ == address) replica_.reset();
+  lost_.erase(address);
 }
 
 }  // namespace idempotency::internal

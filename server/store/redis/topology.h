@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,12 +62,18 @@ class RedisTopology {
   // A connection to it failed.
   void NoteFailed(const RedisAddress& address, const absl::Status& failure);
   void NoteReached(const RedisAddress& address);
-  // It is a replica now, whatever its connections accept, until it is reached as a master.
+  // It is a replica now, whatever its connections accept.
   void NoteReplica(const RedisAddress& address);
   // How often a server was found to be a replica: a connection from before may be to that one, also
   // if another server has its address by now.
   std::int64_t demotions() const { return demotions_.load(); }
-  bool IsReplica(const RedisAddress& address);
+  // It answers, and lacks data that it had, until it is reached with them. Not a reason to use no
+  // other server: the address of one that is gone may lead to another installation's.
+  void NoteLost(const RedisAddress& address, const absl::Status& failure);
+  // Such servers that own a slot.
+  std::int64_t lost_servers();
+  // False if this run of the server was noted before: whether its settings are to be looked at.
+  bool NoteRun(const RedisAddress& address, const std::string& run);
   // One of `servers` that failed and was not reached since: the one after that of the last call, so
   // that all of them have their turn.
   std::optional<RedisAddress> NextFailed(const std::vector<RedisAddress>& servers);
@@ -101,11 +109,13 @@ class RedisTopology {
   // The current map; queried if there is none, or it is suspect.
   absl::StatusOr<std::shared_ptr<const Map>> Current();
   absl::StatusOr<std::shared_ptr<const Map>> Query(const std::vector<RedisAddress>& known,
-                                                   std::int64_t known_epoch,
-                                                   Sentinels sentinels) const;
+                                                   std::int64_t known_epoch, Sentinels sentinels);
   // The master of the highest epoch. A Sentinel that is cut off from the others goes on to name the
-  // former one, so an epoch under known_epoch is accepted only if each of them answered.
-  absl::StatusOr<Map> QuerySentinels(std::int64_t known_epoch, Sentinels sentinels) const;
+  // former one: one of an epoch before the known one counts only if most of the Sentinels answer.
+  absl::StatusOr<Map> QuerySentinels(std::int64_t known_epoch, Sentinels sentinels);
+  // It did not answer a short time ago: kPausePerAttempt.
+  bool IsPaused(const RedisAddress& sentinel);
+  void NoteSentinel(const RedisAddress& sentinel, bool answered, absl::Duration took);
   absl::StatusOr<Map> QuerySentinel(const RedisAddress& sentinel) const;
   absl::StatusOr<Map> QueryNode(const RedisAddress& node) const;
   static Map OfOne(const RedisAddress& server);
@@ -122,8 +132,10 @@ class RedisTopology {
   // The last answer of NextFailed().
   std::optional<RedisAddress> tried_ ABSL_GUARDED_BY(mutex_);
   std::atomic<std::int64_t> demotions_{0};
-  // Of a store on one server.
-  std::optional<RedisAddress> replica_ ABSL_GUARDED_BY(mutex_);
+  std::set<RedisAddress> lost_ ABSL_GUARDED_BY(mutex_);
+  std::map<RedisAddress, std::string> runs_ ABSL_GUARDED_BY(mutex_);
+  // Sentinels that did not answer, until when.
+  std::map<RedisAddress, TimePoint> paused_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
