@@ -180,8 +180,8 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
   if (const absl::Status denied = CheckRead(pending, *op, request.view()); !denied.ok()) {
     return Refuse(pending, denied);
   }
-  if (options_.tenants != nullptr && op->key.has_value()) {
-    absl::StatusOr<Tenants::Place> place = options_.tenants->AdmitRead(op->key->name_space);
+  if (options_.tenants != nullptr) {
+    absl::StatusOr<Tenants::Place> place = AdmitRead(pending, *op, request.view());
     if (!place.ok()) return Refuse(pending, place.status());
     pending.place_ = *std::move(place);
   }
@@ -197,6 +197,14 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
                hides ? FailureWithoutNamespace(answer.status()) : Write(answer, view, pending));
       },
       group, pending.trace());
+}
+
+absl::StatusOr<Tenants::Place> Operations::AdmitRead(const PendingOperation& pending,
+                                                     const GetOp& op, v1::RecordView view) {
+  if (op.key.has_value()) return options_.tenants->AdmitRead(op.key->name_space);
+  // By key it may read namespaces without limits too.
+  if (ReadsEverywhere(pending, view)) return Tenants::Place();
+  return options_.tenants->AdmitReadOfOne(pending.caller_->Named(PermissionFor(view)));
 }
 
 absl::Status Operations::Check(const PendingOperation& pending, const RecordKey& key,

@@ -89,6 +89,9 @@ class Operations {
   absl::Status Check(const PendingOperation& pending, const RecordKey& key, Permission permission);
   // A read by record id does not name its namespace: Write() checks the permission.
   absl::Status CheckRead(const PendingOperation& pending, const GetOp& op, v1::RecordView view);
+  // With tenants. A read by record id counts for a namespace that its caller may read.
+  absl::StatusOr<Tenants::Place> AdmitRead(const PendingOperation& pending, const GetOp& op,
+                                           v1::RecordView view);
   // Reports a refusal, and returns it.
   absl::Status Observed(absl::Status checked, Caller& caller, const std::string& name_space);
   static bool ReadsEverywhere(const PendingOperation& pending, v1::RecordView view);

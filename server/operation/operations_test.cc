@@ -320,6 +320,52 @@ TEST_F(OperationsTest, ReadsByRecordIdOfOneCallerLeaveRoomForThoseOfOthers) {
   batcher.Close();
 }
 
+TEST_F(OperationsTest, AReadByRecordIdCountsForANamespaceThatItsCallerMayRead) {
+  Tenants tenants(observer_, clock_);
+  NamespaceSettings settings;
+  settings.max_rate = 1;
+  tenants.Configure({{"first", settings}, {"second", settings}});
+  OperationsOptions options;
+  options.tenants = &tenants;
+  Operations operations(batcher_, waiters_, observer_, options);
+  Permissions read;
+  read.Add(Permission::kRead);
+  AccessRules rules;
+  const std::pair<std::string, std::vector<std::string>> callers[] = {
+      {"both", {"first", "second"}},
+      {"first", {"first"}},
+      {"another", {"first", "without limits"}},
+      {"all", {std::string(kEveryNamespace)}}};
+  for (const auto& [name, namespaces] : callers) {
+    AccessRules::Identity& identity = rules.identities.emplace_back();
+    identity.name = name;
+    identity.token_digests = {Sha256(name)};
+    rules.rules.push_back({name, namespaces, read});
+  }
+  AccessControl access;
+  access.Restrict(std::make_shared<AccessPolicy>(std::move(rules)), clock_);
+  v1::GetRequest request;
+  request.set_record_id(IdNamed("order").ToString());
+  const auto reason_for = [&](const std::string& token) {
+    Credentials credentials;
+    credentials.token = token;
+    Caller caller(access, credentials);
+    Unread<v1::GetResponse> answer(OperationKind::kGet);
+    answer.SetCaller(&caller);
+    operations.Get(request, answer);
+    return ReasonOf(answer.Await());
+  };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(reason_for("both"), Reason::kRecordNotFound) << i;
+  EXPECT_EQ(reason_for("both"), Reason::kQuotaExceeded) << "in each of them";
+  EXPECT_EQ(reason_for("first"), Reason::kQuotaExceeded);
+  for (const char* const free : {"another", "all"}) {
+    EXPECT_EQ(reason_for(free), Reason::kRecordNotFound) << free;
+  }
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(reason_for("first"), Reason::kRecordNotFound);
+  EXPECT_EQ(reason_for("first"), Reason::kQuotaExceeded);
+}
+
 TEST_F(OperationsTest, AnUnknownKeyIsOutsideTheWindowAfterADay) {
   const auto verdict_of = [this](absl::Duration age) {
     const std::string key = Uuid::TimeOrdered(clock_.Now() - age).ToString();

@@ -158,6 +158,16 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
                absl::ZeroDuration());
 }
 
+absl::StatusOr<Tenants::Place> Tenants::AdmitReadOfOne(
+    const std::vector<std::string>& name_spaces) {
+  absl::StatusOr<Place> place = Place();
+  for (const std::string& name_space : name_spaces) {
+    place = AdmitRead(name_space);
+    if (place.ok()) break;
+  }
+  return place;
+}
+
 absl::Duration Tenants::WindowOf(const RecordKey& key, const NamespaceSettings& settings) const {
   const absl::Time not_before =
       std::max(absl::FromUnixNanos(not_before_.load(std::memory_order_acquire)),

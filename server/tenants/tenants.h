@@ -93,6 +93,9 @@ class Tenants {
   // A place for a read. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED with a retry delay if the namespace is
   // over its rate or its number of operations.
   absl::StatusOr<Place> AdmitRead(absl::string_view name_space) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same for one of these namespaces: refused if each of them refuses it.
+  absl::StatusOr<Place> AdmitReadOfOne(const std::vector<std::string>& name_spaces)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The same for a reservation, whose window and default retention are set. A caller that is over
   // the number of waiting ones does not wait: `max_wait` becomes zero. Only
   // existing records may be reserved (ReserveOp::only_existing) if the namespace has reached a
