@@ -428,6 +428,9 @@ TEST(ProgramTest, RecordsThatCannotBeReadAreReported) {
     EXPECT_EQ(result.code, ExitCode::kDone) << line << result.err;
     EXPECT_THAT(result.err, HasSubstr("Not listed: 2 records that cannot be read")) << line;
   }
+  const Result watch =
+      RunLine(absl::StrCat("watch --namespace=n --listings=2 --interval=200ms", service.address()));
+  EXPECT_EQ(watch.err, "Not listed: 2 records that cannot be read (RECORD_DAMAGED).\n") << "once";
   const Result tree = RunLine(absl::StrCat("tree ", kId, service.address()));
   EXPECT_EQ(tree.code, ExitCode::kDone) << tree.err;
   EXPECT_THAT(tree.err, HasSubstr("records that cannot be read"));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -88,6 +89,10 @@ class WatchCommand final : public Command {
       terminal.Note(absl::StrCat("Only ", limit_, " records are watched: narrow the selection.\n"));
     }
     complete_ = visited->all;
+    // One that was listed before may be one of them.
+    if (std::exchange(damaged_, visited->damaged) != visited->damaged) {
+      NoteDamaged(visited->damaged, terminal);
+    }
     for (const auto& [id, record] : seen) {
       const auto before = seen_.find(id);
       if (before == seen_.end()) {
@@ -125,6 +130,7 @@ class WatchCommand final : public Command {
   bool json_ = false;
   bool complete_ = true;
   bool failing_ = false;
+  std::int64_t damaged_ = 0;
   Seen seen_;
 };
 
