@@ -6,10 +6,12 @@ violation of the content security policy. Screenshots are written to SCREENSHOTS
 usage: console_page_test.py BIN_FOLDER PROJECT_ROOT SCREENSHOTS
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -269,6 +271,20 @@ class ConsolePageTest(unittest.TestCase):
         browser.resize(390, 844)
         self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 390)
         browser.screenshot(SCREENSHOTS / "record-narrow.png")
+
+    def test_records_that_cannot_be_read_are_counted(self):
+        self.caller.unknown("damaged", scope="of-damaged")
+        with contextlib.closing(sqlite3.connect(self.daemon.folder / "records.db", timeout=60)) as database:
+            database.execute("PRAGMA ignore_check_constraints = ON")
+            database.execute("UPDATE records SET fingerprints = x'ff' WHERE scope = 'of-damaged'")
+            database.commit()
+        self.enter()
+        self.ready()
+        self.browser.run("location.hash = 'records'")
+        self.browser.type("#records-form input[name=scope]", "of-damaged")
+        self.browser.click("#records-form button.primary")
+        self.browser.wait_for("return document.querySelector('#records-result').innerText.includes("
+                              "'1 record is not listed')", "the note")
 
     def test_a_record_is_looked_up_by_its_key_and_settled(self):
         record_id = self.caller.unknown("order-1")

@@ -23,11 +23,13 @@ function requestOf(form) {
 // The next page that has records, or the last one.
 async function nextPage(request, token) {
   let page = { next_page_token: token };
+  let damaged = 0;
   for (let read = 0; read < pagesAtOnce; ++read) {
     page = await call("List", { ...request, page_token: page.next_page_token });
+    damaged += Number(page.damaged);
     if (page.records.length > 0 || !page.next_page_token) break;
   }
-  return page;
+  return { ...page, damaged };
 }
 
 async function show(request, token, number) {
@@ -35,9 +37,10 @@ async function show(request, token, number) {
     const page = await nextPage(request, token);
     const records = [...page.records].sort(
       (a, b) => (milliseconds(a.created_at) ?? 0) - (milliseconds(b.created_at) ?? 0));
-    result.replaceChildren(records.length > 0 ? list(records, number) : empty(page.next_page_token),
+    result.replaceChildren(...unread(page.damaged),
+      records.length > 0 ? list(records, number) : empty(page.next_page_token),
       pager(request, page.next_page_token, number));
-    announce(`${records.length} records on page ${number}`);
+    announce(`${records.length} records on page ${number}${page.damaged > 0 ? `, ${page.damaged} not listed` : ""}`);
   } catch (fault) {
     result.replaceChildren(faultNotice(fault));
   }
@@ -56,6 +59,13 @@ function list(records, number) {
   ]);
   return table(`Records, page ${number}, the oldest first`,
     ["State", "Age", "Record", "Attempt", "Scope", "Operation", "Key"], rows, ["Age", "Attempt"]);
+}
+
+// Without it, a list looks as if there were no such record.
+function unread(damaged) {
+  if (damaged === 0) return [];
+  return [notice("bad", damaged === 1 ? "1 record is not listed" : `${damaged} records are not listed`,
+    "They cannot be read (RECORD_DAMAGED). Calls with their keys are refused.")];
 }
 
 function empty(more) {
