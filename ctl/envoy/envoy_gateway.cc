@@ -186,7 +186,12 @@ std::string TrafficPolicies(const Deployment& deployment, const std::vector<std:
       "  # a retry below the filter would run the method again behind the record.\n",
       Targets(routes),
       "  retry: {numRetries: 0}\n"
-      "  timeout:\n    http:\n"
+      "  # A request above the limit fails behind its record, with an unknown outcome: the\n"
+      "  # default is 1024.\n"
+      "  circuitBreaker:\n    maxConnections: ",
+      kMaxGuardedRequests, "\n    maxParallelRequests: ", kMaxGuardedRequests,
+      "\n    maxPendingRequests: ", kMaxGuardedRequests,
+      "\n  timeout:\n    http:\n"
       "      # The end of every exchange, also of one whose processor is stuck.\n"
       "      requestTimeout: ",
       deadline, "\n      maxStreamDuration: ", deadline,

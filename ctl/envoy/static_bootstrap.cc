@@ -2,6 +2,7 @@
 
 #include "ctl/envoy/envoy_blocks.h"
 #include "ctl/envoy/formats.h"
+#include "ctl/envoy/processor_messages.h"
 #include "ctl/envoy/yaml_text.h"
 
 namespace idempotency::internal {
@@ -83,6 +84,12 @@ std::string UpstreamCluster(const Deployment& deployment) {
   return absl::StrCat(
       "# The service. Callers use the protocol that it has: HTTP/2 for gRPC.\nname: ", kUpstream,
       "\ntype: STRICT_DNS\ndns_lookup_family: V4_PREFERRED\nconnect_timeout: 2s\n"
+      "# Not lower than the processor's: a request above the limit fails behind its record, with\n"
+      "# an unknown outcome.\n"
+      "circuit_breakers:\n  thresholds:\n  - {max_connections: ",
+      kMaxGuardedRequests, ", max_requests: ", kMaxGuardedRequests,
+      ",\n     max_pending_requests: ", kMaxGuardedRequests,
+      "}\n"
       "typed_extension_protocol_options:\n"
       "  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:\n"
       "    \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n"

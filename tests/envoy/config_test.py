@@ -192,6 +192,16 @@ class ConfigTest(unittest.TestCase):
                                          action["max_stream_duration"]["max_stream_duration"])
                         self.assertEqual(action["timeout"], action["idle_timeout"])
 
+    def test_no_limit_is_narrower_behind_the_record_than_before_it(self):
+        for case in ("methods.yaml", "http.yaml", "tls.yaml"):
+            with self.subTest(case):
+                upstream, processor = (
+                    one["circuit_breakers"]["thresholds"][0]
+                    for one in yaml.safe_load(self.text(case))["static_resources"]["clusters"])
+                for limit in ("max_requests", "max_pending_requests"):
+                    self.assertGreaterEqual(upstream[limit], processor[limit])
+                self.assertGreaterEqual(upstream["max_connections"], processor["max_requests"])
+
     def test_the_filter_fails_closed(self):
         for case, text, _ in self.bootstraps():
             with self.subTest(case):
@@ -223,6 +233,7 @@ class ConfigTest(unittest.TestCase):
             self.assertEqual([target["name"] for target in one["spec"]["targetRefs"]],
                              [guarded["metadata"]["name"]])
         self.assertEqual(traffic["spec"]["retry"], {"numRetries": 0})
+        self.assertEqual(set(traffic["spec"]["circuitBreaker"].values()), {65536})
         self.assertEqual(traffic["spec"]["timeout"]["http"], {
             "requestTimeout": "90s500ms", "maxStreamDuration": "90s500ms",
             "streamIdleTimeout": "90s500ms"})
