@@ -57,6 +57,18 @@ LossCause LossOf(RecordState state) {
   return LossCause::kOutcomeUnknown;
 }
 
+// A purge leaves it at the time of its own clock: another node's, or one that was set back, may not
+// have reached the record's end yet.
+bool IsTombstone(const Record& record) {
+  return record.state == RecordState::kReleased && record.fingerprints.empty() &&
+         record.tombstone_until.has_value();
+}
+
+// Whether its holder comes too late, under any policy.
+bool HasEnded(const Record& record, absl::Time now) {
+  return now >= record.expires_at || IsTombstone(record);
+}
+
 // Lines 2 and 3.
 ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
                                 const std::optional<StoredRecord>& stored) {
@@ -225,10 +237,8 @@ bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, a
 }
 
 bool IsForgotten(const Record& record, absl::Time now) {
-  // Only a tombstone has no fingerprint. It is one also while a margin of the clock, or a step
-  // back, leaves `now` before its expires_at.
-  if (record.fingerprints.empty() && record.tombstone_until) return true;
-  return IsForgotten(record.state, record.on_lease_expiry, record.expires_at, now);
+  return IsTombstone(record) ||
+         IsForgotten(record.state, record.on_lease_expiry, record.expires_at, now);
 }
 
 absl::Time WholeMicroseconds(absl::Time time) {
@@ -319,7 +329,7 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
   if (!record) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
   const Record& stored = record->record;
   if (stored.key != op.key) return {false, RecordIdCollision()};
-  if (now >= stored.expires_at) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
+  if (HasEnded(stored, now)) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
   if (stored.token != op.token) return {false, ReservationLostBecause(LossCause::kSuperseded)};
   switch (stored.state) {
     case RecordState::kReserved:
@@ -379,7 +389,7 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
   if (!record) return lost(LossCause::kRecordExpired);
   const Record& stored = record->record;
   if (stored.key != op.key) return {std::nullopt, RecordIdCollision()};
-  if (now >= stored.expires_at) return lost(LossCause::kRecordExpired);
+  if (HasEnded(stored, now)) return lost(LossCause::kRecordExpired);
   if (record->record.token != op.token) return lost(LossCause::kSuperseded);
   if (stored.state != RecordState::kReserved) return lost(LossOf(stored.state));
   const absl::Time until =

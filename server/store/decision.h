@@ -260,6 +260,7 @@ SweepAction DecideSweep(const SweepView& record, absl::Time now);
 
 // Past expires_at, and neither UNKNOWN nor RESERVED under REQUIRE_RECOVERY.
 bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now);
+// The same, or reduced to a tombstone.
 bool IsForgotten(const Record& record, absl::Time now);
 
 // The precision in which every store keeps times. A duration of a request is cut after every check:

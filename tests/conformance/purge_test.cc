@@ -244,6 +244,32 @@ TEST_P(PurgeTest, ATombstoneIsNeverShortened) {
   MustReserve(op);
 }
 
+// By another clock the end that the purge gave the record has not come yet.
+TEST_P(PurgeTest, ATombstoneHoldsBehindAClockThatStepsBack) {
+  ReserveOp op = OpFor("purged");
+  const Uuid token = MustReserve(op).token;
+  PurgeOp purge;
+  purge.name_space = "payments";
+  purge.key = op.key;
+  purge.tombstone = absl::Hours(2);
+  purge.force = true;
+  purge.note = Note();
+  ASSERT_THAT(store().Purge(purge), Succeeds());
+  Advance(-absl::Seconds(1));
+  Expect<Expired>(Reserve(op));
+  EXPECT_THAT(Get(op), FailsWith(Reason::kRecordNotFound));
+  ListOp list;
+  list.name_space = "payments";
+  EXPECT_THAT(store().List(list)->records, IsEmpty());
+  EXPECT_THAT(store().Purge(purge), FailsWith(Reason::kRecordNotFound));
+  EXPECT_THAT(Release(op, token), FailsWith(Reason::kReservationLost));
+  const auto late = Complete(op, token);
+  EXPECT_THAT(late, FailsWith(Reason::kReservationLost));
+  EXPECT_THAT(Extend(op, token, absl::Minutes(1)), FailsWith(Reason::kReservationLost));
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(Complete(op, token).status(), late.status()) << "for the same cause";
+}
+
 // Also what is forgotten, and tombstones: nothing of the tenant stays.
 TEST_P(PurgeTest, AScopeLosesItsForgottenRecordsToo) {
   const Case forgotten = Make(Situation::kForgotten);

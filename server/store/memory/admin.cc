@@ -15,6 +15,7 @@ namespace {
 
 // A row is forgotten, and what an administrator sees.
 bool Visible(const Record& record, absl::Time now) {
+  if (record.state == RecordState::kReleased && record.fingerprints.empty()) return false;
   if (now < record.expires_at || record.state == RecordState::kUnknown) return true;
   return record.state == RecordState::kReserved &&
          record.on_lease_expiry == LeaseExpiry::kRequireRecovery;

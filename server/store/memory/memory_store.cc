@@ -19,7 +19,11 @@ namespace {
 
 bool LeaseLive(const Record& record, absl::Time now) { return now < record.lease_expires_at; }
 
-bool PastExpiry(const Record& record, absl::Time now) { return now >= record.expires_at; }
+// A tombstone is, whatever the time: a clock may step back.
+bool PastExpiry(const Record& record, absl::Time now) {
+  if (record.state == RecordState::kReleased && record.fingerprints.empty()) return true;
+  return now >= record.expires_at;
+}
 
 bool Forgotten(const Record& record, absl::Time now) {
   if (!PastExpiry(record, now)) return false;

@@ -261,10 +261,7 @@ absl::StatusOr<UsageStep> RedisStore::MeasureUsage(const UsageOp& op) {
     step.visited += 1;
     if (!visit.read.ok() || !visit.read->stored) continue;
     const Record& record = visit.read->stored->record;
-    if (record.key.name_space != op.name_space ||
-        IsForgotten(record.state, record.on_lease_expiry, record.expires_at, visit.read->now)) {
-      continue;
-    }
+    if (record.key.name_space != op.name_space || IsForgotten(record, visit.read->now)) continue;
     step.usage.records += 1;
     step.usage.reply_bytes += static_cast<std::int64_t>(visit.read->reply_bytes);
   }
