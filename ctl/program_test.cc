@@ -19,6 +19,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
+#include "core/wire_time.h"
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
 #include "grpc_idempotency/errors.h"
@@ -491,6 +492,63 @@ TEST(ProgramTest, AnEnvoyWhoseRequestsOutlastTheProcessorIsNoted) {
   };
   EXPECT_THAT(note("1h"), IsEmpty());
   EXPECT_THAT(note("3h"), AllOf(HasSubstr("--connection_grace"), HasSubstr("to 3h or more")));
+}
+
+// A service with one record whose attempt was lost.
+class LostAttempt final : public v1::IdempotencyAdminService::Service {
+ public:
+  explicit LostAttempt(absl::Duration content_for) : records_(content_for) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    builder.RegisterService(&records_);
+    server_ = builder.BuildAndStart();
+  }
+  ~LostAttempt() override { server_->Shutdown(); }
+
+  std::string address() const { return absl::StrCat(" --address=127.0.0.1:", port_); }
+
+  grpc::Status Resolve(grpc::ServerContext* /*context*/, const v1::ResolveRequest* /*request*/,
+                       v1::ResolveResponse* response) override {
+    response->set_state(v1::RECORD_STATE_COMPLETED);
+    return grpc::Status::OK;
+  }
+
+ private:
+  class Records final : public v1::IdempotencyService::Service {
+   public:
+    explicit Records(absl::Duration content_for) : content_for_(content_for) {}
+    grpc::Status Get(grpc::ServerContext* /*context*/, const v1::GetRequest* /*request*/,
+                     v1::GetResponse* response) override {
+      v1::Record& record = *response->mutable_record();
+      record.set_record_id(kId);
+      record.set_state(v1::RECORD_STATE_UNKNOWN);
+      ToWire(absl::Now() + content_for_, *record.mutable_reply_expires_at());
+      return grpc::Status::OK;
+    }
+
+   private:
+    const absl::Duration content_for_;
+  };
+
+  Records records_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// The store answers OK, and gives the reply to nobody.
+TEST(ProgramTest, AReplyThatIsNotKeptIsNotedBeforeItIsGiven) {
+  const auto note = [](absl::Duration content_for, const std::string& reply) {
+    const LostAttempt service(content_for);
+    const Result result = RunLine(absl::StrCat("resolve ", kId, " --outcome=", reply,
+                                               " --reason=r --dry_run", service.address()));
+    EXPECT_EQ(result.code, ExitCode::kDone) << result.err;
+    return result.err;
+  };
+  const std::string ok = "completed --body_file=/dev/null";
+  EXPECT_THAT(note(-absl::Hours(2), ok), AllOf(HasSubstr("(2h ago)"), HasSubstr("REPLY_NOT_KEPT")));
+  EXPECT_EQ(note(absl::Hours(2), ok), "");
+  EXPECT_THAT(note(-absl::Hours(2), "released"), Not(HasSubstr("REPLY_NOT_KEPT")));
 }
 
 TEST(ProgramTest, AFileWithoutAnEndIsRefused) {

@@ -38,7 +38,8 @@ bool MayStillRun(const v1::Record& record) {
          (record.state() == v1::RECORD_STATE_UNKNOWN && record.release_reason().empty());
 }
 
-bool ReplyIsOver(const v1::Record& record, absl::Time now) {
+// A reply's body and details are dropped at once.
+bool KeepsNoContent(const v1::Record& record, absl::Time now) {
   return record.has_reply_expires_at() && FromWire(record.reply_expires_at()) <= now;
 }
 
@@ -125,12 +126,12 @@ class ResolveCommand final : public Command {
           "This attempt reported no end. Its process may only be slow, and act later. Release the "
           "record once\nthat process has ended, or the other system refuses the operation.\n");
     }
-    if (outcome_ == "completed" && ReplyIsOver(*record, terminal.Now())) {
+    if (request->has_reply() && KeepsNoContent(*record, terminal.Now())) {
       terminal.Note(absl::StrCat(
-          "The reply_retention of its method ended at ",
+          "This record keeps the content of a reply until ",
           TimeText(record->reply_expires_at(), terminal.Now()),
-          ".\nCallers get REPLY_NOT_KEPT in place of the body that you give; the operation counts "
-          "as done.\n"));
+          ": its reply_retention counts\nfrom its first reservation. Callers get the code and the "
+          "message of your reply alone, and\nREPLY_NOT_KEPT in place of an OK.\n"));
     }
     request->set_expected_attempt(expected_attempt_ != 0 ? expected_attempt_ : record->attempt());
     // Another state is refused by itself.

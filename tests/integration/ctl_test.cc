@@ -244,26 +244,6 @@ TEST_F(CtlTest, AReleaseOfAnAttemptThatMayStillRunHasAWarning) {
   EXPECT_THAT(dry(lost, {"--outcome=released"}).err, warning);
 }
 
-TEST_F(CtlTest, AReplyThatNoCallerGetsAnyMoreHasAWarning) {
-  v1::ReserveRequest request = testing::SomeReserve("order-1");
-  request.mutable_record_key()->set_namespace_("payments");
-  request.set_on_lease_expiry(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
-  request.mutable_lease()->set_nanos(10'000'000);
-  request.mutable_reply_retention()->set_seconds(1);
-  const std::string id = Call(&v1::IdempotencyService::Stub::Reserve, request).record_id();
-  const auto dry = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"resolve", id, "--reason=r", "--dry_run", "--force"});
-    return Run("on-call", more).err;
-  };
-  const absl::Time give_up = absl::Now() + absl::Seconds(20);
-  std::string warned;
-  do {
-    warned = dry({"--outcome=completed", "--code=9"});
-  } while (warned.empty() && absl::Now() < give_up);
-  EXPECT_THAT(warned, HasSubstr("REPLY_NOT_KEPT"));
-  EXPECT_THAT(dry({"--outcome=released"}), Not(HasSubstr("REPLY_NOT_KEPT")));
-}
-
 TEST_F(CtlTest, ASettledErrorKeepsItsDetails) {
   const std::string id = MakeUnknown("order-1");
   const std::string details("\x08\x09\x00\xff", 4);
