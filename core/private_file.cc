@@ -15,9 +15,11 @@ void RestrictFile(const std::string& path) {
 }
 
 void CreatePrivateFile(const std::string& path) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC;
+  int made = open(path.c_str(), kFlags | O_EXCL, S_IRUSR | S_IWUSR);
   struct stat found {};
-  if (stat(path.c_str(), &found) == 0) return;
-  const int made = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const bool link_to_no_file = made < 0 && errno == EEXIST && stat(path.c_str(), &found) != 0;
+  if (link_to_no_file) made = open(path.c_str(), kFlags, S_IRUSR | S_IWUSR);
   if (made >= 0) close(made);
 }
 

@@ -318,13 +318,16 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
   if (!writer.ok()) return writer.status();
   absl::Status ready = CheckContent(writer->get(), path, options.busy_timeout);
   if (!ready.ok()) return ready;
-  RestrictFile(path);
+  // The absolute name that SQLite gives its log: a symbolic link in `path` may change meanwhile.
+  // None of a temporary database, which is refused below.
+  const std::string real_path = sqlite3_db_filename(writer->get(), "main");
+  for (const char* const suffix : {"", "-wal", "-shm"}) {
+    if (!real_path.empty()) RestrictFile(absl::StrCat(real_path, suffix));
+  }
   ready = Configure(writer->get(), path, options.busy_timeout);
   if (ready.ok()) ready = PrepareFile(writer->get(), path);
   if (ready.ok()) ready = SyncRecoveredLog(writer->get(), path);
   if (!ready.ok()) return ready;
-  // The absolute name that SQLite gives its log: a symbolic link in `path` may change meanwhile.
-  const std::string real_path = sqlite3_db_filename(writer->get(), "main");
   file->place = SqliteFilePlace::Of(real_path);
   absl::StatusOr<Database> reader = OpenDatabase(real_path);
   if (!reader.ok()) return reader.status();

@@ -588,6 +588,24 @@ TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndUnchanged) {
   EXPECT_EQ(header[18], 1) << "the format in the header: 2 is a write-ahead log";
 }
 
+// Another program may have copied it so.
+TEST_F(SqliteKeyStoreTest, FilesThatOthersMayReadAreRestricted) {
+  const auto held = Open();
+  KeyFor(*held, "work");
+  const std::string copy = folder_.File("copy.sqlite");
+  for (const char* const suffix : {"", "-wal"}) {
+    std::filesystem::copy_file(path_ + suffix, copy + suffix);
+    ASSERT_EQ(chmod((copy + suffix).c_str(), 0644), 0);
+  }
+  const auto store = SqliteKeyStore::Open(copy);
+  ASSERT_TRUE(store.ok()) << store.status();
+  for (const char* const suffix : {"", "-wal", "-shm"}) {
+    struct stat status {};
+    ASSERT_EQ(stat((copy + suffix).c_str(), &status), 0) << suffix;
+    EXPECT_EQ(status.st_mode & 0777U, 0600U) << suffix;
+  }
+}
+
 TEST_F(SqliteKeyStoreTest, AnEmptyDatabaseThatAnotherProgramHasMarkedIsRefused) {
   RunSql("PRAGMA user_version = 1");
   ExpectRefused(path_, "another program");
