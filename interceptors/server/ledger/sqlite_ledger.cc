@@ -69,20 +69,26 @@ std::string Text(const Statement& statement, int column) {
   return data == nullptr ? std::string() : std::string(data, static_cast<std::size_t>(size));
 }
 
-// So that no row is found while a crash of the machine can remove it. A rollback journal needs
-// nothing: SQLite syncs the file when it replays one.
-bool SyncRecoveredLog(sqlite3* database) {
-  const Statement mode = Prepare(database, "PRAGMA journal_mode");
-  if (mode == nullptr || sqlite3_step(mode.get()) != SQLITE_ROW) return false;
-  return Text(mode, 0) != "wal" || internal::SyncSqliteLog(database) == SQLITE_OK;
-}
-
-absl::Status Unreachable(sqlite3* database, GuardLog& log) {
-  // Not sqlite3_errmsg: it can contain SQL.
-  const int code = sqlite3_extended_errcode(database);
+// Not sqlite3_errmsg: it can contain SQL.
+absl::Status Unreachable(int code, GuardLog& log) {
   log.Warn(LogEvent::kLedgerUnavailable, "ledger: sqlite: ", sqlite3_errstr(code), " (result code ",
            code, ")");
   return MakeError(Reason::kStoreUnavailable, "the completion ledger's file could not be queried");
+}
+
+absl::Status Unreachable(sqlite3* database, GuardLog& log) {
+  return Unreachable(sqlite3_extended_errcode(database), log);
+}
+
+// So that no row decides a reply while a crash of the machine can remove the row: a process that
+// was killed in a commit may not have synced it. After the first read. A rollback journal is synced
+// before what it protects is changed.
+absl::Status SyncRecoveredLog(sqlite3* database, GuardLog& log) {
+  const Statement mode = Prepare(database, "PRAGMA journal_mode");
+  if (mode == nullptr || sqlite3_step(mode.get()) != SQLITE_ROW) return Unreachable(database, log);
+  if (Text(mode, 0) != "wal") return absl::OkStatus();
+  const int result = internal::SyncSqliteLog(database);
+  return result == SQLITE_OK ? absl::OkStatus() : Unreachable(result, log);
 }
 
 // Rolls back any transaction that the statement left open.
@@ -221,7 +227,7 @@ absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
         "idempotency_completions has no unique key on record_id alone, so nothing would prevent a "
         "second effect: create it as interceptors/server/ledger/migrations/sqlite does");
   }
-  if (!SyncRecoveredLog(opened)) return Unreachable(opened, file->log);
+  if (absl::Status synced = SyncRecoveredLog(opened, file->log); !synced.ok()) return synced;
   return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(file)));
 }
 

@@ -89,26 +89,29 @@ TEST_F(SqliteLedgerTest, FindsWhatIsCommitted) {
   EXPECT_LT(absl::AbsDuration(absl::Now() - (*entry)->created_at), absl::Minutes(1));
 }
 
-// As an application leaves them that was killed before it synced a commit. Otherwise a crash of the
-// machine removes effects whose reply was returned.
+// As a process leaves them that was killed before it synced a commit. Otherwise a crash of the
+// machine removes effects and row, and the reply of them stays.
 TEST_F(SqliteLedgerTest, WhatIsRecoveredFromTheLogIsSyncedBeforeItIsFound) {
-  ASSERT_TRUE(Charge(SampleLedgerRow("one")).ok());
+  const LedgerRow row = SampleLedgerRow("order-1");
+  ASSERT_TRUE(Charge(row).ok());
   const std::string recovered = folder_.File("recovered.db");
-  std::filesystem::copy_file(path_, recovered);
-  std::filesystem::copy_file(path_ + "-wal", recovered + "-wal");
+  for (const char* const suffix : {"", "-wal"}) {
+    std::filesystem::copy_file(path_ + suffix, recovered + suffix);
+  }
   const int before = syncs;
   const auto ledger = SqliteLedger::Open(recovered);
   ASSERT_TRUE(ledger.ok()) << ledger.status();
   EXPECT_GT(syncs, before);
-  EXPECT_TRUE((*ledger)->Find(SampleLedgerRow("one").record_id).value().has_value());
+  EXPECT_TRUE((*ledger)->Find(row.record_id).value().has_value());
 }
 
-TEST_F(SqliteLedgerTest, OfAFileWithoutALog) {
+TEST_F(SqliteLedgerTest, OpensAFileWithARollbackJournal) {
   Run("PRAGMA journal_mode = DELETE");
-  ASSERT_TRUE(Charge(SampleLedgerRow("one")).ok());
+  const LedgerRow row = SampleLedgerRow("order-1");
+  ASSERT_TRUE(Charge(row).ok());
   const auto ledger = SqliteLedger::Open(path_);
   ASSERT_TRUE(ledger.ok()) << ledger.status();
-  EXPECT_TRUE((*ledger)->Find(SampleLedgerRow("one").record_id).value().has_value());
+  EXPECT_TRUE((*ledger)->Find(row.record_id).value().has_value());
 }
 
 TEST_F(SqliteLedgerTest, CommitsWithARow) {
