@@ -2,6 +2,7 @@
 // store has just read it, so only this test can present a row that differs.
 #include "server/store/sqlite/records.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -185,6 +186,26 @@ class SqliteRecordsTest : public ::testing::Test {
   ReserveOp op_;
   ReserveOp other_;
 };
+
+// The operator of an upgrade frees the disk, and does not look for permissions.
+TEST_F(SqliteRecordsTest, AMigrationOnAFullDiskSaysSo) {
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(connection_
+                    .Execute("INSERT INTO audit_log (at, actor, reason, action, forced, namespace,"
+                             " record_id, key_hmac, state, attempt, records) VALUES (1, 'alice',"
+                             " printf('%1000c', 'r'), 1, 0, 'payments', zeroblob(16),"
+                             " zeroblob(32), 1, 1, 1)")
+                    .ok());
+  }
+  // The step that makes the audit log anew.
+  ASSERT_TRUE(connection_.Execute("PRAGMA user_version = 3; PRAGMA cache_size = 10").ok());
+  const auto pages = connection_.ReadInteger("PRAGMA page_count");
+  ASSERT_TRUE(pages.ok());
+  ASSERT_TRUE(
+      connection_.ReadInteger(absl::StrCat("PRAGMA max_page_count = ", *pages).c_str()).ok());
+  const absl::Status full = MigrateSqliteSchema(connection_, "records.db");
+  EXPECT_THAT(std::string(full.message()), ::testing::HasSubstr("disk is full"));
+}
 
 TEST_F(SqliteRecordsTest, AWriteChangesTheRowThatItNamesAndNoOther) {
   for (const Write& write : Writes()) {

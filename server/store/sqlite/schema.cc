@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -206,27 +207,32 @@ absl::Status FillParentKeys(SqliteConnection& connection) {
   if (!write.ok()) return write.status();
   std::string last;
   while (true) {
-    SqliteStatement::Run reading(*read);
-    reading->BindBlob(1, last);
-    const absl::StatusOr<bool> row = reading->Step();
-    if (!row.ok() || !*row) return row.status();
-    const std::string id(reading->Blob(0).value_or(""));
-    const std::string_view bytes = reading->Blob(1).value_or("");
-    v1::Record annotations;
-    // A damaged one stays unchanged; a read of that record reports it.
-    if (annotations.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
-        annotations.has_parent()) {
-      SqliteStatement::Run writing(*write);
-      writing->BindBlob(1, id);
-      writing->BindText(2, annotations.parent().key());
-      if (const absl::Status written = writing->ChangeOne(); !written.ok()) return written;
+    std::optional<std::string> parent;
+    {
+      // Ends before the write: its end would hide why the write failed.
+      SqliteStatement::Run reading(*read);
+      reading->BindBlob(1, last);
+      const absl::StatusOr<bool> row = reading->Step();
+      if (!row.ok() || !*row) return row.status();
+      const std::string_view bytes = reading->Blob(1).value_or("");
+      v1::Record annotations;
+      // A damaged one stays unchanged; a read of that record reports it.
+      if (annotations.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+          annotations.has_parent()) {
+        parent = annotations.parent().key();
+      }
+      last = reading->Blob(0).value_or("");
     }
-    last = id;
+    if (!parent) continue;
+    SqliteStatement::Run writing(*write);
+    writing->BindBlob(1, last);
+    writing->BindText(2, *parent);
+    if (const absl::Status written = writing->ChangeOne(); !written.ok()) return written;
   }
 }
 
-// Those that the file lacks, in the caller's transaction.
-absl::Status ApplySteps(SqliteConnection& connection) {
+absl::Status ApplySteps(SqliteConnection& connection, SqliteTransaction& transaction) {
+  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
   const absl::StatusOr<std::int64_t> version = connection.ReadInteger("PRAGMA user_version");
   if (!version.ok()) return version.status();
   for (std::size_t step = static_cast<std::size_t>(*version); step < kSteps.size(); ++step) {
@@ -236,9 +242,10 @@ absl::Status ApplySteps(SqliteConnection& connection) {
   if (*version < kParentKeysSince) {
     if (const absl::Status filled = FillParentKeys(connection); !filled.ok()) return filled;
   }
-  return connection.Execute(
+  const absl::Status marked = connection.Execute(
       absl::StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion)
           .c_str());
+  return marked.ok() ? transaction.Commit() : marked;
 }
 
 }  // namespace
@@ -275,11 +282,9 @@ absl::Status MigrateSqliteSchema(SqliteConnection& connection, const std::string
   if (!version.ok()) return Unreadable(connection, path);
   if (*version == kVersion) return absl::OkStatus();
   SqliteTransaction transaction(connection);
-  absl::Status applied = transaction.Begin();
-  if (applied.ok()) applied = ApplySteps(connection);
-  if (applied.ok()) applied = transaction.Commit();
-  // Before the transaction is rolled back, which succeeds: the code is that of the failure.
-  return applied.ok() ? absl::OkStatus() : Unreadable(connection, path);
+  const absl::Status applied = ApplySteps(connection, transaction);
+  // Before the transaction is rolled back, which would be what last succeeded.
+  return applied.ok() ? applied : Unreadable(connection, path);
 }
 
 }  // namespace idempotency::internal
