@@ -20,6 +20,7 @@
 #include "server/store/postgres/held_connection.h"
 #include "server/store/postgres/single_row/admin.h"
 #include "server/store/postgres/single_row/maintenance.h"
+#include "server/store/postgres/single_row/orphans.h"
 #include "server/store/postgres/single_row/reseal.h"
 #include "server/store/postgres/single_row/reserve.h"
 #include "server/store/postgres/single_row/settle.h"
@@ -288,7 +289,20 @@ auto PostgresStore::Maintain(Call call) -> decltype(call(std::declval<Batched&>(
 }
 
 absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
-  return Maintain<SingleRowSweep, BatchedSweep>([&op](auto& sweep) { return sweep.Step(op); });
+  const absl::StatusOr<SweepProgress> progress =
+      Maintain<SingleRowSweep, BatchedSweep>([&op](auto& sweep) { return sweep.Step(op); });
+  const bool is_last = progress.ok() && !progress->next && !progress->too_slow;
+  if (in_single_rows() && is_last) RemoveOrphans();
+  return progress;
+}
+
+void PostgresStore::RemoveOrphans() {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  // The next pass continues here.
+  if (!connection.ok()) return;
+  MutexLock lock(orphans_mutex_);
+  const auto next = SingleRowOrphans(RecordsOf(**connection)).Step(orphans_after_);
+  if (next.ok()) orphans_after_ = *next;
 }
 
 absl::StatusOr<RecordPage> PostgresStore::List(const ListOp& op) {

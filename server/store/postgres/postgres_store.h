@@ -125,6 +125,8 @@ class PostgresStore final : public Store {
   // Calls `call` with the operations of the mode in use, on such a connection.
   template <typename SingleRow, typename Batched, typename Call>
   auto Maintain(Call call) -> decltype(call(std::declval<Batched&>()));
+  // A page of SingleRowOrphans, after each pass of the sweep.
+  void RemoveOrphans();
   absl::Status ProveCommits(PostgresConnection& connection);
   // A commit of this process took place; the second overload: if one of the
   // answers shows it.
@@ -167,6 +169,9 @@ class PostgresStore final : public Store {
   // then.
   Mutex gauges_mutex_;
   StoreGauges gauges_ ABSL_GUARDED_BY(gauges_mutex_);
+  // Where the walk over checkpoints continues.
+  Mutex orphans_mutex_;
+  RecordId orphans_after_ ABSL_GUARDED_BY(orphans_mutex_);
   // How many of the recent Reserve operations were on records that already
   // existed, in thousandths; a running mean. Decides whether to insert or to
   // read first.

@@ -26,6 +26,7 @@
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/schema/distribution.h"
 #include "server/store/postgres/schema/migrator.h"
+#include "server/store/postgres/single_row/orphans.h"
 #include "server/store/postgres/testing/reply_replacer.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
@@ -718,24 +719,59 @@ TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
   EXPECT_EQ(std::get<Reserved>(*second).checkpoint, "");
 }
 
-TEST_F(PostgresSingleRowTest, ACheckpointOfACompletedLifeIsClearedByTheNext) {
-  const ReserveOp op = OpFor("charge");
-  const auto granted = Reserve(op);
-  ASSERT_TRUE(IsReserved(granted));
-  ExtendOp extend;
-  extend.key = op.key;
-  extend.id = op.id;
-  extend.token = std::get<Reserved>(*granted).token;
-  extend.lease = op.lease;
-  extend.checkpoint = "old";
-  ASSERT_TRUE(store_->Extend({&extend, 1}).at(0).ok());
-  const CompleteOp completion = CompletionOf(op, granted);
-  ASSERT_TRUE(store_->Complete({&completion, 1}).at(0).ok());
-  schema_->Advance(op.retention);
-  ReserveOp next = op;
-  next.request_token = Uuid::Random();
-  ASSERT_TRUE(IsReserved(Reserve(next)));
-  EXPECT_EQ(schema_->Value("SELECT sum(octet_length(checkpoint)) FROM checkpoints"), "0");
+// As processes leave them that ended between two statements.
+TEST_F(PostgresSingleRowTest, TheSweepRemovesCheckpointsWithoutTheirRecords) {
+  const std::vector<ReserveOp> ops = {OpFor("kept"), OpFor("removed"), OpFor("afresh")};
+  for (const ReserveOp& op : ops) {
+    const auto granted = Reserve(op);
+    ASSERT_TRUE(IsReserved(granted));
+    const ExtendOp extend{op.key, op.id, std::get<Reserved>(*granted).token, op.lease, op.key.key};
+    ASSERT_TRUE(store_->Extend({&extend, 1}).at(0).ok());
+  }
+  Run("DELETE FROM records WHERE key = 'removed'");
+  Run(
+      absl::StrCat("UPDATE checkpoints SET record_created_at = record_created_at - interval '1 day'"
+                   " WHERE id = '",
+                   ops[2].id.ToString(), "'"));
+  Run(
+      absl::StrCat("INSERT INTO checkpoints SELECT gen_random_uuid(), '2026-01-01', 'x'"
+                   " FROM generate_series(1, ",
+                   SingleRowOrphans::kPage, ")"));
+  ASSERT_TRUE(store_->Sweep({}).ok());
+  EXPECT_NE(schema_->Value("SELECT count(*) FROM checkpoints"), "1") << "a page";
+  ASSERT_TRUE(store_->Sweep({}).ok());
+  EXPECT_EQ(schema_->Value("SELECT string_agg(convert_from(checkpoint, 'UTF8'), ',')"
+                           " FROM checkpoints"),
+            "kept");
+  Run("DELETE FROM records");
+  ASSERT_TRUE(store_->Sweep({}).ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM checkpoints"), "0") << "from the start again";
+}
+
+// It may have personal data, or be under a key that leaks.
+TEST_F(PostgresSingleRowTest, AForgottenRecordsCheckpointIsClearedInEachState) {
+  std::vector<ReserveOp> ops = {OpFor("reserved"), OpFor("completed"), OpFor("of a life before")};
+  std::vector<CompleteOp> completions;
+  for (const ReserveOp& op : ops) {
+    const auto granted = Reserve(op);
+    ASSERT_TRUE(IsReserved(granted));
+    completions.push_back(CompletionOf(op, granted));
+    const ExtendOp extend{op.key, op.id, completions.back().token, op.lease, "old"};
+    ASSERT_TRUE(store_->Extend({&extend, 1}).at(0).ok());
+  }
+  ASSERT_TRUE(store_->Complete({&completions[1], 1}).at(0).ok());
+  Run(
+      absl::StrCat("UPDATE checkpoints SET record_created_at = record_created_at - interval '1 day'"
+                   " WHERE id = '",
+                   ops[2].id.ToString(), "'"));
+  schema_->Advance(ops[0].retention + options_.clock_margin);
+  for (ReserveOp& op : ops) {
+    op.request_token = Uuid::Random();
+    ASSERT_TRUE(IsReserved(Reserve(op)));
+  }
+  EXPECT_EQ(schema_->Value("SELECT string_agg(octet_length(checkpoint)::text, ',')"
+                           " FROM checkpoints"),
+            "0,0,0");
 }
 
 class CheckpointReplacer final : public ContentSealer {

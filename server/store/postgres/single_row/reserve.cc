@@ -194,9 +194,6 @@ void SingleRowReserve::StartAfresh(std::vector<Step> steps, const SingleRowTime&
     parameters.AddInt2(ToProto(step.stored.record.state));
     parameters.Add(step.stored.record.expires_at);
     AddOptional(step.stored.record.tombstone_until, parameters);
-    // That of a completed record was not read.
-    const bool may_have_one = step.stored.record.state == RecordState::kCompleted;
-    if (step.stored.checkpoint.empty() && !may_have_one) continue;
     PostgresParameters& old = checkpoints.emplace_back();
     old.Add(op.id);
     old.Add(step.stored.record.created_at);

@@ -230,7 +230,7 @@ absl::Status SingleRowSweep::Write(const PostgresStatement& statement,
     checkpoint.Add(visited[i].stored.record.id);
     checkpoint.Add(visited[i].stored.record.created_at);
   }
-  // What this leaves costs its space until the key is used again, and is read by nobody.
+  // What this leaves is read by nobody, and removed by SingleRowOrphans.
   records_.connection().ExecuteEach(records_.statements().remove_checkpoint, checkpoints,
                                     PostgresConnection::LockWait::kBrief);
   return first;

@@ -58,6 +58,7 @@ SingleRowStatements::SingleRowStatements(SqlSections sql)
       replace_checkpoint(sql.Statement("replace_row_checkpoint")),
       note_audit(sql.Statement("note_audit")),
       places(sql),
+      walk_checkpoints(sql.Statement("walk_checkpoints")),
       measure_usage(sql.Statement("measure_row_usage")),
       open_for_long(sql.Statement("open_for_long")),
       newest_ordered(sql.Statement("newest_ordered")),

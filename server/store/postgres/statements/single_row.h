@@ -62,6 +62,8 @@ struct SingleRowStatements {
   PostgresStatement note_audit;
 
   PlaceStatements places;
+  // Of checkpoints.
+  PostgresStatement walk_checkpoints;
   PostgresStatement measure_usage;
 
   // The gauges.

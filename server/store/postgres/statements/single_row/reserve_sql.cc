@@ -72,10 +72,10 @@ WHERE t.id = $1::uuid AND t.namespace = $2::text AND t.scope = $3::text
 RETURNING t.id
 
 -- statement: clear_old_row_checkpoint
--- $1 id, $2 the created_at of the life before, under which nobody reads it. So what is left by a
--- process that ends before this costs its space only.
+-- $1 id, $2 the created_at of the life before. Also what lives before that one left: nobody reads
+-- it. So what is left by a process that ends before this costs its space only.
 UPDATE checkpoints p SET checkpoint = ''
-WHERE p.id = $1::uuid AND p.record_created_at = $2::timestamptz
+WHERE p.id = $1::uuid AND p.record_created_at <= $2::timestamptz
 
 -- statement: grant_row
 -- $1-$6 as in {expected}; $7 new token, $8 request token or NULL, $9 whether it is a recovery grant,

@@ -57,6 +57,11 @@ RETURNING t.id
 -- statement: remove_row_checkpoint
 -- $1 id, $2 the created_at of the record that was removed or reduced.
 DELETE FROM checkpoints p WHERE p.id = $1::uuid AND p.record_created_at <= $2::timestamptz
+
+-- statement: walk_checkpoints
+-- $1 the id to continue after, $2 how many. Returns id, record_created_at.
+SELECT p.id, p.record_created_at FROM checkpoints p WHERE p.id > $1::uuid
+ORDER BY p.id LIMIT $2::integer
 )sql";
 
 }  // namespace idempotency::internal::single_row_sql
