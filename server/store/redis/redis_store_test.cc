@@ -1574,6 +1574,38 @@ TEST_F(RedisStoreTest, ASentinelThatIsBehindLeadsNotBackAlone) {
   right->process().Signal(SIGCONT);
 }
 
+TEST_F(RedisStoreTest, ASentinelThatDoesNotAnswerTakesNoTimeOfCalls) {
+  RedisProcessOptions watching;
+  watching.sentinel_configuration = "sentinel monitor main 127.0.0.1 1 1\n";
+  const auto right = StartServer(watching);
+  const auto frozen = StartServer(watching);
+  RedisOptions options = right->options();
+  options.addresses.push_back(frozen->options().addresses.front());
+  options.mode = RedisOptions::Mode::kSentinel;
+  options.master = "main";
+  options.connect_timeout = absl::Seconds(4);
+  RedisTopology topology(options);
+  ASSERT_TRUE(topology.ServerOf(0).ok());
+  frozen->process().Freeze();
+  std::atomic<bool> refreshed{false};
+  std::thread inspection([&] {
+    pthread_setname_np(pthread_self(), "inspection");
+    topology.Refresh();
+    refreshed = true;
+  });
+  absl::Duration longest;
+  while (!refreshed) {
+    topology.Suspect();
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_TRUE(topology.ServerOf(0).ok());
+    longest = std::max(longest, absl::FromChrono(std::chrono::steady_clock::now() - began));
+    std::this_thread::sleep_for(absl::ToChronoNanoseconds(RedisTopology::kMinRefresh / 2));
+  }
+  inspection.join();
+  EXPECT_LT(longest, options.connect_timeout / 2);
+  frozen->process().Signal(SIGCONT);
+}
+
 TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {
   auto master = StartServer();
   RedisProcessOptions following;
