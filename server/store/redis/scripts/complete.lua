@@ -20,7 +20,7 @@ local record = load()
 if record == false then return {'failed', 'damaged'} end
 if not record then return lost(nil, 'RECORD_EXPIRED') end
 if record.k ~= a.key then return {'failed', 'collision'} end
-if now >= record.ea then return lost(record, 'RECORD_EXPIRED') end
+if ended(record) then return lost(record, 'RECORD_EXPIRED') end
 if record.tk ~= a.token then return lost(record, 'SUPERSEDED') end
 if record.st == RESERVED or record.st == UNKNOWN then
   write(record, {st = COMPLETED, cm = now, rp = a.reply, rd = a.digest, cd = ''})

@@ -51,7 +51,14 @@ local function lasts(record)
   return record.st == UNKNOWN or (record.st == RESERVED and record.po == REQUIRE_RECOVERY)
 end
 
-local function forgotten(record) return now >= record.ea and not lasts(record) end
+-- A purge leaves it at the time of its own clock: one that was set back since may not have reached
+-- the record's end yet.
+local function tombstone(record) return record.st == RELEASED and record.fp == '' and record.tu end
+
+-- Its holder comes too late, under any policy.
+local function ended(record) return now >= record.ea or tombstone(record) end
+
+local function forgotten(record) return ended(record) and not lasts(record) end
 
 -- When Redis may forget the key: as long after the record and its tombstone as the clock may
 -- step back.
