@@ -2,7 +2,8 @@
 // idempotencyd: an operation runs once for each key, and its retries get the recorded reply.
 //
 // It is an example of docs/other_languages.md, whose rules its comments name. An outcome that is
-// not known is never run again: each record has LEASE_EXPIRY_REQUIRE_RECOVERY.
+// not known is never run again: each record has LEASE_EXPIRY_REQUIRE_RECOVERY, and a record of
+// another guard that has not is not run after its first attempt.
 package idempotency
 
 import (
@@ -12,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -52,15 +55,19 @@ type Config struct {
 	Unguarded []string
 	// Released are, by full method, the codes that the handler returns only if nothing happened: not
 	// after an effect, and not by passing on the status of a call. Such a call may run again. An entry
-	// of the recorded codes, such as PERMISSION_DENIED, is released instead.
+	// of the recorded codes, such as PERMISSION_DENIED, is released instead. A code that gRPC or Go
+	// makes, such as UNAVAILABLE, cannot be one.
 	Released map[string][]codes.Code
 	// Lease of a reservation; it is extended while the handler runs. Default 30 s.
 	Lease time.Duration
-	// MaxWait for another attempt before a duplicate is refused, under 5 s. Default 2 s.
+	// MaxWait for another attempt before a duplicate is refused, under 5 s and under ReserveFor.
+	// Default 2 s, or half of ReserveFor if that is shorter.
 	MaxWait time.Duration
-	// MaxWork ends the context of the handler, which has no deadline of its caller. Default 5 minutes.
+	// MaxWork ends the context of the handler, which has no deadline of its caller. A handler that
+	// ignores that loses its reservation two leases later at most. Default 5 minutes.
 	MaxWork time.Duration
-	// ReserveFor is how long Reserve is repeated, well below Lease. Default 10 s.
+	// ReserveFor is how long Reserve is repeated: half of Lease at most. Default 10 s, or half of
+	// Lease if that is shorter.
 	ReserveFor time.Duration
 	// SettleFor is how long Complete and Release are repeated. Default 1 minute.
 	SettleFor time.Duration
@@ -80,32 +87,44 @@ func New(config Config) (*Guard, error) {
 	if config.Service == nil || config.Namespace == "" || config.Scope == nil {
 		return nil, errors.New("idempotency: Service, Namespace and Scope are required")
 	}
-	for _, one := range []struct {
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{&config.Lease, 30 * time.Second},
-		{&config.MaxWait, 2 * time.Second},
-		{&config.MaxWork, 5 * time.Minute},
-		{&config.ReserveFor, 10 * time.Second},
-		{&config.SettleFor, time.Minute},
-	} {
-		if *one.value == 0 {
-			*one.value = one.standard
-		}
-	}
-	if config.MaxWait >= tryTimeout {
-		return nil, fmt.Errorf("idempotency: MaxWait is %v, and has to be under %v", config.MaxWait, tryTimeout)
+	if err := config.setDurations(); err != nil {
+		return nil, err
 	}
 	for method, released := range config.Released {
-		if slices.Contains(released, codes.OK) || slices.Contains(released, codes.Internal) {
-			return nil, fmt.Errorf("idempotency: %s: OK and INTERNAL cannot be released", method)
+		for _, code := range released {
+			if !canBeReleased(code) {
+				return nil, fmt.Errorf("idempotency: %s: %v cannot be released", method, code)
+			}
 		}
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
 	return &Guard{config: config, giveBacks: make(chan struct{}, maxGiveBacks)}, nil
+}
+
+// setDurations sets the defaults and checks the values.
+func (c *Config) setDurations() error {
+	defaultTo := func(value *time.Duration, standard time.Duration) {
+		if *value == 0 {
+			*value = standard
+		}
+	}
+	defaultTo(&c.Lease, 30*time.Second)
+	defaultTo(&c.MaxWork, 5*time.Minute)
+	defaultTo(&c.SettleFor, time.Minute)
+	defaultTo(&c.ReserveFor, min(10*time.Second, c.Lease/2))
+	defaultTo(&c.MaxWait, min(2*time.Second, c.ReserveFor/2))
+	if min(c.Lease, c.MaxWork, c.SettleFor, c.ReserveFor, c.MaxWait) < 0 {
+		return errors.New("idempotency: a duration is negative")
+	}
+	if most := c.Lease / 2; c.ReserveFor > most { // a handler would begin late in its lease
+		return fmt.Errorf("idempotency: ReserveFor is %v, and may be %v, half of Lease", c.ReserveFor, most)
+	}
+	if most := min(tryTimeout, c.ReserveFor); c.MaxWait >= most {
+		return fmt.Errorf("idempotency: MaxWait is %v, and has to be under %v", c.MaxWait, most)
+	}
+	return nil
 }
 
 // Wait waits for the work in the background. Call it after Server.GracefulStop.
@@ -122,8 +141,7 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 	if err != nil {
 		return nil, err
 	}
-	sent := time.Now()
-	verdict, err := g.reserve(ctx, reserve)
+	verdict, sent, err := g.reserve(ctx, reserve)
 	if err != nil {
 		return nil, g.noVerdict(ctx, err)
 	}
@@ -135,6 +153,9 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 			token:    verdict.Reserved.GetReservationToken(),
 			record:   record,
 			leaseEnd: sent.Add(verdict.Reserved.GetLeaseRemaining().AsDuration()),
+		}
+		if err := g.mayRun(ctx, held, verdict.Reserved); err != nil {
+			return nil, err
 		}
 		return g.run(ctx, held, request, handler)
 	case *pb.ReserveResponse_Replay:
@@ -188,17 +209,22 @@ func (g *Guard) reservation(ctx context.Context, method string, request any) (*p
 	}, nil
 }
 
-// reserve returns the verdict (rule 1). It ends with the caller's call. What an unanswered try may
-// have been granted is given back.
-func (g *Guard) reserve(ctx context.Context, request *pb.ReserveRequest) (*pb.ReserveResponse, error) {
+// reserve returns the verdict (rule 1), and when the try that it answers was sent. It ends with the
+// caller's call. What an unanswered try may have been granted is given back.
+func (g *Guard) reserve(ctx context.Context, request *pb.ReserveRequest) (*pb.ReserveResponse, time.Time, error) {
 	bounded, cancel := context.WithTimeout(ctx, g.config.ReserveFor)
 	defer cancel()
-	verdict, err := repeat(bounded, g.config.Service.Reserve, request)
+	var sent time.Time
+	verdict, err := repeat(bounded, func(ctx context.Context, request *pb.ReserveRequest,
+		options ...grpc.CallOption) (*pb.ReserveResponse, error) {
+		sent = time.Now()
+		return g.config.Service.Reserve(ctx, request, options...)
+	}, request)
 	var failed *callError
 	if errors.As(err, &failed) && failed.open {
 		g.giveBack(context.WithoutCancel(ctx), request)
 	}
-	return verdict, err
+	return verdict, sent, err
 }
 
 // giveBack releases, in the background, a grant whose answer was lost: its lease would end as an
@@ -215,9 +241,13 @@ func (g *Guard) giveBack(ctx context.Context, request *pb.ReserveRequest) {
 		defer cancel()
 		verdict, err := repeat(bounded, g.config.Service.Reserve, request)
 		if reserved := verdict.GetReserved(); err == nil && reserved != nil {
+			outcome := nothingHappened
+			if isUndecided(reserved) {
+				outcome = unknownOutcome
+			}
 			_, err = repeat(bounded, g.config.Service.Release, &pb.ReleaseRequest{
 				RecordKey: request.GetRecordKey(), ReservationToken: reserved.GetReservationToken(),
-				Outcome: nothingHappened, Reason: "its caller gave up"})
+				Outcome: outcome, Reason: "its caller gave up"})
 		}
 		if err != nil {
 			g.config.Logger.Warn("a reservation was not given back", "error", err)
@@ -225,17 +255,76 @@ func (g *Guard) giveBack(ctx context.Context, request *pb.ReserveRequest) {
 	})
 }
 
+// mayRun returns nil if the handler may run under a grant. Otherwise it has settled the grant, and
+// returns the status of the call.
+func (g *Guard) mayRun(ctx context.Context, held *held, grant *pb.Reserved) error {
+	own := context.WithoutCancel(ctx)
+	if isUndecided(grant) {
+		return g.undecided(ctx, held, grant, "an earlier attempt of another guard may have had an effect")
+	}
+	if grant.GetAttempt() > 1 {
+		expiry, err := g.leaseExpiry(ctx, held)
+		if err != nil {
+			g.config.Logger.Error("no policy of a record", "record", held.record, "error", err)
+			if err := g.release(own, held, nothingHappened, "its policy is not known"); err != nil {
+				return g.notSettled(ctx, held, err)
+			}
+			return refusal{code: codes.Unavailable, reason: "STORE_UNAVAILABLE",
+				message: "no verdict of the idempotency service", delay: noVerdictDelay}.send(ctx, held.record)
+		}
+		if expiry != pb.LeaseExpiry_LEASE_EXPIRY_REQUIRE_RECOVERY {
+			// The guard that made it releases attempts that may have had an effect.
+			return g.undecided(ctx, held, grant, "another guard permits a second execution of this record")
+		}
+	}
+	if ctx.Err() != nil {
+		if err := g.release(own, held, nothingHappened, "its caller gave up"); err != nil {
+			return g.notSettled(ctx, held, err)
+		}
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if time.Now().Before(held.leaseEnd) {
+		return nil
+	}
+	// The process was stopped, or the answer was late: another attempt may run.
+	if err := g.release(own, held, nothingHappened, "its lease ended before the handler began"); err != nil {
+		g.config.Logger.Warn("a reservation was not given back", "record", held.record, "error", err)
+	}
+	return refusal{code: codes.Aborted, reason: "RESERVATION_LOST",
+		message: "the lease ended before the handler began", delay: lostDelay}.send(ctx, held.record)
+}
+
+// isUndecided reports whether an earlier attempt may have had an effect. Without `recover` only a
+// record of another guard, with another policy, is granted then.
+func isUndecided(grant *pb.Reserved) bool {
+	previous := grant.GetPreviousAttempt()
+	return grant.GetRecovering() || previous == pb.PreviousAttempt_PREVIOUS_ATTEMPT_LEASE_EXPIRED ||
+		previous == pb.PreviousAttempt_PREVIOUS_ATTEMPT_OUTCOME_UNKNOWN
+}
+
+// leaseExpiry returns the policy that counts: that of the guard that made the record.
+func (g *Guard) leaseExpiry(ctx context.Context, held *held) (pb.LeaseExpiry, error) {
+	bounded, cancel := context.WithDeadline(ctx, held.leaseEnd)
+	defer cancel()
+	got, err := repeat(bounded, g.config.Service.Get, &pb.GetRequest{RecordKey: held.key})
+	return got.GetRecord().GetOnLeaseExpiry(), err
+}
+
+// undecided leaves the outcome of an operation unknown, without running it.
+func (g *Guard) undecided(ctx context.Context, held *held, grant *pb.Reserved, reason string) error {
+	if err := g.release(context.WithoutCancel(ctx), held, unknownOutcome, reason); err != nil {
+		return g.notSettled(ctx, held, err)
+	}
+	g.config.Logger.Error("an operation was not run: "+reason, "record", held.record)
+	return outcomeUnknown(&pb.OutcomeUnknown{Attempt: grant.GetAttempt(), Reason: reason,
+		Cause: pb.OutcomeUnknown_CAUSE_RELEASED, Since: timestamppb.Now()}).send(ctx, held.record)
+}
+
 // run executes the handler and settles the reservation.
 func (g *Guard) run(ctx context.Context, held *held, request any, handler grpc.UnaryHandler) (any, error) {
 	// A context of its own: the end of the caller's call, by its deadline or because it hangs up, is
 	// the usual reason of a retry, and may neither end the work nor the recording of its reply.
 	own := context.WithoutCancel(ctx)
-	if ctx.Err() != nil {
-		if err := g.release(own, held, nothingHappened, "its caller gave up"); err != nil {
-			return nil, g.notSettled(ctx, held, err)
-		}
-		return nil, status.FromContextError(ctx.Err()).Err()
-	}
 	keeper := g.keepLease(own, held)
 	defer keeper.stop()
 	returned := false
@@ -253,6 +342,7 @@ func (g *Guard) run(ctx context.Context, held *held, request any, handler grpc.U
 	sent := &sentMetadata{method: method, header: metadata.MD{}, trailer: metadata.MD{}}
 	response, err := handler(grpc.NewContextWithServerTransportStream(work, sent), request)
 	returned = true
+	keeper.worked.Store(true)
 
 	reply, replyErr := sent.reply(response, err)
 	code := codes.Code(reply.GetCode())
@@ -260,7 +350,7 @@ func (g *Guard) run(ctx context.Context, held *held, request any, handler grpc.U
 	case replyErr != nil, errorInfo(status.Convert(err)).GetDomain() == errorDomain:
 		// Also the refusal of another guard, by a method that the handler called.
 		return nil, g.unknown(ctx, held, errors.Join(err, replyErr))
-	case slices.Contains(g.config.Released[method], code):
+	case slices.Contains(g.config.Released[method], code) && !isOverSizeLimit(code, reply.GetMessage()):
 		if err := g.release(own, held, nothingHappened, code.String()); err != nil {
 			return nil, g.notSettled(ctx, held, err)
 		}
@@ -269,8 +359,11 @@ func (g *Guard) run(ctx context.Context, held *held, request any, handler grpc.U
 		return nil, g.unknown(ctx, held, err)
 	}
 
-	completed, err := settle(own, g, g.config.Service.Complete, &pb.CompleteRequest{
-		RecordKey: held.key, ReservationToken: held.token, Reply: recorded(reply)})
+	completed, err := g.complete(own, held, recorded(reply))
+	if status.Code(err) == codes.InvalidArgument { // the operation has run all the same
+		g.config.Logger.Error("a reply is recorded without its content", "record", held.record, "error", err)
+		completed, err = g.complete(own, held, withoutContent(reply))
+	}
 	if err != nil {
 		superseded := keeper.stop()
 		if causeOf(err) != "RECORD_EXPIRED" || superseded {
@@ -284,6 +377,11 @@ func (g *Guard) run(ctx context.Context, held *held, request any, handler grpc.U
 		return answer(ctx, reply, marks...)
 	}
 	return answer(ctx, reply, entries(held.record, completed.GetExpiresAt())...)
+}
+
+func (g *Guard) complete(ctx context.Context, held *held, reply *pb.Reply) (*pb.CompleteResponse, error) {
+	return settle(ctx, g, g.config.Service.Complete, &pb.CompleteRequest{
+		RecordKey: held.key, ReservationToken: held.token, Reply: reply})
 }
 
 // unknown settles a reservation whose handler may have had an effect (rule 4).
@@ -353,4 +451,22 @@ func isOutcome(code codes.Code) bool {
 		return true
 	}
 	return false
+}
+
+// canBeReleased reports whether a code can state that nothing happened: not one that gRPC or Go
+// makes, as for a connection that is lost after the effect.
+func canBeReleased(code codes.Code) bool {
+	switch code {
+	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Internal, codes.Unavailable,
+		codes.Unimplemented, codes.Unknown:
+		return false
+	}
+	return true
+}
+
+// isOverSizeLimit reports whether gRPC made the status, for a call of the handler whose reply was too
+// large: that call may have had its effect.
+func isOverSizeLimit(code codes.Code, message string) bool {
+	return code == codes.ResourceExhausted && (strings.Contains(message, "larger than max") ||
+		strings.Contains(message, "message too large") || strings.Contains(message, "metadata size exceeds"))
 }

@@ -298,6 +298,46 @@ func TestARetryIsReplayedByteForByte(t *testing.T) {
 	s.ran(1)
 }
 
+func TestMetadataThatCannotBeRecordedIsLeftOut(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	s.work = func(ctx context.Context, _ *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
+		incoming, _ := metadata.FromIncomingContext(ctx) // has :authority
+		if err := grpc.SetHeader(ctx, metadata.Join(incoming, metadata.Pairs("x-merchant", "M\u00fcller",
+			"x merchant", "a", "x-line", "a\nb", "shop-header", "a", "shop-header-bin", "\xff"))); err != nil {
+			return nil, err
+		}
+		return &paymentsv1.ChargeReply{ChargeId: "charge 1"}, setMetadata(ctx)
+	}
+	first := s.charge("order-1")
+	if first.err != nil || len(first.header.Get("shop-header")) != 3 || len(first.header.Get("shop-header-bin")) != 1 {
+		t.Fatalf("%+v", first)
+	}
+	for _, name := range []string{"x-merchant", "x merchant", "x-line"} {
+		if first.header.Get(name) != nil {
+			t.Errorf("%s is sent, although a replay has not got it", name)
+		}
+	}
+	s.replayed(s.charge("order-1"), first)
+	s.ran(1)
+}
+
+func TestAReplyThatTheServiceRefusesIsRecordedWithoutItsContent(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil, func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if complete, ok := request.(*pb.CompleteRequest); ok && complete.GetReply().GetBody() != nil {
+			return status.Error(codes.InvalidArgument, "a rule of a newer service")
+		}
+		return invoke(ctx, method, request, reply, channel, options...)
+	})
+	if got := s.charge("order-1"); got.err != nil {
+		t.Error(got.err)
+	}
+	s.refused(s.charge("order-1"), codes.FailedPrecondition, "REPLY_NOT_KEPT", "")
+	s.ran(1)
+}
+
 func TestAnEmptyReplyIsReplayed(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -532,17 +572,145 @@ func refusalOfAnotherGuard(t *testing.T) error {
 func TestAReleasedCodeRunsAgain(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(config *idempotency.Config) {
-		config.Released = map[string][]codes.Code{chargeMethod: {codes.Unavailable}}
+		config.Released = map[string][]codes.Code{chargeMethod: {codes.Aborted}}
 	})
 	s.work = func(context.Context, *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
-		return nil, status.Error(codes.Unavailable, "the bank is closed")
+		return nil, status.Error(codes.Aborted, "the bank is closed")
 	}
 	for range 2 {
-		if got := s.charge("order-1"); status.Code(got.err) != codes.Unavailable || got.reason() != "" {
+		if got := s.charge("order-1"); status.Code(got.err) != codes.Aborted || got.reason() != "" {
 			t.Error(got.err)
 		}
 	}
 	s.ran(2)
+}
+
+func TestAReleasedCodeThatGRPCMadeIsAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(config *idempotency.Config) {
+		config.Released = map[string][]codes.Code{chargeMethod: {codes.ResourceExhausted}}
+	})
+	s.work = func(context.Context, *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
+		bank := status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5000000 vs. 4194304)")
+		return nil, fmt.Errorf("bank: %w", bank)
+	}
+	s.refused(s.charge("order-1"), codes.Unavailable, "OUTCOME_NOT_RECORDED", "")
+	s.refused(s.charge("order-1"), codes.FailedPrecondition, "OUTCOME_UNKNOWN", "-1")
+	s.ran(1)
+}
+
+// reserveElsewhere is the attempt of another guard.
+func (s *setup) reserveElsewhere(key string, expiry pb.LeaseExpiry) *pb.Reserved {
+	s.t.Helper()
+	verdict, err := s.service.Reserve(s.t.Context(), &pb.ReserveRequest{RecordKey: recordKey(key),
+		Fingerprints: []*pb.Fingerprint{fingerprint(s.t, order(500))}, OnLeaseExpiry: expiry})
+	if err != nil || verdict.GetReserved() == nil {
+		s.t.Fatal(verdict, err)
+	}
+	return verdict.GetReserved()
+}
+
+// releaseElsewhere reports that nothing happened, as a guard with TAKE_OVER does after any failure.
+func (s *setup) releaseElsewhere(key string, expiry pb.LeaseExpiry) {
+	s.t.Helper()
+	if _, err := s.service.Release(s.t.Context(), &pb.ReleaseRequest{RecordKey: recordKey(key),
+		ReservationToken: s.reserveElsewhere(key, expiry).GetReservationToken()}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestARecordThatPermitsASecondExecutionIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	s.reserveElsewhere("order-1", pb.LeaseExpiry_LEASE_EXPIRY_TAKE_OVER)
+	s.advance(time.Minute) // its process was lost
+	s.releaseElsewhere("order-2", pb.LeaseExpiry_LEASE_EXPIRY_TAKE_OVER)
+	for _, key := range []string{"order-1", "order-2"} {
+		for range 2 {
+			s.refused(s.charge(key), codes.FailedPrecondition, "OUTCOME_UNKNOWN", "-1")
+		}
+	}
+	s.ran(0)
+}
+
+func TestAReleasedRecordOfAnotherGuardThatRequiresRecoveryRuns(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	s.releaseElsewhere("order-1", pb.LeaseExpiry_LEASE_EXPIRY_REQUIRE_RECOVERY)
+	if got := s.charge("order-1"); got.err != nil {
+		t.Error(got.err)
+	}
+	s.ran(1)
+}
+
+func TestARecordWhosePolicyCannotBeReadIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil, func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if strings.HasSuffix(method, "/Get") {
+			return status.Error(codes.PermissionDenied, "no READ")
+		}
+		return invoke(ctx, method, request, reply, channel, options...)
+	})
+	s.reserveElsewhere("order-1", pb.LeaseExpiry_LEASE_EXPIRY_TAKE_OVER)
+	s.advance(time.Minute)
+	s.releaseElsewhere("order-2", pb.LeaseExpiry_LEASE_EXPIRY_REQUIRE_RECOVERY)
+	s.refused(s.charge("order-1"), codes.FailedPrecondition, "OUTCOME_UNKNOWN", "-1") // whatever its policy
+	s.refused(s.charge("order-2"), codes.Unavailable, "STORE_UNAVAILABLE", "1000")
+	if state := s.record("order-2").GetState(); state != pb.RecordState_RECORD_STATE_RELEASED {
+		t.Error(state)
+	}
+	s.ran(0)
+}
+
+func TestAHandlerDoesNotBeginAfterItsLease(t *testing.T) {
+	t.Parallel()
+	var stopped atomic.Bool
+	stopped.Store(true)
+	s := start(t, func(config *idempotency.Config) { config.Lease = 300 * time.Millisecond },
+		func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
+			invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+			err := invoke(ctx, method, request, reply, channel, options...)
+			if strings.HasSuffix(method, "/Reserve") && stopped.Swap(false) {
+				time.Sleep(400 * time.Millisecond) // as if the process was stopped
+			}
+			return err
+		})
+	s.refused(s.charge("order-1"), codes.Aborted, "RESERVATION_LOST", "100")
+	s.ran(0)
+	if got := s.charge("order-1"); got.err != nil {
+		t.Error(got.err)
+	}
+	s.ran(1)
+}
+
+func TestAHandlerThatHangsDoesNotHoldItsKey(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(config *idempotency.Config) {
+		config.MaxWork = 100 * time.Millisecond
+		config.Lease = 300 * time.Millisecond
+	})
+	began, finish := make(chan struct{}), make(chan struct{})
+	s.work = func(context.Context, *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
+		close(began)
+		<-finish // not the end of its context
+		return &paymentsv1.ChargeReply{ChargeId: "charge 1"}, nil
+	}
+	answered := make(chan answer, 1)
+	go func() { answered <- s.charge("order-1") }()
+	received(t, began)
+	retry := s.charge("order-1")
+	for end := time.Now().Add(within); retry.reason() == "IN_FLIGHT" && time.Now().Before(end); retry = s.charge("order-1") {
+		time.Sleep(250 * time.Millisecond)
+	}
+	close(finish)
+	s.refused(retry, codes.FailedPrecondition, "OUTCOME_UNKNOWN", "-1")
+	first := received(t, answered) // recorded, since no other attempt was granted
+	if first.err != nil {
+		t.Error(first.err)
+	}
+	s.replayed(s.charge("order-1"), first)
+	s.ran(1)
 }
 
 func TestTheAnswerOfCompleteMayBeLost(t *testing.T) {
@@ -586,6 +754,21 @@ func TestAReservationOfACallerThatGaveUpIsGivenBack(t *testing.T) {
 	s.ran(0)
 }
 
+func TestAnUndecidedReservationIsGivenBackAsUnknown(t *testing.T) {
+	t.Parallel()
+	var reserves atomic.Int32
+	s := start(t, func(config *idempotency.Config) { config.ReserveFor = 50 * time.Millisecond },
+		loseFirst("Reserve", 1, &reserves))
+	s.reserveElsewhere("order-1", pb.LeaseExpiry_LEASE_EXPIRY_TAKE_OVER)
+	s.advance(time.Minute)
+	s.refused(s.charge("order-1"), codes.Unavailable, "STORE_UNAVAILABLE", "1000")
+	s.guard.Wait()
+	if state := s.record("order-1").GetState(); state != pb.RecordState_RECORD_STATE_UNKNOWN {
+		t.Error(state)
+	}
+	s.ran(0)
+}
+
 func TestNothingRunsWithoutTheDaemon(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(config *idempotency.Config) {
@@ -602,7 +785,6 @@ func TestADaemonThatIsAwayDuringTheWork(t *testing.T) {
 	var away atomic.Bool
 	s := start(t, func(config *idempotency.Config) {
 		config.Lease = 600 * time.Millisecond
-		config.MaxWait = 4 * time.Second // by the daemon's clock the lease may end later
 		config.SettleFor = 300 * time.Millisecond
 	}, func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
 		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
@@ -618,6 +800,7 @@ func TestADaemonThatIsAwayDuringTheWork(t *testing.T) {
 	}
 	s.refused(s.charge("order-1"), codes.Unavailable, "OUTCOME_NOT_RECORDED", "")
 	away.Store(false)
+	s.advance(time.Minute) // by the daemon's clock the lease may end later
 	s.refused(s.charge("order-1"), codes.FailedPrecondition, "OUTCOME_UNKNOWN", "-1")
 	s.ran(1)
 }
@@ -709,6 +892,43 @@ func TestAConfigurationIsChecked(t *testing.T) {
 	t.Parallel()
 	if _, err := idempotency.New(idempotency.Config{}); err == nil {
 		t.Error("an empty configuration is accepted")
+	}
+	complete := func() idempotency.Config {
+		return idempotency.Config{
+			Service:   pb.NewIdempotencyServiceClient(nil),
+			Namespace: "payments",
+			Scope:     func(context.Context) (string, error) { return "tenant-1", nil },
+		}
+	}
+	for _, lease := range []time.Duration{0, 300 * time.Millisecond, 5 * time.Second, time.Hour} {
+		config := complete()
+		config.Lease = lease
+		if _, err := idempotency.New(config); err != nil {
+			t.Errorf("lease %v: %v", lease, err)
+		}
+	}
+	for name, spoil := range map[string]func(*idempotency.Config){
+		"a negative duration":           func(config *idempotency.Config) { config.MaxWork = -time.Second },
+		"Reserve for most of the lease": func(config *idempotency.Config) { config.ReserveFor = 16 * time.Second },
+		"a wait that no Reserve is for": func(config *idempotency.Config) {
+			config.ReserveFor = 2 * time.Second
+			config.MaxWait = 2 * time.Second
+		},
+		"a wait that no try is long for": func(config *idempotency.Config) { config.MaxWait = 5 * time.Second },
+	} {
+		config := complete()
+		spoil(&config)
+		if _, err := idempotency.New(config); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	for _, code := range []codes.Code{codes.OK, codes.Internal, codes.Canceled, codes.DeadlineExceeded,
+		codes.Unknown, codes.Unavailable, codes.Unimplemented} {
+		config := complete()
+		config.Released = map[string][]codes.Code{chargeMethod: {codes.Aborted, code}}
+		if _, err := idempotency.New(config); err == nil {
+			t.Errorf("%v is released", code)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	pb "example.org/payments/gen/idempotencyv1"
@@ -23,7 +24,8 @@ type keeper struct {
 	work       context.Context // ends when the reservation is lost
 	halt       context.CancelFunc
 	done       chan struct{}
-	superseded bool // another attempt may have a reply; read it after done
+	superseded bool        // another attempt may have a reply; read it after done
+	worked     atomic.Bool // the handler has returned
 }
 
 func (g *Guard) keepLease(ctx context.Context, held *held) *keeper {
@@ -48,6 +50,8 @@ func (k *keeper) stop() bool {
 func (k *keeper) extend(ctx context.Context, g *Guard, held *held) error {
 	end := held.leaseEnd
 	pause := time.Until(end) / 3
+	// A handler that ignores the end of its context does not hold its key for ever.
+	worksUntil := time.Now().Add(g.config.MaxWork + g.config.Lease)
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,6 +59,9 @@ func (k *keeper) extend(ctx context.Context, g *Guard, held *held) error {
 		case <-time.After(min(pause, time.Until(end))):
 		}
 		sent := time.Now()
+		if !k.worked.Load() && sent.After(worksUntil) {
+			return fmt.Errorf("%w: the handler does not end", ErrReservationLost)
+		}
 		try, cancel := context.WithDeadline(ctx, earlier(end, sent.Add(tryTimeout)))
 		extended, err := g.config.Service.Extend(try, &pb.ExtendRequest{
 			RecordKey: held.key, ReservationToken: held.token, Lease: durationpb.New(g.config.Lease)})

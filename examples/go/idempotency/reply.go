@@ -98,6 +98,10 @@ func recorded(reply *pb.Reply) *pb.Reply {
 	if proto.Size(reply) <= maxReplyBytes {
 		return reply
 	}
+	return withoutContent(reply)
+}
+
+func withoutContent(reply *pb.Reply) *pb.Reply {
 	message := reply.GetMessage()
 	message = strings.ToValidUTF8(message[:min(len(message), maxMessageBytes)], "")
 	return &pb.Reply{Code: reply.GetCode(), Message: message, Content: pb.ReplyContent_REPLY_CONTENT_STATUS_ONLY}
@@ -149,13 +153,17 @@ func entries(record string, expires *timestamppb.Timestamp) []string {
 	return []string{"idempotency-record", record, "idempotency-expires", expires.AsTime().Format(time.RFC3339)}
 }
 
+// toEntries leaves out the entries with which Complete would be refused, after the effect (rule 4).
 func toEntries(md metadata.MD) []*pb.MetadataEntry {
 	var entries []*pb.MetadataEntry
 	for _, name := range slices.Sorted(maps.Keys(md)) {
-		if isReserved(name) {
+		if isReserved(name) || !isName(name) {
 			continue
 		}
 		for _, value := range md[name] {
+			if !strings.HasSuffix(name, "-bin") && !isPrintable(value) {
+				continue
+			}
 			entries = append(entries, &pb.MetadataEntry{Key: name, Value: []byte(value)})
 		}
 	}
@@ -175,4 +183,12 @@ func toMetadata(entries []*pb.MetadataEntry) metadata.MD {
 // isReserved reports whether an entry is of gRPC or of the guard, not of the handler.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "grpc-") || strings.HasPrefix(name, "idempotency-")
+}
+
+func isName(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
+}
+
+func isPrintable(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
 }
