@@ -268,6 +268,102 @@ class ServeTestingTest(unittest.TestCase):
         self.assertTrue(released.wait(SOME_SECONDS))
         self.assertEqual(tries.count("release"), 1)
 
+    def test_the_example_runs_no_undecided_record_of_another_guard(self):
+        """The policy that counts is the record's."""
+        once, ran = self.once_of_the_page(), []
+
+        def elsewhere(name, expiry):
+            """A grant of another guard."""
+            request = self.request(f"{self.id()}/{name}")
+            request.on_lease_expiry = self.records.LeaseExpiry.Value(f"LEASE_EXPIRY_{expiry}")
+            request.lease.FromMilliseconds(100)
+            del request.fingerprints[:]
+            request.fingerprints.append(once.fingerprint("/p/C", b""))
+            return request.record_key, self.service.Reserve(request).reserved.reservation_token
+
+        def work():
+            ran.append("work")
+            return self.records.Reply()
+
+        def repeat(key, service=self.service):
+            return once.once(service, key, once.fingerprint("/p/C", b""), work)
+
+        lapsed, _ = elsewhere("lapsed", "TAKE_OVER")
+        released, token = elsewhere("released", "TAKE_OVER")
+        self.service.Release(self.pb.ReleaseRequest(record_key=released, reservation_token=token))
+        time.sleep(0.3)
+        for key in (lapsed, lapsed, released, released):
+            with self.assertRaisesRegex(once.NotRun, "outcome_unknown"):
+                repeat(key)
+        self.assertEqual(ran, [])
+
+        definite, token = elsewhere("definite", "REQUIRE_RECOVERY")
+        self.service.Release(self.pb.ReleaseRequest(record_key=definite, reservation_token=token))
+        service = types.SimpleNamespace(Reserve=self.service.Reserve, Release=self.service.Release,
+                                        Get=refusing(grpc.StatusCode.PERMISSION_DENIED))
+        with self.assertRaisesRegex(once.NoEffect, "policy"):
+            repeat(definite, service)
+        self.assertEqual(ran, [])
+        repeat(definite)
+        self.assertEqual(ran, ["work"])
+
+    def test_the_example_gives_back_an_undecided_grant_as_unknown(self):
+        once, outcomes = self.once_of_the_page(), []
+        for previous in ("RELEASED", "LEASE_EXPIRED", "OUTCOME_UNKNOWN"):
+            verdict = self.granted()
+            verdict.reserved.previous_attempt = self.pb.PreviousAttempt.Value(f"PREVIOUS_ATTEMPT_{previous}")
+            service = types.SimpleNamespace(
+                Reserve=lambda _request, timeout, verdict=verdict: verdict,
+                Release=lambda request, timeout: outcomes.append(request.outcome))
+            self.assertTrue(once.giving_back.acquire(blocking=False))
+            once.give_back(service, self.request())
+        self.assertEqual(outcomes, [self.pb.RELEASE_OUTCOME_NOTHING_HAPPENED,
+                                    *2 * [self.pb.RELEASE_OUTCOME_OUTCOME_UNKNOWN]])
+
+    def test_the_example_begins_no_work_after_its_lease(self):
+        once, outcomes = self.once_of_the_page(), []
+        verdict = self.granted()
+        verdict.reserved.lease_remaining.FromMilliseconds(10)
+
+        def reserve(_request, timeout):  # pylint: disable=unused-argument
+            time.sleep(0.1)  # as if the process was stopped
+            return verdict
+
+        service = types.SimpleNamespace(
+            Reserve=reserve, Release=lambda request, timeout: outcomes.append(request.outcome))
+        with self.assertRaisesRegex(once.NoEffect, "lease"):
+            once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), self.fail)
+        self.assertEqual(outcomes, [self.pb.RELEASE_OUTCOME_NOTHING_HAPPENED])
+
+    def test_the_example_extends_no_lease_of_work_that_hangs(self):
+        once, extended = self.once_of_the_page(), []
+
+        def work():
+            time.sleep(1)
+            return self.records.Reply()
+
+        service = types.SimpleNamespace(
+            Reserve=lambda _request, timeout: self.granted(),
+            Extend=lambda _request, timeout: extended.append("extend"),
+            Complete=lambda _request, timeout: self.pb.CompleteResponse())
+        with mock.patch.object(once, "LEASE_S", 0.3), mock.patch.object(once, "WORK_S", 0.25), \
+                mock.patch.object(once.duration_pb2, "Duration", lambda seconds: self.duration(seconds=1)):
+            once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), work)
+        self.assertLessEqual(len(extended), 2)
+
+    def test_the_example_leaves_out_metadata_that_complete_refuses(self):
+        once = self.once_of_the_page()
+        key = self.request(self.id()).record_key
+        sent = [self.records.MetadataEntry(key=name, value=value.encode()) for name, value in (
+            (":authority", "a"), ("X-Upper", "a"), ("x-note", "M\u00fcller"), ("x-note", "a\nb"),
+            ("x-note-bin", "M\u00fcller"), ("x-note", "ok ~"))]
+        for _ in range(2):
+            reply = once.once(
+                self.service, key, once.fingerprint("/p/C", b""),
+                lambda: self.records.Reply(initial_metadata=sent, trailing_metadata=sent)).reply
+            for metadata in (reply.initial_metadata, reply.trailing_metadata):
+                self.assertEqual(list(metadata), sent[-2:])
+
     def test_the_example_refuses_nothing_for_good_after_the_work(self):
         """A client would read a definite code as "not charged"."""
         once, calls = self.once_of_the_page(), self.calls_of_the_page()
@@ -561,7 +657,8 @@ class ServeTestingTest(unittest.TestCase):
             server.stop(None)
 
     def granted(self):
-        return self.pb.ReserveResponse(record_id="r", reserved=self.pb.Reserved(reservation_token="token"))
+        return self.pb.ReserveResponse(record_id="r", reserved=self.pb.Reserved(
+            reservation_token="token", attempt=1, lease_remaining=self.duration(seconds=30)))
 
     def module_of_the_page(self, name, block):
         text = blocks_of("other_languages.md")[block]
