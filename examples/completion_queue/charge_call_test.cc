@@ -96,6 +96,16 @@ class ChargeCallTest : public testing::Test {
     return outcome;
   }
 
+  void Purge(const std::string& record_id) {
+    grpc::ClientContext context;
+    idempotency::v1::PurgeRequest purge;
+    purge.set_record_id(record_id);
+    purge.set_reason("a test");
+    purge.set_force(true);
+    idempotency::v1::PurgeResponse purged;
+    EXPECT_TRUE(admin_->Purge(&context, purge, &purged).ok());
+  }
+
   Charge Counting() {
     return [this](idempotency::Execution&, const ChargeRequest&, ChargeReply* reply) {
       reply->set_charge_id("ch_" + std::to_string(++runs_));
@@ -106,6 +116,9 @@ class ChargeCallTest : public testing::Test {
   std::atomic<int> runs_{0};
   TempFolder folder_;
   DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
+  const std::unique_ptr<idempotency::v1::IdempotencyAdminService::Stub> admin_ =
+      idempotency::v1::IdempotencyAdminService::NewStub(
+          grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()));
   Charge charge_;
   payments::v1::Payments::AsyncService service_;
   std::unique_ptr<idempotency::ServerGuard> guard_;
@@ -154,17 +167,9 @@ TEST_F(ChargeCallTest, ADuplicateOfARunningCallGetsARetryDelay) {
 
 // An administrator removes it, or the store loses it.
 TEST_F(ChargeCallTest, ACallWhoseRecordIsRemovedWhileItRunsIsNotRetried) {
-  const auto admin = idempotency::v1::IdempotencyAdminService::NewStub(
-      grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()));
   std::atomic<bool> fails{false};
   Serve([&](idempotency::Execution& execution, const ChargeRequest& request, ChargeReply* reply) {
-    grpc::ClientContext context;
-    idempotency::v1::PurgeRequest purge;
-    purge.set_record_id(execution.record_id());
-    purge.set_reason("a test");
-    purge.set_force(true);
-    idempotency::v1::PurgeResponse purged;
-    EXPECT_TRUE(admin->Purge(&context, purge, &purged).ok());
+    Purge(execution.record_id());
     const grpc::Status done = Counting()(execution, request, reply);
     return fails ? grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "declined") : done;
   });
@@ -175,6 +180,30 @@ TEST_F(ChargeCallTest, ACallWhoseRecordIsRemovedWhileItRunsIsNotRetried) {
   const Outcome declined = Send("order-2");
   EXPECT_EQ(declined.status.error_message(), "declined");
   EXPECT_EQ(declined.pushback, "-1");
+}
+
+// Its charge is not the operation's: another outcome was recorded before the record was removed.
+TEST_F(ChargeCallTest, ACallThatLostItsRecordBeforeItWasRemovedIsRefused) {
+  Serve([&](idempotency::Execution& execution, const ChargeRequest& request, ChargeReply* reply) {
+    grpc::ClientContext context;
+    idempotency::v1::ResolveRequest resolve;
+    resolve.set_record_id(execution.record_id());
+    resolve.set_outcome(idempotency::v1::RESOLVE_OUTCOME_COMPLETED);
+    resolve.mutable_reply();
+    resolve.set_reason("a test");
+    resolve.set_expected_attempt(1);
+    resolve.set_force(true);
+    idempotency::v1::ResolveResponse resolved;
+    const grpc::Status settled = admin_->Resolve(&context, resolve, &resolved);
+    EXPECT_TRUE(settled.ok()) << settled.error_message();
+    EXPECT_EQ(ReasonOf(execution.Checkpoint("half")), Reason::kReservationLost);
+    Purge(execution.record_id());
+    return Counting()(execution, request, reply);
+  });
+  const Outcome charged = Send("order-1");
+  EXPECT_EQ(charged.reason(), Reason::kReservationLost) << charged.status.error_message();
+  EXPECT_EQ(charged.pushback, "-1") << "a retry would charge again";
+  EXPECT_EQ(runs_, 1);
 }
 
 TEST_F(ChargeCallTest, AFailureIsRecordedOrLeftUnknownByThePolicy) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/server_guard/refusal.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "testdata/secrets.pb.h"
@@ -415,7 +417,36 @@ TEST_F(BeginTest, ARecordThatDoesNotExistAnyMoreIsReportedAsSuch) {
   EXPECT_EQ(ReasonOf(status), Reason::kReservationLost);
   EXPECT_THAT(std::string(status.message()), HasSubstr("would run it again"));
   EXPECT_EQ(DetailsOf(status).metadata["cause"], "RECORD_EXPIRED");
-  EXPECT_FALSE(DetailsOf(status).retry_delay.has_value());
+  EXPECT_TRUE(IsRecordGone(status));
+  EXPECT_EQ(PushbackFor(status), kNoRetryPushback);
+}
+
+// The other attempt's result counts: this one's must not be sent.
+TEST_F(BeginTest, ARecordThatAnotherAttemptHadBeforeItWentIsNotGone) {
+  call_.policy.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+  const auto settled = [this](const std::function<absl::Status(BegunOperation&)>& settle) {
+    auto begun = Begin();
+    Store().TakeOver();
+    EXPECT_EQ(ReasonOf(begun->execution()->Checkpoint("half")), Reason::kReservationLost);
+    Store().LoseRecord();
+    return settle(*begun);
+  };
+  const auto failed = [](grpc::StatusCode code) {
+    return [code](BegunOperation& begun) { return begun.Fail(grpc::Status(code, "no")); };
+  };
+  for (const absl::Status& status : {
+           settled([](BegunOperation& begun) { return begun.Complete(Reply()); }),
+           settled([](BegunOperation& begun) { return begun.Release("nothing was done"); }),
+           settled(failed(grpc::StatusCode::NOT_FOUND)),
+           settled(failed(grpc::StatusCode::RESOURCE_EXHAUSTED)),
+           settled(failed(grpc::StatusCode::UNAVAILABLE)),
+       }) {
+    EXPECT_EQ(ReasonOf(status), Reason::kReservationLost);
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(DetailsOf(status).metadata["cause"], "SUPERSEDED");
+    EXPECT_FALSE(IsRecordGone(status));
+    EXPECT_EQ(PushbackFor(status), kNoRetryPushback) << "a retry would run it again";
+  }
 }
 
 TEST_F(BeginTest, AnUnacknowledgedCompletionIsRepeated) {

@@ -142,6 +142,7 @@ TEST_F(SettlementTest, WithoutARecordTheReplyIsSentUnlessAnotherAttemptHadTakenO
   store_->LoseRecord();
   outcome = SettleWith(superseded, ReplyOf(grpc::StatusCode::OK, "paid"));
   EXPECT_EQ(ReasonOf(outcome.error), Reason::kReservationLost);
+  EXPECT_EQ(DetailsOf(outcome.error).metadata["cause"], "SUPERSEDED");
   EXPECT_FALSE(DetailsOf(outcome.error).retry_delay.has_value()) << "a retry would run it again";
 }
 
@@ -159,6 +160,7 @@ TEST_F(SettlementTest, WithoutARecordWhatDidNothingMayRunAgainUnlessAnotherAttem
   store_->LoseRecord();
   const Settlement::Outcome outcome = SettleWith(superseded, busy);
   EXPECT_EQ(ReasonOf(outcome.error), Reason::kReservationLost);
+  EXPECT_EQ(DetailsOf(outcome.error).metadata["cause"], "SUPERSEDED");
   EXPECT_FALSE(DetailsOf(outcome.error).retry_delay.has_value()) << "a retry would run it again";
 }
 

@@ -33,7 +33,8 @@ class OperationAdmission;
 //   OK                    acknowledged: a repeat gets this reply, byte for byte (after Release:
 //                         the next attempt may run; after an unrecorded failure: see Fail)
 //   RESERVATION_LOST      (ABORTED) another attempt took over, or the record expired (`cause`
-//                         RECORD_EXPIRED); nothing was recorded. Its effects may happen again
+//                         RECORD_EXPIRED), or both in this order (`cause` SUPERSEDED); nothing was
+//                         recorded. Its effects may happen again
 //   OUTCOME_NOT_RECORDED  not acknowledged yet. The guard goes on recording; call Begin again
 //                         later for the outcome
 // If the result is not OK, do not acknowledge the message (docs/explicit.md has the exception): it

@@ -17,12 +17,15 @@ inline constexpr std::string_view kNoRetryPushback = "-1";
 
 // The value of kPushbackMetadata, in the trailers, for an error: at most a second for IN_FLIGHT
 // (RetryInfo in the status has the whole time); kNoRetryPushback where a retry changes nothing
-// (OUTCOME_UNKNOWN) or would run the operation again (IsRecordGone()). nullopt: no trailer.
+// (OUTCOME_UNKNOWN) or would run the operation again (IsRecordGone(), or RESERVATION_LOST with the
+// cause SUPERSEDED). nullopt: no trailer.
 std::optional<std::string> PushbackFor(const absl::Status& error);
 
 // True if the operation's record expired or was removed while the operation ran (RESERVATION_LOST
 // with the cause RECORD_EXPIRED): no record has a reply for a retry, which would run the operation
 // again. After the work is done send its own result, and after a failure of it kNoRetryPushback.
+// False if another attempt may have taken over before the record went (the cause SUPERSEDED): its
+// result counts, so send the error.
 bool IsRecordGone(const absl::Status& error);
 
 }  // namespace idempotency

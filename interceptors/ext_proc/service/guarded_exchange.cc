@@ -367,7 +367,7 @@ void GuardedExchange::SendReply(const Settlement::Outcome& outcome) {
   }
   MetadataEntries added = RecordMetadata(execution_->record_id(), outcome.expires_at, false);
   // A retry of a failure would reach the upstream again; gRPC ignores it with OK.
-  if (is_grpc_ && (!outcome.unrecorded.ok() || IsRecordGone(outcome.error))) {
+  if (is_grpc_ && (!outcome.unrecorded.ok() || WouldRunAgain(outcome.error))) {
     added.emplace_back(kPushbackMetadata, kNoRetryPushback);
   }
   exchange_.Release(removed, added);

@@ -758,6 +758,20 @@ TEST_F(GrantedGrpcExchangeTest, WithoutARecordAnyMoreTheProxysAnswerIsNotRetried
   EXPECT_EQ(added.at("grpc-retry-pushback-ms"), "-1");
 }
 
+TEST_F(GrantedGrpcExchangeTest, WithoutARecordThatAnotherAttemptHadTheProxysAnswerIsNotRetried) {
+  const auto execution = Grant();
+  exchange_.OnDecision(Admission::Granted{execution});
+  store_->TakeOver();
+  EXPECT_FALSE(execution->Checkpoint("half").ok());
+  store_->LoseRecord();
+  Exchange::Request reply =
+      Reply({{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "14"}});
+  SetCodeDetails("response_timeout", reply);
+  const auto added = OutcomeOf(reply);
+  ASSERT_EQ(added.count("grpc-retry-pushback-ms"), 1u);
+  EXPECT_EQ(added.at("grpc-retry-pushback-ms"), "-1");
+}
+
 TEST_F(GrantedExchangeTest, AProblemOfAnotherGuardIsNoOutcome) {
   exchange_.OnDecision(Admission::Granted{Grant()});
   OutcomeOfProblem(HttpFront().Reject(MakeError(Reason::kInFlight, "running"), "").body);

@@ -157,7 +157,7 @@ std::optional<std::string> PushbackFor(const absl::Status& error) {
   const std::optional<Reason> reason = ReasonOf(error);
   // Retries do not change the one, and run the operation again after the other, under any retry
   // policy of a client.
-  if (reason == Reason::kOutcomeUnknown || IsRecordGone(error)) {
+  if (reason == Reason::kOutcomeUnknown || internal::WouldRunAgain(error)) {
     return std::string(kNoRetryPushback);
   }
   if (reason != Reason::kInFlight) return PushbackOf(error);

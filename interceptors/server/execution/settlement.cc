@@ -320,7 +320,8 @@ absl::Status Settlement::LossIfRefused(Disposition disposition) const {
   if (disposition == Disposition::kRelease && !superseded_) return instead_;
   // The ledger has a row, or refuses a second effect: a retry gets its outcome.
   const bool ledger = execution_->operation().on_unknown == UnknownOutcome::kLookUpLedger;
-  return ledger ? ReservationLost() : loss;
+  if (ledger) return ReservationLost();
+  return superseded_ ? SupersededAndGone() : loss;
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
@@ -336,11 +337,13 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
                                      ": record ", execution_->record_id(), ": ",
                                      answer.status().message());
   Outcome outcome;
-  if (IsRecordGone(answer.status()) && !superseded_) {
+  if (!IsRecordGone(answer.status())) {
+    outcome.error = answer.status();
+  } else if (superseded_) {
+    outcome.error = SupersededAndGone();
+  } else {
     outcome.error = instead_;
     outcome.unrecorded = answer.status();
-  } else {
-    outcome.error = answer.status();
   }
   Finish(outcome);
 }

@@ -1,6 +1,8 @@
 #include "interceptors/server/wire/guard_errors.h"
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/retry_delays.h"
@@ -12,6 +14,21 @@ namespace {
 // idempotency_service.proto has the causes of RESERVATION_LOST.
 constexpr char kCause[] = "cause";
 constexpr char kRecordExpired[] = "RECORD_EXPIRED";
+constexpr char kSuperseded[] = "SUPERSEDED";
+
+absl::Status LostForGood(const char* cause, std::string_view message) {
+  ErrorDetails details;
+  details.metadata.emplace(kCause, cause);
+  return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted, message,
+                           std::move(details));
+}
+
+// "" without one.
+std::string CauseOf(const absl::Status& error) {
+  const ErrorDetails details = DetailsOf(error);
+  const auto cause = details.metadata.find(kCause);
+  return cause == details.metadata.end() ? "" : cause->second;
+}
 
 }  // namespace
 
@@ -29,16 +46,26 @@ absl::Status ReservationLost() {
 }
 
 absl::Status RecordGone() {
-  ErrorDetails details;
-  details.metadata.emplace(kCause, kRecordExpired);
-  return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
-                           "the record of this operation expired or was removed while it ran: its "
-                           "outcome is not recorded, and a retry would run it again",
-                           std::move(details));
+  return LostForGood(kRecordExpired,
+                     "the record of this operation expired or was removed while it ran: its "
+                     "outcome is not recorded, and a retry would run it again");
+}
+
+absl::Status SupersededAndGone() {
+  return LostForGood(kSuperseded,
+                     "another attempt may have taken this operation over before its record expired "
+                     "or was removed: a retry would run it again");
 }
 
 absl::Status LossOf(const absl::Status& refusal) {
   return IsRecordGone(refusal) ? RecordGone() : ReservationLost();
+}
+
+bool WouldRunAgain(const absl::Status& loss) {
+  if (IsRecordGone(loss)) return true;
+  // A service's own status has another code: there a retry gets the winner's reply.
+  return loss.code() == absl::StatusCode::kAborted && ReasonOf(loss) == Reason::kReservationLost &&
+         CauseOf(loss) == kSuperseded;
 }
 
 }  // namespace idempotency::internal
@@ -48,10 +75,7 @@ namespace idempotency {
 bool IsRecordGone(const absl::Status& error) {
   const std::optional<Reason> reason = ReasonOf(error);
   if (reason == Reason::kRecordNotFound) return true;
-  if (reason != Reason::kReservationLost) return false;
-  const ErrorDetails details = DetailsOf(error);
-  const auto cause = details.metadata.find(internal::kCause);
-  return cause != details.metadata.end() && cause->second == internal::kRecordExpired;
+  return reason == Reason::kReservationLost && internal::CauseOf(error) == internal::kRecordExpired;
 }
 
 }  // namespace idempotency

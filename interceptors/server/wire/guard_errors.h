@@ -18,8 +18,17 @@ absl::Status ReservationLost();
 // run it again, as if for the first time.
 absl::Status RecordGone();
 
-// The one of the two that is true after this refusal of a token.
+// RESERVATION_LOST, ABORTED, with the cause SUPERSEDED and without a retry delay: another attempt
+// may have taken over before the record went, so that this attempt's result is not the operation's,
+// and a retry would run it again.
+absl::Status SupersededAndGone();
+
+// ReservationLost() or RecordGone(): the one that is true after this refusal of a token.
 absl::Status LossOf(const absl::Status& refusal);
+
+// Whether a retry after a RESERVATION_LOST would run the operation again: RecordGone() and
+// SupersededAndGone().
+bool WouldRunAgain(const absl::Status& loss);
 
 }  // namespace idempotency::internal
 
