@@ -272,11 +272,11 @@ class ServeTestingTest(unittest.TestCase):
         """The policy that counts is the record's."""
         once, ran = self.once_of_the_page(), []
 
-        def elsewhere(name, expiry):
+        def elsewhere(name, expiry, lease_ms=30000):
             """A grant of another guard."""
             request = self.request(f"{self.id()}/{name}")
             request.on_lease_expiry = self.records.LeaseExpiry.Value(f"LEASE_EXPIRY_{expiry}")
-            request.lease.FromMilliseconds(100)
+            request.lease.FromMilliseconds(lease_ms)
             del request.fingerprints[:]
             request.fingerprints.append(once.fingerprint("/p/C", b""))
             return request.record_key, self.service.Reserve(request).reserved.reservation_token
@@ -288,7 +288,7 @@ class ServeTestingTest(unittest.TestCase):
         def repeat(key, service=self.service):
             return once.once(service, key, once.fingerprint("/p/C", b""), work)
 
-        lapsed, _ = elsewhere("lapsed", "TAKE_OVER")
+        lapsed, _ = elsewhere("lapsed", "TAKE_OVER", lease_ms=100)
         released, token = elsewhere("released", "TAKE_OVER")
         self.service.Release(self.pb.ReleaseRequest(record_key=released, reservation_token=token))
         time.sleep(0.3)

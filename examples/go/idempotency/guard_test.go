@@ -667,12 +667,12 @@ func TestAHandlerDoesNotBeginAfterItsLease(t *testing.T) {
 	t.Parallel()
 	var stopped atomic.Bool
 	stopped.Store(true)
-	s := start(t, func(config *idempotency.Config) { config.Lease = 300 * time.Millisecond },
+	s := start(t, func(config *idempotency.Config) { config.Lease = 3 * time.Second },
 		func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
 			invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 			err := invoke(ctx, method, request, reply, channel, options...)
 			if strings.HasSuffix(method, "/Reserve") && stopped.Swap(false) {
-				time.Sleep(400 * time.Millisecond) // as if the process was stopped
+				time.Sleep(3100 * time.Millisecond) // as if the process was stopped
 			}
 			return err
 		})
@@ -688,7 +688,7 @@ func TestAHandlerThatHangsDoesNotHoldItsKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(config *idempotency.Config) {
 		config.MaxWork = 100 * time.Millisecond
-		config.Lease = 300 * time.Millisecond
+		config.Lease = 3 * time.Second
 	})
 	began, finish := make(chan struct{}), make(chan struct{})
 	s.work = func(context.Context, *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) {
@@ -784,7 +784,7 @@ func TestADaemonThatIsAwayDuringTheWork(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	s := start(t, func(config *idempotency.Config) {
-		config.Lease = 600 * time.Millisecond
+		config.Lease = 3 * time.Second
 		config.SettleFor = 300 * time.Millisecond
 	}, func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
 		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
