@@ -56,8 +56,12 @@ struct Deployment {
   std::vector<std::pair<std::string, std::string>> workload_labels;
 };
 
+// Whether a guarded route is one of HTTP.
+bool HasHttpRoutes(const Deployment& deployment);
+
 // The headers that decide something here and that no caller may send, sorted: those with which a
 // caller sets retries, hedging and deadlines of Envoy's router, and those that only a reply has.
+// With routes of HTTP in the spellings with underscores too.
 std::vector<std::string> StrippedHeaders(const Deployment& deployment);
 
 }  // namespace idempotency::internal

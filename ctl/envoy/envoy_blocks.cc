@@ -30,9 +30,7 @@ constexpr absl::string_view kProcessorHead =
 name: )";
 
 constexpr absl::string_view kProcessorTail =
-    R"(# Only the routes of guarded methods enable it: every other request costs nothing.
-disabled: true
-typed_config:
+    R"(typed_config:
   "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
   grpc_service:
     envoy_grpc: {cluster_name: $cluster}
@@ -42,16 +40,16 @@ typed_config:
   failure_mode_allow: false
   # A lost processor is 503, for gRPC UNAVAILABLE. The default is 500, for gRPC UNKNOWN.
   status_on_error: {code: 503}
-  # The only mode in which the answer to the headers can wait for the whole body, so that a
-  # request is compared with the first one of its key before it is forwarded. The trailers are sent
-  # too: they are the end of a gRPC reply, and it is held until the record is durable.
+  # Only guarded routes have another mode: every other request costs nothing. Envoy reads it of the
+  # route that a request has here, whose path a filter before this one may have changed. `disabled`
+  # would be decided before the first filter.
   processing_mode:
-    request_header_mode: SEND
-    request_body_mode: FULL_DUPLEX_STREAMED
-    request_trailer_mode: SEND
-    response_header_mode: SEND
-    response_body_mode: FULL_DUPLEX_STREAMED
-    response_trailer_mode: SEND
+    request_header_mode: SKIP
+    request_body_mode: NONE
+    request_trailer_mode: SKIP
+    response_header_mode: SKIP
+    response_body_mode: NONE
+    response_trailer_mode: SKIP
 )";
 
 constexpr absl::string_view kRouteReasons =
@@ -64,7 +62,10 @@ constexpr absl::string_view kRouteReasons =
 # - no retries, no hedging, no mirroring: the router runs below the filter, and would run the method
 #   again behind the record. Retries belong to the caller, with the same key. Mirroring cannot be
 #   switched off by a route: configure none above it.
-# - the filter is enabled.
+# - the filter sends all of it: the only mode in which the answer to the headers can wait for the
+#   whole body, so that a request is compared with the first one of its key before it is forwarded.
+#   The trailers are sent too: they are the end of a gRPC reply, and it is held until the record is
+#   durable.
 )";
 
 constexpr absl::string_view kGuardedRoute = R"(route:
@@ -76,10 +77,15 @@ constexpr absl::string_view kGuardedRoute = R"(route:
   hedge_policy: {initial_requests: 1}
 typed_per_filter_config:
   $filter:
-    "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig
-    config:
-      "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute
-      overrides: {}
+    "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute
+    overrides:
+      processing_mode:
+        request_header_mode: SEND
+        request_body_mode: FULL_DUPLEX_STREAMED
+        request_trailer_mode: SEND
+        response_header_mode: SEND
+        response_body_mode: FULL_DUPLEX_STREAMED
+        response_trailer_mode: SEND
 )";
 
 std::string Match(const EnvoyRoute& route) {

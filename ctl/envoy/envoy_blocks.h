@@ -16,8 +16,8 @@ namespace idempotency::internal {
 // The HTTP filter that removes StrippedHeaders(). It must be the first one.
 std::string StripFilter(const Deployment& deployment);
 
-// The HTTP filter that calls the processor, disabled until a route enables it. `cluster` is the
-// processor's.
+// The HTTP filter that calls the processor, which sends nothing until a route has it do so.
+// `cluster` is the processor's.
 std::string ProcessorFilter(const Deployment& deployment, absl::string_view cluster);
 
 // Routes in the order in which Envoy compares them: streaming methods, then the guarded ones.

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
@@ -52,8 +53,25 @@ std::string Expression(absl::string_view text, absl::string_view wildcard) {
   return expression;
 }
 
-// Characters of a path that need no escape (RFC 3986). A percent is none of them: Envoy decodes
-// unreserved characters before it compares, and refuses an escaped slash.
+// Of a path, also where it is escaped: Envoy decodes unreserved characters alone before it compares
+// (RFC 3986, section 2.3), and most frameworks decode the reserved ones too.
+std::string LiteralExpression(absl::string_view segment) {
+  std::string expression;
+  for (const char character : segment) {
+    const std::string one = Expression(absl::string_view(&character, 1), "");
+    const bool is_unreserved = absl::ascii_isalnum(static_cast<unsigned char>(character)) ||
+                               absl::StrContains("-._~", absl::string_view(&character, 1));
+    if (is_unreserved) {
+      expression += one;
+    } else {
+      absl::StrAppendFormat(&expression, "(?:%s|%%%02X)", one, character);
+    }
+  }
+  return expression;
+}
+
+// Characters of a path that need no escape (RFC 3986). A percent is none of them, and Envoy refuses
+// an escaped slash.
 bool IsPathCharacter(char character) {
   return absl::ascii_isalnum(static_cast<unsigned char>(character)) ||
          absl::StrContains("-._~!$&'()+,;=:@*", absl::string_view(&character, 1));
@@ -72,7 +90,7 @@ absl::StatusOr<std::string> SegmentExpression(absl::string_view pattern,
     return WrongRoute(pattern,
                       absl::StrCat("the segment '", segment, "' is not literal, {name} or *"));
   }
-  return Expression(segment, "");
+  return LiteralExpression(segment);
 }
 
 absl::StatusOr<std::string> PathExpression(absl::string_view pattern, absl::string_view path) {

@@ -28,6 +28,17 @@ constexpr absl::string_view kManager =
     "      name: envoy.filters.network.http_connection_manager\n";
 constexpr absl::string_view kRouter = "      subFilter: {name: envoy.filters.http.router}\n";
 
+constexpr absl::string_view kOnePath =
+    R"(name: envoy.filters.network.http_connection_manager
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+  # One spelling of a path: another one must not bypass the routes below. Istio's default merges and
+  # refuses no slashes.
+  normalize_path: true
+  merge_slashes: true
+  path_with_escaped_slashes_action: REJECT_REQUEST
+)";
+
 // The last one is inserted first, so that the proxy has the order of Routes().
 std::string RoutePatches(const Deployment& deployment) {
   const std::vector<std::string> routes =
@@ -57,11 +68,12 @@ std::string IstioEnvoyFilter(const Deployment& deployment) {
   for (const auto& [name, value] : deployment.workload_labels) {
     absl::StrAppend(&labels, "      ", YamlString(name), ": ", YamlString(value), "\n");
   }
-  const std::string patches =
-      absl::StrCat(Patch("HTTP_FILTER", kManager, "INSERT_FIRST", StripFilter(deployment)),
-                   Patch("HTTP_FILTER", absl::StrCat(kManager, kRouter), "INSERT_BEFORE",
-                         ProcessorFilter(deployment, ClusterOfProcessor(deployment))),
-                   ClusterPatch(deployment), RoutePatches(deployment));
+  const std::string patches = absl::StrCat(
+      Patch("HTTP_FILTER", kManager, "INSERT_FIRST", StripFilter(deployment)),
+      Patch("HTTP_FILTER", absl::StrCat(kManager, kRouter), "INSERT_BEFORE",
+            ProcessorFilter(deployment, ClusterOfProcessor(deployment))),
+      HasHttpRoutes(deployment) ? Patch("NETWORK_FILTER", kManager, "MERGE", kOnePath) : "",
+      ClusterPatch(deployment), RoutePatches(deployment));
   return absl::StrCat(
       "# Written by `idempotencyctl envoy-config --format=istio`.\n"
       "# In the sidecar of the service, so that callers inside the mesh are guarded too. Callers'\n"

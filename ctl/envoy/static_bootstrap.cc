@@ -23,6 +23,9 @@ typed_config:
   normalize_path: true
   merge_slashes: true
   path_with_escaped_slashes_action: REJECT_REQUEST
+  # The end of a connection without a request in progress, also of one whose caller does not read
+  # its reply, which Envoy holds meanwhile.
+  common_http_protocol_options: {idle_timeout: 60s}
   http2_protocol_options:
     max_concurrent_streams: 100
     initial_stream_window_size: 65536

@@ -9,6 +9,7 @@ import yaml
 
 from . import envoy, golden
 from .certificates import Authority
+from .sidecar import applied, sidecar
 
 FILTER = "envoy.filters.http.ext_proc"
 EXT_PROC = "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3"
@@ -61,57 +62,6 @@ REFUSED_WITH_ADDRESSES = [
     (("--methods=a.B/C", "--format=istio", "--workload=a=b", "--tls_client_ca=f"),
      "leave out --tls_client_ca"),
 ]
-
-
-def applied(envoy_filter, bootstrap):
-    """A bootstrap of the shape of Istio's sidecars with the patches of an EnvoyFilter: those
-    operations that the command uses, as Istio documents them."""
-    listener = bootstrap["static_resources"]["listeners"][0]
-    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
-    vhost = manager["route_config"]["virtual_hosts"][0]
-    for patch in envoy_filter["spec"]["configPatches"]:
-        kind, operation = patch["applyTo"], patch["patch"]["operation"]
-        value = patch["patch"]["value"]
-        if kind == "CLUSTER" and operation == "ADD":
-            bootstrap["static_resources"]["clusters"].append(value)
-        elif kind == "HTTP_FILTER" and operation == "INSERT_FIRST":
-            manager["http_filters"].insert(0, value)
-        elif kind == "HTTP_FILTER" and operation == "INSERT_BEFORE":
-            name = patch["match"]["listener"]["filterChain"]["filter"]["subFilter"]["name"]
-            at = [one["name"] for one in manager["http_filters"]].index(name)
-            manager["http_filters"].insert(at, value)
-        elif kind == "HTTP_ROUTE" and operation == "INSERT_FIRST":
-            assert patch["match"]["routeConfiguration"]["vhost"]["name"] == vhost["name"]
-            vhost["routes"].insert(0, value)
-        else:
-            raise AssertionError(f"{kind} {operation} is not known")
-    return bootstrap
-
-
-def sidecar(port, processor):
-    """Istio's names: the inbound listener of a pod with a service on `port`."""
-    def cluster(name, to):
-        return {"name": name, "type": "STRICT_DNS", "load_assignment": {
-            "cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {
-                "socket_address": {"address": "127.0.0.1", "port_value": to}}}}]}]}}
-    manager = {
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3"
-                 ".HttpConnectionManager",
-        "stat_prefix": "inbound",
-        "http_filters": [{"name": "envoy.filters.http.router", "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}],
-        "route_config": {"virtual_hosts": [{
-            "name": f"inbound|http|{port}", "domains": ["*"], "routes": [
-                {"name": "default", "match": {"prefix": "/"},
-                 "route": {"cluster": f"inbound|{port}||"}}]}]}}
-    return {"admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
-            "static_resources": {
-                "listeners": [{"name": "inbound", "address": {"socket_address": {
-                    "address": "127.0.0.1", "port_value": 0}},
-                    "filter_chains": [{"filters": [{
-                        "name": "envoy.filters.network.http_connection_manager",
-                        "typed_config": manager}]}]}],
-                "clusters": [cluster(f"inbound|{port}||", port), cluster(processor, 1)]}}
 
 
 def routes(bootstrap):
@@ -179,11 +129,18 @@ class ConfigTest(unittest.TestCase):
         for case, text, _ in self.bootstraps():
             with self.subTest(case):
                 bootstrap = yaml.safe_load(text)
-                filters = [one for one in http_filters(bootstrap) if one["name"] == FILTER]
-                self.assertEqual([one["disabled"] for one in filters], [True])
+                (one,) = (one for one in http_filters(bootstrap) if one["name"] == FILTER)
+                # Not `disabled`, which is decided by the path that a caller sent.
+                self.assertNotIn("disabled", one)
+                self.assertEqual(set(one["typed_config"]["processing_mode"].values()),
+                                 {"SKIP", "NONE"})
                 for route in routes(bootstrap):
                     guarded = route["name"].startswith("idempotency ")
-                    self.assertEqual(FILTER in route.get("typed_per_filter_config", {}), guarded)
+                    of_filter = route.get("typed_per_filter_config", {}).get(FILTER)
+                    self.assertEqual(of_filter is not None, guarded)
+                    if guarded:
+                        self.assertEqual(set(of_filter["overrides"]["processing_mode"].values()),
+                                         {"SEND", "FULL_DUPLEX_STREAMED"})
                     if guarded:
                         action = route["route"]
                         self.assertEqual(action["retry_policy"], {"num_retries": 0})

@@ -6,9 +6,12 @@ reaches the service."""
 import socket
 import unittest
 
+import yaml
+
 from . import envoy
 from .http_upstream import HttpUpstream
 from .raw_http import send
+from .sidecar import applied, sidecar
 
 GUARDED = [
     ("POST", "/payments.v1.Payments/Charge"),
@@ -28,6 +31,9 @@ GUARDED = [
     ("POST", "/v1/payments?a=b"),
     ("PATCH", "/v1/payments/17"),
     ("PATCH", "/v1/payments/a%20b/"),
+    ("POST", "/v1/payments:refund"),
+    ("POST", "/v1/payments%3Arefund"),
+    ("POST", "/v1/payments%3arefund/"),
 ]
 REACHED = [
     ("POST", "/payments.v1.Payments/Show"),
@@ -40,6 +46,7 @@ REACHED = [
     ("POST", "/v1/payments/17/notes"),
     ("PUT", "/v1/payments/17"),
     ("GET", "/"),
+    ("POST", "/v1/payments%253Arefund"),
 ]
 # The proxy itself refuses them.
 REFUSED = [("POST", "/v1%2Fpayments"), ("POST", "/v1%5cpayments"), ("POST", "/v1/payments#x")]
@@ -48,7 +55,22 @@ REFUSED = [("POST", "/v1%2Fpayments"), ("POST", "/v1%5cpayments"), ("POST", "/v1
 DECIDING = [("x-envoy-retry-on", "5xx"), ("x-envoy-max-retries", "3"),
             ("x-envoy-retry-grpc-on", "unavailable"),
             ("x-envoy-upstream-rq-timeout-ms", "1"), ("x-tenant", "another"),
-            ("x-http-method-override", "POST"), ("idempotency-replayed", "true")]
+            ("x-http-method-override", "POST"), ("idempotency-replayed", "true"),
+            ("x_tenant", "another"), ("x_http-method_override", "POST")]
+
+# A filter that transcodes, or that authenticates callers, may do the same.
+CHANGES_THE_PATH = {
+    "name": "envoy.filters.http.lua",
+    "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+        "default_source_code": {"inline_string": """
+function envoy_on_request(handle)
+  if handle:headers():get(":path") == "/alias" then
+    handle:headers():replace(":path", "/v1/payments")
+    handle:clearRouteCache()
+  end
+end
+"""}}}
 
 
 def closed_port():
@@ -67,7 +89,8 @@ class RoutingTest(unittest.TestCase):
         held = closed_port()
         cls.addClassCleanup(held.close)
         cls.flags = ("--methods=payments.v1.Payments/Charge,payments.v1.*/Create*",
-                     "--http_routes=POST /v1/payments,PATCH /v1/payments/{id}",
+                     "--http_routes=POST /v1/payments,PATCH /v1/payments/{id},"
+                     "POST /v1/payments:refund",
                      "--strip_headers=x-tenant", f"--upstream={cls.upstream.address}",
                      f"--processor=127.0.0.1:{held.getsockname()[1]}")
         cls.config = envoy.configuration(*cls.flags)
@@ -107,6 +130,29 @@ class RoutingTest(unittest.TestCase):
                         status, requests = self.reached("GET", "/fails", headers, proxy)
                         self.assertEqual((status, len(requests)), (503, 1))
                         self.assertNotIn(name, {one.lower() for one in requests[0][2]})
+
+    def test_a_filter_that_changes_the_path_leads_to_the_processor(self):
+        config = yaml.safe_load(self.config)
+        listener = config["static_resources"]["listeners"][0]
+        filters = listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+        filters.insert(1, CHANGES_THE_PATH)
+        with envoy.Envoy(yaml.safe_dump(config)) as proxy:
+            self.assertEqual(self.reached("POST", "/alias", (), proxy), (503, []))
+            self.assertEqual(self.reached("POST", "/other", (), proxy)[0], 200)
+
+    def test_a_sidecar_has_the_same_routes(self):
+        port = int(self.upstream.address.rsplit(":", 1)[1])
+        processor = "outbound|7413||idempotencyd.idempotency.svc.cluster.local"
+        filters = envoy.ctl_text(*self.flags[:-1], "--format=istio", "--workload=app=payments",
+                                 "--processor=idempotencyd.idempotency.svc.cluster.local:7413")
+        config = applied(yaml.safe_load(filters), sidecar(port, processor))
+        with envoy.Envoy(yaml.safe_dump(config)) as proxy:
+            for method, path in GUARDED:
+                with self.subTest(method=method, path=path):
+                    self.assertEqual(self.reached(method, path, (), proxy), (503, []))
+            for method, path in REFUSED:
+                with self.subTest(method=method, path=path):
+                    self.assertEqual(self.reached(method, path, (), proxy), (400, []))
 
     @staticmethod
     def believing(config):

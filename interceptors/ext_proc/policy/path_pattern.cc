@@ -41,6 +41,36 @@ bool MatchesGlob(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
+// The value of a hexadecimal digit; -1 of another character.
+int DigitOf(char c) {
+  if (absl::ascii_isdigit(static_cast<unsigned char>(c))) return c - '0';
+  const char lower = absl::ascii_tolower(static_cast<unsigned char>(c));
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// With its escapes decoded, as most services read it. One that is no escape stays.
+std::string Decoded(absl::string_view segment) {
+  std::string text;
+  for (std::size_t i = 0; i < segment.size(); ++i) {
+    if (segment[i] == '%' && i + 2 < segment.size()) {
+      const int high = DigitOf(segment[i + 1]);
+      const int low = DigitOf(segment[i + 2]);
+      if (high >= 0 && low >= 0) {
+        text += static_cast<char>(high * 16 + low);
+        i += 2;
+        continue;
+      }
+    }
+    text += segment[i];
+  }
+  return text;
+}
+
+bool IsLiteral(absl::string_view pattern, absl::string_view segment) {
+  return absl::EqualsIgnoreCase(pattern, segment) ||
+         (absl::StrContains(segment, '%') && absl::EqualsIgnoreCase(pattern, Decoded(segment)));
+}
+
 }  // namespace
 
 absl::StatusOr<MethodPattern> MethodPattern::Parse(std::string_view text) {
@@ -122,7 +152,7 @@ bool PathPattern::Matches(std::string_view path) const {
     const absl::string_view segment = rest.substr(0, slash);
     const bool last = slash == absl::string_view::npos;
     if (segment.empty() || last != (i + 1 == segments_.size())) return false;
-    if (!segments_[i].empty() && !absl::EqualsIgnoreCase(segments_[i], segment)) return false;
+    if (!segments_[i].empty() && !IsLiteral(segments_[i], segment)) return false;
     if (!last) rest.remove_prefix(slash + 1);
   }
   return true;

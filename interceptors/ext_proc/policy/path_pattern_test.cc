@@ -56,6 +56,20 @@ TEST(PathPatternTest, ASegmentInBracesIsAnyOne) {
   EXPECT_FALSE(pattern.Matches(""));
 }
 
+// Most services decode it before they route.
+TEST(PathPatternTest, AnEscapedCharacterIsTheSame) {
+  const PathPattern pattern = PathPattern::Parse("/v1/payments:refund").value();
+  EXPECT_TRUE(pattern.Matches("/v1/payments:refund"));
+  EXPECT_TRUE(pattern.Matches("/v1/payments%3Arefund"));
+  EXPECT_TRUE(pattern.Matches("/v1/payments%3arefund"));
+  EXPECT_TRUE(pattern.Matches("/v%31/%50ayments:refund"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments%3"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments%3grefund"));
+  EXPECT_FALSE(pattern.Matches("/v1/payments%253Arefund"));
+  EXPECT_FALSE(pattern.Matches("/v1%2Fpayments:refund"));
+  EXPECT_TRUE(PathPattern::Parse("/a%20b").value().Matches("/a%20b"));
+}
+
 TEST(PathPatternTest, OneCoversAnotherIfItMatchesAllOfIt) {
   const auto covers = [](const char* one, const char* other) {
     return PathPattern::Parse(one).value().Covers(PathPattern::Parse(other).value());

@@ -49,7 +49,7 @@ absl::StatusOr<EndUnknownStep> SingleRowMaintenance::EndUnknown(const EndUnknown
     step.ended += 1;
     left.push_back(checkpoints[i]);
   }
-  // What this leaves costs its space until the key is used again, and is read by nobody.
+  // What this leaves is read by nobody, and removed by SingleRowOrphans.
   records_.connection().ExecuteEach(records_.statements().remove_checkpoint, left,
                                     PostgresConnection::LockWait::kBrief);
   return step;
