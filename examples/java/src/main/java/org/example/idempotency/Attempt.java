@@ -88,9 +88,7 @@ final class Attempt<Q, R> {
     decided.set(true);
     end(
         released(
-            ReleaseOutcome.RELEASE_OUTCOME_OUTCOME_UNKNOWN,
-            "an earlier attempt has no known outcome",
-            () -> refuse(refusal)));
+            ReleaseOutcome.RELEASE_OUTCOME_OUTCOME_UNKNOWN, Grants.REASON, () -> refuse(refusal)));
   }
 
   /** Runs the handler in this thread, and returns its listener, or null. */
@@ -100,7 +98,7 @@ final class Attempt<Q, R> {
     bound =
         guard.scheduler.schedule(
             this::abandon,
-            guard.config.maxWork().plus(guard.config.closeWithin()).toNanos(),
+            guard.config.maxWork().plus(guard.config.lease()).toNanos(),
             TimeUnit.NANOSECONDS);
     HandlerCall<Q, R> handlerCall = new HandlerCall<>(call, work, this::closed);
     Context previous = work.attach();
@@ -221,11 +219,20 @@ final class Attempt<Q, R> {
   }
 
   private CompletableFuture<CompleteResponse> complete(Reply reply) {
+    return completeWith(Replies.recorded(reply))
+        .exceptionallyCompose(
+            failure ->
+                cause(failure).status().getCode() == Code.INVALID_ARGUMENT
+                    ? completeWith(Replies.statusOnly(reply)) // the effect has happened
+                    : CompletableFuture.failedFuture(failure));
+  }
+
+  private CompletableFuture<CompleteResponse> completeWith(Reply reply) {
     CompleteRequest request =
         CompleteRequest.newBuilder()
             .setRecordKey(held.key())
             .setReservationToken(held.token())
-            .setReply(Replies.recorded(reply))
+            .setReply(reply)
             .build();
     return guard.calls.repeat(own, guard.config.settleFor(), service -> service.complete(request));
   }

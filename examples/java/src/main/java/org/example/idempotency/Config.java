@@ -24,7 +24,6 @@ import java.util.Set;
  * @param lease of a reservation; it is extended while the handler runs
  * @param maxWait for another attempt before a duplicate is refused
  * @param maxWork after which the Context of the handler ends
- * @param closeWithin after the end of its Context in which a handler has to close its call
  * @param reserveFor how long Reserve is repeated
  * @param settleFor how long Complete and Release are repeated
  */
@@ -37,7 +36,6 @@ public record Config(
     Duration lease,
     Duration maxWait,
     Duration maxWork,
-    Duration closeWithin,
     Duration reserveFor,
     Duration settleFor) {
 
@@ -66,11 +64,12 @@ public record Config(
                     check(
                         !NEVER_RELEASED.contains(code),
                         code + " of " + operation + " may follow an effect")));
-    for (Duration one :
-        new Duration[] {lease, maxWait, maxWork, closeWithin, reserveFor, settleFor}) {
+    for (Duration one : new Duration[] {lease, maxWait, maxWork, reserveFor, settleFor}) {
       check(!one.isNegative() && !one.isZero(), "a duration is not above zero");
     }
-    check(maxWait.compareTo(Calls.TRY_LIMIT) < 0, "maxWait has to be under " + Calls.TRY_LIMIT);
+    check(
+        maxWait.compareTo(Times.min(Calls.TRY_LIMIT, reserveFor)) < 0,
+        "maxWait has to be under reserveFor and " + Calls.TRY_LIMIT);
     check(
         reserveFor.compareTo(lease.dividedBy(2)) <= 0,
         "reserveFor has to be at most half of the lease");
@@ -100,16 +99,18 @@ public record Config(
 
   /** Makes a configuration. */
   public static final class Builder {
+    private static final Duration DEFAULT_RESERVE_FOR = Duration.ofSeconds(10);
+    private static final Duration DEFAULT_MAX_WAIT = Duration.ofSeconds(2);
+
     private final ManagedChannel channel;
     private final String namespace;
     private final Scope scope;
     private final Set<String> unguarded = new HashSet<>();
     private final Map<String, Set<Code>> released = new HashMap<>();
     private Duration lease = Duration.ofSeconds(30);
-    private Duration maxWait = Duration.ofSeconds(2);
+    private Duration maxWait;
     private Duration maxWork = Duration.ofMinutes(5);
-    private Duration closeWithin = Duration.ofSeconds(10);
-    private Duration reserveFor = Duration.ofSeconds(10);
+    private Duration reserveFor;
     private Duration settleFor = Duration.ofMinutes(1);
 
     private Builder(ManagedChannel channel, String namespace, Scope scope) {
@@ -140,25 +141,22 @@ public record Config(
       return this;
     }
 
-    /** Under 5 s; default 2 s. */
+    /** Under 5 s and reserveFor; default 2 s, at most half of reserveFor. */
     public Builder maxWait(Duration value) {
       maxWait = value;
       return this;
     }
 
-    /** The handler has no deadline of its caller. Default 5 minutes. */
+    /**
+     * The handler has no deadline of its caller. A call that it has not closed one lease later has
+     * an unknown outcome. Default 5 minutes.
+     */
     public Builder maxWork(Duration value) {
       maxWork = value;
       return this;
     }
 
-    /** A call that is open then has an unknown outcome. Default 10 s. */
-    public Builder closeWithin(Duration value) {
-      closeWithin = value;
-      return this;
-    }
-
-    /** At most half of the lease; default 10 s. */
+    /** At most half of the lease; default 10 s, or that half. */
     public Builder reserveFor(Duration value) {
       reserveFor = value;
       return this;
@@ -172,6 +170,10 @@ public record Config(
 
     /** Checks the configuration. */
     public Config build() {
+      Duration forReserve =
+          reserveFor == null ? Times.min(DEFAULT_RESERVE_FOR, lease.dividedBy(2)) : reserveFor;
+      Duration wait =
+          maxWait == null ? Times.min(DEFAULT_MAX_WAIT, forReserve.dividedBy(2)) : maxWait;
       return new Config(
           channel,
           namespace,
@@ -179,10 +181,9 @@ public record Config(
           unguarded,
           released,
           lease,
-          maxWait,
+          wait,
           maxWork,
-          closeWithin,
-          reserveFor,
+          forReserve,
           settleFor);
     }
   }

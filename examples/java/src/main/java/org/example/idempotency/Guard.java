@@ -1,9 +1,9 @@
 package org.example.idempotency;
 
 import com.google.protobuf.Message;
+import dev.grpcidempotency.v1.GetRequest;
 import dev.grpcidempotency.v1.LeaseExpiry;
-import dev.grpcidempotency.v1.OutcomeUnknown;
-import dev.grpcidempotency.v1.PreviousAttempt;
+import dev.grpcidempotency.v1.Record;
 import dev.grpcidempotency.v1.RecordKey;
 import dev.grpcidempotency.v1.ReleaseOutcome;
 import dev.grpcidempotency.v1.ReleaseRequest;
@@ -22,12 +22,12 @@ import io.grpc.Status.Code;
 import io.grpc.StatusRuntimeException;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Guards the unary methods of a gRPC server with the plain calls of idempotencyd: an operation runs
@@ -157,12 +157,13 @@ public final class Guard implements ServerInterceptor, AutoCloseable {
       ServerCall<Q, R> call, Metadata headers, Q request, ServerCallHandler<Q, R> handler) {
     Context caller = Context.current();
     ReserveRequest reserve = reservation(call, headers, request);
-    long sent = System.nanoTime();
-    ReserveResponse response = reserve(caller, reserve);
+    AtomicLong sent = new AtomicLong(); // the try that was answered
+    ReserveResponse response = reserve(caller, reserve, sent);
     String record = response.getRecordId();
     switch (response.getVerdictCase()) {
       case RESERVED -> {
-        return execute(call, headers, request, handler, held(reserve, response, sent), response);
+        return execute(
+            call, headers, request, handler, held(reserve, response, sent.get()), response);
       }
       case REPLAY -> Replies.replay(call, record, response.getReplay());
       case IN_FLIGHT ->
@@ -229,9 +230,14 @@ public final class Guard implements ServerInterceptor, AutoCloseable {
    * Returns the verdict (rule 1). It ends with the caller's call. What an unanswered try may have
    * been granted is given back.
    */
-  private ReserveResponse reserve(Context caller, ReserveRequest request) {
+  private ReserveResponse reserve(Context caller, ReserveRequest request, AtomicLong sent) {
+    Calls.Call<ReserveResponse> call =
+        service -> {
+          sent.set(System.nanoTime());
+          return service.reserve(request);
+        };
     try {
-      return calls.repeat(caller, config.reserveFor(), service -> service.reserve(request)).join();
+      return calls.repeat(caller, config.reserveFor(), call).join();
     } catch (CompletionException e) {
       Calls.Failure failure = (Calls.Failure) e.getCause();
       if (failure.open) {
@@ -289,12 +295,16 @@ public final class Guard implements ServerInterceptor, AutoCloseable {
 
   private CompletableFuture<ReleaseResponse> release(
       Context own, ReserveRequest request, ReserveResponse response, long end) {
+    boolean mayHaveRun = Grants.mayHaveRun(response.getReserved());
     ReleaseRequest release =
         ReleaseRequest.newBuilder()
             .setRecordKey(request.getRecordKey())
             .setReservationToken(response.getReserved().getReservationToken())
-            .setOutcome(ReleaseOutcome.RELEASE_OUTCOME_NOTHING_HAPPENED)
-            .setReason("its caller gave up")
+            .setOutcome(
+                mayHaveRun
+                    ? ReleaseOutcome.RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                    : ReleaseOutcome.RELEASE_OUTCOME_NOTHING_HAPPENED)
+            .setReason(mayHaveRun ? Grants.REASON : "its caller gave up")
             .build();
     Duration rest = Duration.ofNanos(Math.max(end - System.nanoTime(), 1));
     return calls.repeat(own, rest, service -> service.release(release));
@@ -313,29 +323,44 @@ public final class Guard implements ServerInterceptor, AutoCloseable {
     Attempt<Q, R> attempt = new Attempt<>(this, call, held, caller);
     if (caller.isCancelled()) {
       attempt.giveBack(Status.CANCELLED.withDescription("its caller gave up").asRuntimeException());
-    } else if (System.nanoTime() - held.leaseEnd() >= 0) { // the process was stopped
-      attempt.giveBack(Attempt.lost(held.record()));
-    } else if (mayHaveRun(reserved)) {
-      attempt.leave(
-          Refusal.outcomeUnknown(
-                  OutcomeUnknown.newBuilder()
-                      .setCause(OutcomeUnknown.Cause.CAUSE_LEASE_EXPIRED)
-                      .setAttempt(reserved.getAttempt() - 1)
-                      .setSince(Times.proto(Instant.now()))
-                      .build())
-              .error(held.record()));
+    } else if (Grants.mayHaveRun(reserved)) {
+      attempt.leave(Grants.refusal(reserved).error(held.record()));
+    } else if (reserved.getAttempt() == 1) {
+      return begin(attempt, held, request, headers, handler);
     } else {
-      return attempt.run(request, headers, handler);
+      Record record;
+      try {
+        record = get(caller, held.key());
+      } catch (CompletionException e) {
+        attempt.giveBack(noVerdict((Calls.Failure) e.getCause()));
+        return null;
+      }
+      if (!Grants.mayHaveRun(record)) {
+        return begin(attempt, held, request, headers, handler);
+      }
+      attempt.leave(Grants.refusal(reserved).error(held.record()));
     }
     return null;
   }
 
-  /**
-   * Only the record of another guard gives such a grant: of one whose unknown outcomes are run
-   * again, or looked up in a ledger that this guard does not have.
-   */
-  private static boolean mayHaveRun(Reserved reserved) {
-    return reserved.getRecovering()
-        || reserved.getPreviousAttempt() == PreviousAttempt.PREVIOUS_ATTEMPT_LEASE_EXPIRED;
+  private Record get(Context caller, RecordKey key) {
+    GetRequest request = GetRequest.newBuilder().setRecordKey(key).build();
+    return calls
+        .repeat(caller, config.reserveFor(), service -> service.get(request))
+        .join()
+        .getRecord();
+  }
+
+  private static <Q, R> ServerCall.Listener<Q> begin(
+      Attempt<Q, R> attempt,
+      Held held,
+      Q request,
+      Metadata headers,
+      ServerCallHandler<Q, R> handler) {
+    if (System.nanoTime() - held.leaseEnd() >= 0) { // the process was stopped
+      attempt.giveBack(Attempt.lost(held.record()));
+      return null;
+    }
+    return attempt.run(request, headers, handler);
   }
 }

@@ -62,9 +62,10 @@ final class Replies {
 
   /** The reply as it is recorded: without its content if it is too large. */
   static Reply recorded(Reply reply) {
-    if (reply.getSerializedSize() <= MAX_REPLY_BYTES) {
-      return reply;
-    }
+    return reply.getSerializedSize() <= MAX_REPLY_BYTES ? reply : statusOnly(reply);
+  }
+
+  static Reply statusOnly(Reply reply) {
     String message = reply.getMessage();
     return Reply.newBuilder()
         .setCode(reply.getCode())

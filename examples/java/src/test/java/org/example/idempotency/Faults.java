@@ -10,6 +10,7 @@ import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 
 /** Faults between the guard and the service. */
@@ -49,15 +50,33 @@ final class Faults {
       @Override
       public <Q, A> ClientCall<Q, A> interceptCall(
           MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
-        return away.get() ? new Unavailable<>() : next.newCall(method, options);
+        return away.get() ? new Refused<>(Status.UNAVAILABLE) : next.newCall(method, options);
       }
     };
   }
 
-  private static final class Unavailable<Q, A> extends ClientCall<Q, A> {
+  /** The service refuses the first call of a method. */
+  static ClientInterceptor refusedFirst(String name, Status status, AtomicInteger calls) {
+    return new ClientInterceptor() {
+      @Override
+      public <Q, A> ClientCall<Q, A> interceptCall(
+          MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+        boolean refused = method.getBareMethodName().equals(name) && calls.incrementAndGet() == 1;
+        return refused ? new Refused<>(status) : next.newCall(method, options);
+      }
+    };
+  }
+
+  private static final class Refused<Q, A> extends ClientCall<Q, A> {
+    private final Status status;
+
+    private Refused(Status status) {
+      this.status = status;
+    }
+
     @Override
     public void start(Listener<A> listener, Metadata headers) {
-      listener.onClose(Status.UNAVAILABLE.withDescription("away"), new Metadata());
+      listener.onClose(status, new Metadata());
     }
 
     @Override

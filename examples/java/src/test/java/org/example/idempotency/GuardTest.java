@@ -372,13 +372,7 @@ final class GuardTest {
   @Test
   void aHandlerThatDoesNotCloseItsCall() throws Exception {
     try (Shop shop =
-        new Shop(
-            config ->
-                config
-                    .lease(Duration.ofSeconds(1))
-                    .reserveFor(Duration.ofMillis(500))
-                    .maxWork(Duration.ofMillis(100))
-                    .closeWithin(Duration.ofMillis(200)))) {
+        new Shop(config -> config.lease(Duration.ofSeconds(1)).maxWork(Duration.ofMillis(100)))) {
       CompletableFuture<StreamObserver<ChargeReply>> open = new CompletableFuture<>();
       BlockingQueue<Context> context = new LinkedBlockingQueue<>();
       shop.does(
@@ -481,7 +475,7 @@ final class GuardTest {
     BlockingQueue<String> extended = new LinkedBlockingQueue<>();
     try (Shop shop =
         new Shop(
-            config -> config.lease(Duration.ofSeconds(6)).reserveFor(Duration.ofSeconds(3)),
+            config -> config.lease(Duration.ofSeconds(6)),
             Faults.atEnd(
                 "Extend",
                 status -> {
@@ -533,7 +527,7 @@ final class GuardTest {
   }
 
   private static Config.Builder withShortLease(Config.Builder config) {
-    return config.lease(Duration.ofSeconds(3)).reserveFor(Duration.ofSeconds(1));
+    return config.lease(Duration.ofSeconds(3));
   }
 
   @Test
@@ -643,7 +637,7 @@ final class GuardTest {
     AtomicInteger reserves = new AtomicInteger();
     try (Shop shop =
         new Shop(
-            config -> config.lease(Duration.ofMillis(300)).reserveFor(Duration.ofMillis(150)),
+            config -> config.lease(Duration.ofMillis(300)),
             Faults.atEnd(
                 "Reserve",
                 status -> {
@@ -684,8 +678,7 @@ final class GuardTest {
             config ->
                 config
                     .lease(Duration.ofMillis(600))
-                    .reserveFor(Duration.ofMillis(300))
-                    .maxWait(Duration.ofSeconds(4)) // by its clock the lease may end later
+                    .maxWait(Duration.ofMillis(250))
                     .settleFor(Duration.ofMillis(300)),
             Faults.away(away))) {
       shop.does(
@@ -696,6 +689,7 @@ final class GuardTest {
           });
       refused(shop.charge("order-1"), Code.UNAVAILABLE, "OUTCOME_NOT_RECORDED");
       away.set(false);
+      sleep(Duration.ofSeconds(1)); // by the daemon's clock the lease may end later
       refused(shop.charge("order-1"), Code.FAILED_PRECONDITION, "OUTCOME_UNKNOWN", "-1");
       shop.ran(1);
     }
@@ -705,9 +699,7 @@ final class GuardTest {
   void anInterceptorOfTheChannelMayThrow() {
     for (String name : List.of("Reserve", "Extend", "Complete")) {
       try (Shop shop =
-          new Shop(
-              config -> config.lease(Duration.ofSeconds(1)).reserveFor(Duration.ofMillis(500)),
-              Faults.thrown(name))) {
+          new Shop(config -> config.lease(Duration.ofSeconds(1)), Faults.thrown(name))) {
         shop.does(
             (request, answer) -> {
               if (name.equals("Extend")) {
@@ -785,6 +777,73 @@ final class GuardTest {
   }
 
   @Test
+  void anAttemptOfAnotherGuardMayHaveReleasedAnUnknownOutcome() {
+    try (Shop shop = new Shop()) {
+      var reserved =
+          shop.service.reserve(
+              ReserveRequest.newBuilder()
+                  .setRecordKey(recordKey("order-1"))
+                  .addFingerprints(fingerprint())
+                  .setOnLeaseExpiry(LeaseExpiry.LEASE_EXPIRY_TAKE_OVER)
+                  .build());
+      shop.service.release(
+          ReleaseRequest.newBuilder()
+              .setRecordKey(recordKey("order-1"))
+              .setReservationToken(reserved.getReserved().getReservationToken())
+              .build());
+      refused(shop.charge("order-1"), Code.FAILED_PRECONDITION, "OUTCOME_UNKNOWN", "-1");
+      shop.ran(0);
+    }
+  }
+
+  @Test
+  void aRecordThatCannotBeReadIsGivenBack() throws Exception {
+    try (Shop shop =
+        new Shop(
+            config -> config.released(PaymentsGrpc.getChargeMethod(), Code.ABORTED),
+            Faults.thrown("Get"))) {
+      shop.does((request, answer) -> answer.onError(Status.ABORTED.asException()));
+      refused(shop.charge("order-1"), Code.ABORTED, "");
+      refused(shop.charge("order-1"), Code.UNAVAILABLE, "STORE_UNAVAILABLE", "1000");
+      assertEquals(RecordState.RECORD_STATE_RELEASED, shop.record("order-1").getState());
+      shop.ran(1);
+    }
+  }
+
+  @Test
+  void aGrantOfAnotherGuardsRecordIsNotGivenBackAsIfNothingHappened() throws Exception {
+    try (Shop shop =
+        new Shop(
+            config -> config.reserveFor(Duration.ofMillis(50)),
+            lost("Reserve", 1, new AtomicInteger()))) {
+      shop.service.reserve(
+          ReserveRequest.newBuilder()
+              .setRecordKey(recordKey("order-1"))
+              .addFingerprints(fingerprint())
+              .setOnLeaseExpiry(LeaseExpiry.LEASE_EXPIRY_TAKE_OVER)
+              .build());
+      shop.advance(Duration.ofMinutes(1));
+      refused(shop.charge("order-1"), Code.UNAVAILABLE, "STORE_UNAVAILABLE", "1000");
+      assertTrue(shop.guard.awaitSettled(WITHIN));
+      assertEquals(RecordState.RECORD_STATE_UNKNOWN, shop.record("order-1").getState());
+    }
+  }
+
+  @Test
+  void aReplyThatTheServiceRefusesIsRecordedWithoutItsContent() {
+    AtomicInteger completes = new AtomicInteger();
+    try (Shop shop =
+        new Shop(
+            config -> config,
+            Faults.refusedFirst("Complete", Status.INVALID_ARGUMENT, completes))) {
+      succeeded(shop.charge("order-1"));
+      assertEquals(2, completes.get());
+      refused(shop.charge("order-1"), Code.FAILED_PRECONDITION, "REPLY_NOT_KEPT");
+      shop.ran(1);
+    }
+  }
+
+  @Test
   void anAttemptOfAnotherGuardMayHaveRun() {
     try (Shop shop = new Shop()) {
       shop.service.reserve(
@@ -811,6 +870,10 @@ final class GuardTest {
             Config.builder(channel, "payments", null),
             Config.builder(null, "payments", scope),
             Config.builder(channel, "payments", scope).maxWait(Duration.ofSeconds(5)),
+            Config.builder(channel, "payments", scope)
+                .reserveFor(Duration.ofSeconds(1))
+                .maxWait(Duration.ofSeconds(1)),
+            Config.builder(channel, "payments", scope).lease(Duration.ofSeconds(-1)),
             Config.builder(channel, "payments", scope).maxWork(Duration.ZERO),
             Config.builder(channel, "payments", scope).reserveFor(Duration.ofSeconds(16)));
     wrong.forEach(one -> assertThrows(RuntimeException.class, one::build));
