@@ -63,9 +63,8 @@ final class Attempt<Q, R> {
     this.guard = guard;
     this.call = call;
     this.held = held;
-    // A context of its own: the end of the caller's call, by its deadline or because it hangs up,
-    // is
-    // the usual reason of a retry, and may neither end the work nor the recording of its reply.
+    // A context of its own: the end of the caller's call, by its deadline or because the caller
+    // hangs up, is the usual reason of a retry, and may neither end the work nor the recording.
     this.own = caller.fork();
     this.work =
         own.withDeadlineAfter(

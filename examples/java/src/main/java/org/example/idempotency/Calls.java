@@ -14,6 +14,7 @@ import io.grpc.Status;
 import io.grpc.Status.Code;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
@@ -173,7 +174,11 @@ final class Calls {
         result.completeExceptionally(last);
         return;
       }
-      pausing = scheduler.schedule(this::tryOnce, pause.toNanos(), TimeUnit.NANOSECONDS);
+      try {
+        pausing = scheduler.schedule(this::tryOnce, pause.toNanos(), TimeUnit.NANOSECONDS);
+      } catch (RejectedExecutionException e) { // the guard is closed
+        result.completeExceptionally(last);
+      }
       pause = Times.min(pause.multipliedBy(2), MAX_PAUSE);
     }
 

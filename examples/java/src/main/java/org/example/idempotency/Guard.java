@@ -134,6 +134,7 @@ public final class Guard implements ServerInterceptor, AutoCloseable {
 
     @Override
     public void onHalfClose() {
+      began();
       try {
         if (request == null || malformed) {
           throw Status.INTERNAL.withDescription("not one request").asRuntimeException();
@@ -141,6 +142,8 @@ public final class Guard implements ServerInterceptor, AutoCloseable {
         listener = decide(call, headers, request, handler);
       } catch (StatusRuntimeException refusal) {
         Replies.refuse(call, refusal);
+      } finally {
+        ended(); // an attempt counts by itself
       }
     }
 

@@ -22,14 +22,12 @@ final class Lease {
   private final Context own;
   private final Duration length;
   private final Consumer<ReservationLostException> lost;
-  private final Call call;
+  private final Calls.Call<ExtendResponse> call;
 
   private long end;
   private boolean stopped;
   private boolean superseded;
   private ScheduledFuture<?> next;
-
-  private interface Call extends Calls.Call<ExtendResponse> {}
 
   /**
    * Extensions are sent in {@code own}; {@code lost} is called at most once, and not after stop.

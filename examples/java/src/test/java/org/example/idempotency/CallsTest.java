@@ -17,6 +17,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -49,10 +50,18 @@ final class CallsTest {
   void aPauseEndsWithTheContext() {
     Context.CancellableContext caller = Context.ROOT.withCancellation();
     CompletableFuture<?> result = repeat(caller, Duration.ofMinutes(1));
-    scheduler.schedule(() -> caller.cancel(null), 1500, TimeUnit.MILLISECONDS);
+    scheduler.schedule(() -> caller.cancel(null), 1900, TimeUnit.MILLISECONDS);
     long began = System.nanoTime();
     assertThrows(CompletionException.class, result::join);
     assertTrue(System.nanoTime() - began < TimeUnit.SECONDS.toNanos(3)); // the next try is at 3.1 s
+  }
+
+  @Test
+  void aCallEndsWhenItsSchedulerIsClosed() {
+    scheduler.shutdownNow();
+    CompletableFuture<?> result = repeat(Context.ROOT, Duration.ofMinutes(1));
+    assertThrows(CompletionException.class, () -> result.orTimeout(20, TimeUnit.SECONDS).join());
+    assertTrue(!(result.handle((answer, failure) -> failure).join() instanceof TimeoutException));
   }
 
   /** A channel to nowhere that counts. */
