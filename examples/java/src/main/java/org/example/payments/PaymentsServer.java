@@ -57,9 +57,7 @@ public final class PaymentsServer {
     // Use TLS in production, here and below.
     ManagedChannel channel =
         ServiceChannel.builder(idempotencyd, InsecureChannelCredentials.create()).build();
-    // In production the scope is the authenticated identity of the caller, never a value that it
-    // may
-    // choose.
+    // In production the scope is the caller's authenticated identity, never a value of its choice.
     Guard guard =
         new Guard(Config.builder(channel, "payments", (call, headers) -> "everybody").build());
     Server server =

@@ -328,11 +328,22 @@ final class GuardTest {
     mistakes.forEach(
         (name, mistake) -> {
           try (Shop shop = new Shop()) {
-            shop.does(mistake);
+            shop.does((request, answer) -> later(() -> mistaken(mistake, request, answer)));
             refused(shop.charge("order-1"), Code.UNAVAILABLE, "OUTCOME_NOT_RECORDED");
             refused(shop.charge("order-1"), Code.FAILED_PRECONDITION, "OUTCOME_UNKNOWN", "-1");
           }
         });
+  }
+
+  /** In a thread whose exceptions the guard does not get. */
+  private static Answer mistaken(
+      Shop.Work mistake, ChargeRequest request, StreamObserver<ChargeReply> answer) {
+    try {
+      mistake.charge(request, answer);
+    } catch (Exception e) {
+      throw new IllegalStateException(e);
+    }
+    return null;
   }
 
   @Test
@@ -651,6 +662,64 @@ final class GuardTest {
     }
   }
 
+  @Test
+  void aCallerWhoLeavesBeforeTheWorkBegins() throws Exception {
+    AtomicBoolean slow = new AtomicBoolean();
+    try (Shop shop =
+        new Shop(
+            config -> config,
+            Faults.atEnd(
+                "Reserve",
+                status -> {
+                  if (slow.get()) {
+                    sleep(Duration.ofSeconds(2));
+                  }
+                  return status;
+                }))) {
+      succeeded(shop.charge("order-0")); // it connects
+      received(shop.callers);
+      slow.set(true);
+      Answer got = shop.call(order(500), Duration.ofSeconds(1), "order-1");
+      assertEquals(Code.DEADLINE_EXCEEDED, got.code());
+      ended(received(shop.callers));
+      assertTrue(shop.guard.awaitSettled(WITHIN));
+      assertEquals(RecordState.RECORD_STATE_RELEASED, shop.record("order-1").getState());
+      shop.ran(1);
+    }
+  }
+
+  @Test
+  void aSupersededAttemptWhoseRecordIsGone() {
+    AtomicBoolean away = new AtomicBoolean();
+    try (Shop shop = new Shop(GuardTest::withShortLease, Faults.away(away))) {
+      BlockingQueue<String> began = new LinkedBlockingQueue<>();
+      BlockingQueue<String> gone = new LinkedBlockingQueue<>();
+      BlockingQueue<Throwable> cause = new LinkedBlockingQueue<>();
+      shop.does(
+          (request, answer) -> {
+            began.add("");
+            cause.add(ended(Context.current()));
+            received(gone);
+            answered(answer, "charge 1");
+          });
+      CompletableFuture<Answer> first = later(() -> shop.charge("order-1"));
+      received(began);
+      away.set(true); // no Extend finds the time between
+      shop.advance(Duration.ofMinutes(1));
+      shop.service.reserve(
+          ReserveRequest.newBuilder()
+              .setRecordKey(recordKey("order-1"))
+              .setRecover(true)
+              .addFingerprints(fingerprint())
+              .build());
+      away.set(false);
+      received(cause);
+      shop.testing.reset(ResetRequest.getDefaultInstance());
+      gone.add("");
+      refused(first.join(), Code.ABORTED, "RESERVATION_LOST", "-1");
+    }
+  }
+
   private static void sleep(Duration duration) {
     try {
       Thread.sleep(duration.toMillis());
@@ -844,8 +913,8 @@ final class GuardTest {
   }
 
   @Test
-  void anAttemptOfAnotherGuardMayHaveRun() {
-    try (Shop shop = new Shop()) {
+  void anAttemptOfAnotherGuardMayHaveRun() { // whether the record can be read or not
+    try (Shop shop = new Shop(config -> config, Faults.thrown("Get"))) {
       shop.service.reserve(
           ReserveRequest.newBuilder()
               .setRecordKey(recordKey("order-1"))
