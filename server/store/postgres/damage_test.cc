@@ -647,8 +647,8 @@ TEST_P(PostgresDamagedPageTest, StopsNoWalk) {
   const ResealStep sealed = Reseal();
   EXPECT_EQ(sealed.examined, kRows);
   EXPECT_EQ(sealed.damaged.size(), static_cast<std::size_t>(lost));
-  // Where Postgres cleans a page of an index before it writes a row, it reads the rows of that page:
-  // it may refuse to write others than those that are lost.
+  // Where Postgres cleans a page of an index before it writes a row, it reads the rows of that
+  // page: it may refuse to write others than those that are lost.
   const std::int64_t ended = EndUnknown();
   EXPECT_LE(ended, kRows - lost);
   EXPECT_GT(ended, 0);
