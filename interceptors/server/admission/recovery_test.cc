@@ -271,13 +271,14 @@ TEST_F(RecoveryTest, RecoveryThatLostItsReservationRunsAndSettlesNothing) {
 class QueuedRecoveryTest : public RecoveryTest {
  protected:
   QueuedRecoveryTest() {
-    policy_.lease = absl::Milliseconds(100);
+    policy_.lease = absl::Seconds(1);
     options_.hooks.on_lost = [this](const LostEvent&) { lost_.set_value(); };
     LeaveADeadAttempt();
     for (int i = 0; i < GuardThreads().recovery; ++i) {
       pools_.recovery.Run([freed = freed_] { freed.wait(); });
     }
     const int before = store_->calls(Operation::kReserve);
+    extended_ = store_->calls(Operation::kExtend);
     decision_ = std::async(std::launch::async, [this] { return Admit(); });
     EXPECT_TRUE(store_->WaitForCalls(Operation::kReserve, before + 1));
   }
@@ -293,6 +294,8 @@ class QueuedRecoveryTest : public RecoveryTest {
   std::promise<void> free_;
   const std::shared_future<void> freed_ = free_.get_future().share();
   std::promise<void> lost_;
+  // Calls of Extend before the recovery.
+  int extended_ = 0;
   std::future<Admission::Decision> decision_;
 };
 
@@ -304,6 +307,8 @@ TEST_F(QueuedRecoveryTest, ARecoveryWhoseLeaseIsOverDoesNotBegin) {
 }
 
 TEST_F(QueuedRecoveryTest, NoRecoveryBeginsOnceTheGuardIsClosed) {
+  // It has its grant, and is queued.
+  ASSERT_TRUE(store_->WaitForCalls(Operation::kExtend, extended_ + 1));
   auto closes = std::async(std::launch::async, [this] { reservations_->Close(); });
   while (!reservations_->closed()) std::this_thread::yield();
   EXPECT_EQ(Refusal(), Reason::kOutcomeUnknown);
