@@ -1,7 +1,4 @@
 // The stored part of a reply, by policy, and the answer to a retry.
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -80,34 +77,6 @@ TEST_P(GuardReplies, StatusOnlyReplaysAnErrorWithAMark) {
   EXPECT_TRUE(retry.replayed());
   EXPECT_EQ(retry.Trailer("idempotency-content"), "status-only");
   EXPECT_EQ(runs_, 1);
-}
-
-// A replay has more trailers than the first reply.
-TEST_P(GuardReplies, AStatusJustBelowTheMetadataLimitReachesNoRetry) {
-  ServeKeeping(MethodPolicy::Reply::kFull,
-               [&](grpc::ServerContextBase&, const ActRequest& request, ActReply&) {
-                 ++runs_;
-                 const std::string details(static_cast<std::size_t>(request.amount()), 'd');
-                 return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such account", details);
-               });
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, 8 * 1024);
-  // Later versions of gRPC refuse only a part of what is between the two.
-  arguments.SetInt("grpc.absolute_max_metadata_size", 8 * 1024);
-  const ProbeClient client(
-      grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments));
-  // The longest details that arrive. `idempotency-replayed` is longer than a step.
-  constexpr int kStep = 16;
-  int bytes = 8 * 1024;
-  while (bytes > 0 && client.Act(std::to_string(bytes), bytes).status.error_code() !=
-                          grpc::StatusCode::NOT_FOUND) {
-    bytes -= kStep;
-  }
-  ASSERT_GT(bytes, 7 * 1024);
-  const int runs = runs_;
-  const Outcome retry = client.Act(std::to_string(bytes), bytes);
-  EXPECT_TRUE(IsOverReceiveLimit(retry.status)) << retry.status.error_message();
-  EXPECT_EQ(runs_, runs);
 }
 
 TEST_P(GuardReplies, RedactedFieldReachesTheFirstCallerAndNoStore) {
