@@ -202,9 +202,11 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
   std::vector<RedisAddress> known;
   std::int64_t known_epoch = 0;
   Sentinels sentinels = Sentinels::kAll;
+  std::shared_ptr<const Map> before;
   {
     MutexLock lock(mutex_);
     if (fresh()) return map_;
+    before = map_;
     if (map_ != nullptr) {
       known_epoch = map_->epoch;
       sentinels = Sentinels::kFirst;
@@ -221,8 +223,8 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
   if (queried.ok()) {
-    map_ = *queried;
-    return queried;
+    Adopt(before, *queried);
+    return map_;
   }
   suspect_ = true;
   LogUnknown(queried.status());
@@ -245,8 +247,12 @@ void RedisTopology::Refresh() {
   queried_at_ = std::chrono::steady_clock::now();
   // The last known master may be right.
   if (!queried.ok()) return LogUnknown(queried.status());
-  // Unless a call has queried a later one meanwhile.
-  if (map_ == before || (*queried)->epoch > map_->epoch) map_ = *std::move(queried);
+  Adopt(before, *std::move(queried));
+}
+
+void RedisTopology::Adopt(const std::shared_ptr<const Map>& before,
+                          std::shared_ptr<const Map> queried) {
+  if (map_ == before || queried->epoch >= map_->epoch) map_ = std::move(queried);
 }
 
 absl::StatusOr<RedisAddress> RedisTopology::ServerOf(int slot) {

@@ -106,6 +106,10 @@ class RedisTopology {
   void LogFailure(const absl::Status& failure);
   void LogUnknown(const absl::Status& failure);
 
+  // The answer to a query that began with `before`, unless another query has seen a later failover
+  // meanwhile.
+  void Adopt(const std::shared_ptr<const Map>& before, std::shared_ptr<const Map> queried)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The current map; queried if there is none, or it is suspect.
   absl::StatusOr<std::shared_ptr<const Map>> Current();
   absl::StatusOr<std::shared_ptr<const Map>> Query(const std::vector<RedisAddress>& known,
