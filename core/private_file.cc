@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace idempotency::internal {
 
 void RestrictFile(const std::string& path) {

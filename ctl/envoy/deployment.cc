@@ -5,28 +5,30 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 
 namespace idempotency::internal {
 namespace {
 
-// More hyphens have only the spelling without any.
+// A name with more hyphens has one other spelling, without any: Envoy Gateway accepts 64 names.
 constexpr int kMaxMixedHyphens = 3;
 
 // CGI, and what came after it (WSGI, Rack, PHP), reads `_` and `-` as the same character.
 void AddUnderscores(const std::string& header, std::vector<std::string>& headers) {
-  std::vector<std::size_t> hyphens;
+  if (std::count(header.begin(), header.end(), '-') > kMaxMixedHyphens) {
+    headers.push_back(absl::StrReplaceAll(header, {{"-", "_"}}));
+    return;
+  }
+  std::vector<std::string> spellings = {header};
   for (std::size_t at = header.find('-'); at != std::string::npos; at = header.find('-', at + 1)) {
-    hyphens.push_back(at);
-  }
-  const unsigned all = (1U << std::min<std::size_t>(hyphens.size(), 31)) - 1;
-  const bool mixed = hyphens.size() <= kMaxMixedHyphens;
-  for (unsigned chosen = mixed ? 1 : all; chosen <= all && !hyphens.empty(); ++chosen) {
-    std::string spelling = header;
-    for (std::size_t i = 0; i < hyphens.size(); ++i) {
-      if (!mixed || ((chosen >> i) & 1U) != 0) spelling[hyphens[i]] = '_';
+    const std::size_t before = spellings.size();
+    for (std::size_t i = 0; i < before; ++i) {
+      std::string spelling = spellings[i];
+      spelling[at] = '_';
+      spellings.push_back(std::move(spelling));
     }
-    headers.push_back(std::move(spelling));
   }
+  headers.insert(headers.end(), spellings.begin() + 1, spellings.end());
 }
 
 }  // namespace

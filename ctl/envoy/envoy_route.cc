@@ -70,8 +70,8 @@ std::string LiteralExpression(absl::string_view segment) {
   return expression;
 }
 
-// Characters of a path that need no escape (RFC 3986). A percent is none of them, and Envoy refuses
-// an escaped slash.
+// Whether a path may have the character without an escape (RFC 3986). An escaped slash is refused
+// by Envoy itself.
 bool IsPathCharacter(char character) {
   return absl::ascii_isalnum(static_cast<unsigned char>(character)) ||
          absl::StrContains("-._~!$&'()+,;=:@*", absl::string_view(&character, 1));

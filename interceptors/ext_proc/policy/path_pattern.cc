@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -41,27 +42,19 @@ bool MatchesGlob(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-// The value of a hexadecimal digit; -1 of another character.
-int DigitOf(char c) {
-  if (absl::ascii_isdigit(static_cast<unsigned char>(c))) return c - '0';
-  const char lower = absl::ascii_tolower(static_cast<unsigned char>(c));
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
+bool IsHexDigit(char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); }
 
 // With its escapes decoded, as most services read it. One that is no escape stays.
 std::string Decoded(absl::string_view segment) {
   std::string text;
   for (std::size_t i = 0; i < segment.size(); ++i) {
-    if (segment[i] == '%' && i + 2 < segment.size()) {
-      const int high = DigitOf(segment[i + 1]);
-      const int low = DigitOf(segment[i + 2]);
-      if (high >= 0 && low >= 0) {
-        text += static_cast<char>(high * 16 + low);
-        i += 2;
-        continue;
-      }
+    if (segment[i] == '%' && i + 2 < segment.size() && IsHexDigit(segment[i + 1]) &&
+        IsHexDigit(segment[i + 2])) {
+      text += absl::HexStringToBytes(segment.substr(i + 1, 2));
+      i += 2;
+    } else {
+      text += segment[i];
     }
-    text += segment[i];
   }
   return text;
 }

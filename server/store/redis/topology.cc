@@ -210,9 +210,9 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
     if (map_ != nullptr) {
       known_epoch = map_->epoch;
       sentinels = Sentinels::kFirst;
+      known = map_->servers;
     }
     // Not those that just failed.
-    if (map_ != nullptr) known = map_->servers;
     known.erase(std::remove_if(known.begin(), known.end(),
                                [this](const RedisAddress& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(
                                    mutex_) { return failures_.count(address) > 0; }),

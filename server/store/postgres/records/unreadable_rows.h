@@ -65,10 +65,11 @@ class RecordPlaces {
 
   // Those behind `after`, whose scope is that of a walk through one.
   absl::StatusOr<std::vector<RecordPlace>> Read(const RecordPlace& after, int limit);
-  // The place of the first one behind `after`, where the rest of its row, or all of it, cannot be
-  // read. nullopt if there is none: others change rows meanwhile. Of a row that cannot be read at
-  // all it takes a statement for each bit of its id, and if its scope is another one than that of
-  // `after`, nine for each character of that (limits::kMaxScopeBytes), 23 if it is not ASCII.
+  // The place of the first record behind `after`, part or all of whose row cannot be read. nullopt
+  // if there is none, because another session changed rows meanwhile. To find a row of which
+  // nothing can be read takes one statement for each bit of its id. If its scope differs from that
+  // of `after`, it takes nine more for each character of the scope, which limits::kMaxScopeBytes
+  // bounds, or 23 if the character is not ASCII.
   absl::StatusOr<std::optional<RecordPlace>> FindUnreadable(const RecordPlace& after);
 
  private:
