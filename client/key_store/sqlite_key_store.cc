@@ -114,12 +114,19 @@ int Execute(sqlite3* database, const char* sql) {
   return sqlite3_exec(database, sql, nullptr, nullptr, nullptr);
 }
 
-// The write lock, from the first read to the commit. Rolled back unless
-// committed.
+// Rolled back unless committed.
 class Transaction {
  public:
-  explicit Transaction(sqlite3* database)
-      : database_(database), result_(Execute(database, "BEGIN IMMEDIATE")) {}
+  enum class Kind {
+    // All reads see one state of the file.
+    kReads,
+    // And none writes between them and the commit.
+    kWrites,
+  };
+
+  Transaction(sqlite3* database, Kind kind)
+      : database_(database),
+        result_(Execute(database, kind == Kind::kReads ? "BEGIN" : "BEGIN IMMEDIATE")) {}
   ~Transaction() {
     if (sqlite3_get_autocommit(database_) == 0) Execute(database_, "ROLLBACK");
   }
@@ -162,7 +169,8 @@ std::optional<std::int64_t> ReadInteger(sqlite3* database, const char* sql) {
 
 enum class Content { kNothing, kKeys };
 
-// FAILED_PRECONDITION if the file has anything else.
+// FAILED_PRECONDITION if the file has anything else. Only in a transaction: another process may
+// create its table between two reads.
 absl::StatusOr<Content> ReadContent(sqlite3* database, const std::string& path) {
   std::optional<std::int64_t> objects;
   std::optional<std::int64_t> application;
@@ -199,14 +207,21 @@ absl::Status CheckContent(sqlite3* database, const std::string& path, absl::Dura
   SetBusyTimeout(database, busy_timeout);
   const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
   for (;;) {
-    const auto content = ReadContent(database, path);
-    if (content.ok() || !MayTryAgain(sqlite3_errcode(database), give_up)) return content.status();
+    absl::Status content;
+    int result = SQLITE_OK;
+    {
+      const Transaction transaction(database, Transaction::Kind::kReads);
+      content = ReadContent(database, path).status();
+      // Before the transaction's end replaces it.
+      result = sqlite3_errcode(database);
+    }
+    if (content.ok() || !MayTryAgain(result, give_up)) return content;
   }
 }
 
 // Creates the table in an empty file.
 absl::Status PrepareFile(sqlite3* database, const std::string& path) {
-  Transaction transaction(database);
+  Transaction transaction(database, Transaction::Kind::kWrites);
   if (transaction.result() != SQLITE_OK) {
     return CannotUse(path, absl::StrCat("cannot be written (", sqlite3_errmsg(database), ")"));
   }
@@ -365,7 +380,7 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (absl::Status moved = file_->CheckPlace(); !moved.ok()) return moved;
   sqlite3* const database = file_->writer.get();
   SetBusyTimeout(database, TimeUntil(give_up, std::chrono::steady_clock::now()));
-  Transaction transaction(database);
+  Transaction transaction(database, Transaction::Kind::kWrites);
   if (transaction.result() != SQLITE_OK) return Unavailable(transaction.result());
   // Another process may have been faster.
   if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
