@@ -24,7 +24,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 
 #include "core/mutex.h"
@@ -273,6 +275,46 @@ TEST_F(SqliteKeyStoreTest, AFileThatAnotherProcessIsMakingIsWaitedFor) {
   EXPECT_TRUE(opening.AwaitBlocked());
   sqlite3_close(other);
   EXPECT_TRUE(opening.Get());
+}
+
+// Creates the store's table with a connection of its own once another connection has read the
+// application id of the still empty file.
+class CreationAfterTheFirstRead {
+ public:
+  explicit CreationAfterTheFirstRead(const std::string& path) {
+    path_ = path;
+    sqlite3_auto_extension(reinterpret_cast<void (*)()>(&Watch));
+  }
+  ~CreationAfterTheFirstRead() {
+    sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(&Watch));
+  }
+  CreationAfterTheFirstRead(const CreationAfterTheFirstRead&) = delete;
+  CreationAfterTheFirstRead& operator=(const CreationAfterTheFirstRead&) = delete;
+
+  static bool created() { return created_; }
+
+ private:
+  static int Watch(sqlite3* connection, const char** /*error*/, const void* /*routines*/) {
+    return sqlite3_trace_v2(connection, SQLITE_TRACE_PROFILE, &Finished, nullptr);
+  }
+  static int Finished(unsigned /*event*/, void* /*context*/, void* statement, void* /*nanos*/) {
+    const absl::string_view sql = sqlite3_sql(static_cast<sqlite3_stmt*>(statement));
+    if (path_.empty() || !absl::StrContains(sql, "application_id")) return 0;
+    // Once: the creation reads it, too.
+    const std::string path = std::exchange(path_, "");
+    created_ = SqliteKeyStore::Open(path).ok();
+    return 0;
+  }
+
+  static inline std::string path_;
+  static inline bool created_ = false;
+};
+
+TEST_F(SqliteKeyStoreTest, AFileThatAnotherProcessJustMadeIsNoOtherProgramsFile) {
+  RunSql("PRAGMA journal_mode = WAL");
+  const CreationAfterTheFirstRead creation(path_);
+  EXPECT_NE(Open(), nullptr);
+  EXPECT_TRUE(creation.created());
 }
 
 TEST_F(SqliteKeyStoreTest, OneStoreServesManyThreads) {
