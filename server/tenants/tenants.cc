@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 
@@ -127,45 +128,57 @@ std::shared_ptr<Tenants::Tenant> Tenants::Find(absl::string_view name_space) con
   return found == tenants_.end() ? nullptr : found->second;
 }
 
-absl::Status Tenants::Take(Tenant& tenant, const NamespaceSettings& settings,
-                           absl::string_view name_space) const {
+std::optional<Tenants::Refusal> Tenants::Take(Tenant& tenant, const NamespaceSettings& settings,
+                                              absl::string_view name_space) const {
   if (settings.max_in_flight.has_value() && tenant.in_flight >= *settings.max_in_flight) {
-    observer_.QuotaExceeded(name_space, QuotaLimit::kInFlight);
-    return Exceeded(name_space, "number of operations in flight",
-                    retry_delays::kOperationsInFlight);
+    return Refusal{QuotaLimit::kInFlight, Exceeded(name_space, "number of operations in flight",
+                                                   retry_delays::kOperationsInFlight)};
   }
   if (tenant.rate.has_value()) {
     const absl::Duration early = tenant.rate->Admit(clock_.Monotonic());
     if (early > absl::ZeroDuration()) {
-      observer_.QuotaExceeded(name_space, QuotaLimit::kRate);
-      return Exceeded(name_space, "rate", early);
+      return Refusal{QuotaLimit::kRate, Exceeded(name_space, "rate", early)};
     }
   }
   observer_.TenantAdmitted(name_space);
   ++tenant.in_flight;
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) {
+absl::Status Tenants::Report(absl::string_view name_space, Refusal refusal) const {
+  observer_.QuotaExceeded(name_space, refusal.limit);
+  return std::move(refusal.status);
+}
+
+std::variant<Tenants::Place, Tenants::Refusal> Tenants::TakeForRead(absl::string_view name_space) {
   std::shared_ptr<Tenant> tenant = Find(name_space);
   if (tenant == nullptr) return Place();
   {
     MutexLock lock(tenant->mutex);
     const std::shared_ptr<const NamespaceSettings> settings = tenant->settings;
-    if (absl::Status taken = Take(*tenant, *settings, name_space); !taken.ok()) return taken;
+    std::optional<Refusal> refusal = Take(*tenant, *settings, name_space);
+    if (refusal.has_value()) return *std::move(refusal);
   }
   return Place(std::move(tenant), /*waiting=*/false, std::nullopt, absl::OkStatus(),
                absl::ZeroDuration());
 }
 
+absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) {
+  std::variant<Place, Refusal> taken = TakeForRead(name_space);
+  if (Place* const place = std::get_if<Place>(&taken)) return std::move(*place);
+  return Report(name_space, std::get<Refusal>(std::move(taken)));
+}
+
 absl::StatusOr<Tenants::Place> Tenants::AdmitReadOfOne(
     const std::vector<std::string>& name_spaces) {
-  absl::StatusOr<Place> place = Place();
+  if (name_spaces.empty()) return Place();
+  std::optional<Refusal> refusal;
   for (const std::string& name_space : name_spaces) {
-    place = AdmitRead(name_space);
-    if (place.ok()) break;
+    std::variant<Place, Refusal> taken = TakeForRead(name_space);
+    if (Place* const place = std::get_if<Place>(&taken)) return std::move(*place);
+    refusal = std::get<Refusal>(std::move(taken));
   }
-  return place;
+  return Report(name_spaces.back(), *std::move(refusal));
 }
 
 absl::Duration Tenants::WindowOf(const RecordKey& key, const NamespaceSettings& settings) const {
@@ -196,7 +209,9 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
     SetRetention(settings, stated, op);
     out_of_bounds = BoundRetention(settings, op);
     op.window = WindowOf(op.key, settings);
-    if (absl::Status taken = Take(*tenant, settings, op.key.name_space); !taken.ok()) return taken;
+    if (std::optional<Refusal> refusal = Take(*tenant, settings, op.key.name_space)) {
+      return Report(op.key.name_space, *std::move(refusal));
+    }
     if (waits && settings.max_waiting.has_value() && tenant->waiting >= *settings.max_waiting) {
       observer_.QuotaExceeded(op.key.name_space, QuotaLimit::kWaiting);
       max_wait = absl::ZeroDuration();

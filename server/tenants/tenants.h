@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -156,11 +157,22 @@ class Tenants {
     bool reached ABSL_GUARDED_BY(mutex) = false;
   };
 
+  struct Refusal {
+    QuotaLimit limit;
+    absl::Status status;
+  };
+
   std::shared_ptr<Tenant> Find(absl::string_view name_space) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The window of a reservation in a namespace with these settings.
   absl::Duration WindowOf(const RecordKey& key, const NamespaceSettings& settings) const;
-  absl::Status Take(Tenant& tenant, const NamespaceSettings& settings,
-                    absl::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
+  // A place, counted in the tenant; or why there is none, which is not reported yet.
+  std::optional<Refusal> Take(Tenant& tenant, const NamespaceSettings& settings,
+                              absl::string_view name_space) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
+  std::variant<Place, Refusal> TakeForRead(absl::string_view name_space)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // To the observer.
+  absl::Status Report(absl::string_view name_space, Refusal refusal) const;
 
   static void CountFor(absl::Duration life, const NamespaceUsage& more, Tenant& tenant)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);

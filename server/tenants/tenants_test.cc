@@ -103,6 +103,20 @@ TEST_F(TenantsTest, OperationsInFlightAreBounded) {
   EXPECT_EQ(observer_.admitted["n"], 4);
 }
 
+// A namespace that has no place has refused nobody if another one has.
+TEST_F(TenantsTest, AReadForOneOfSeveralNamespacesIsRefusedOnce) {
+  NamespaceSettings settings;
+  settings.max_in_flight = 1;
+  tenants_.Configure({{"a", settings}, {"b", settings}});
+  const auto first = tenants_.AdmitReadOfOne({"a", "b"});
+  const auto second = tenants_.AdmitReadOfOne({"a", "b"});
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(observer_.exceeded.empty());
+  EXPECT_GT(DelayOf(tenants_.AdmitReadOfOne({"a", "b"}).status()), absl::ZeroDuration());
+  EXPECT_EQ(observer_.exceeded.size(), 1U);
+  EXPECT_EQ((observer_.exceeded[{"b", QuotaLimit::kInFlight}]), 1);
+}
+
 // The delay of a refusal is enough, and no less is.
 TEST_F(TenantsTest, TheRateIsKept) {
   NamespaceSettings settings;
