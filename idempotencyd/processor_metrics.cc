@@ -17,6 +17,8 @@ const char* NameOf(ExchangeResult result) {
       return "refused";
     case ExchangeResult::kUnconfigured:
       return "unconfigured";
+    case ExchangeResult::kUnscoped:
+      return "unscoped";
     case ExchangeResult::kOverloaded:
       return "overloaded";
     case ExchangeResult::kPassed:

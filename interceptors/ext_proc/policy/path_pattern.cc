@@ -93,6 +93,11 @@ bool MethodPattern::Matches(std::string_view path) const {
          MatchesGlob(pattern.substr(middle + 1), path.substr(slash + 1));
 }
 
+bool MethodPattern::MatchesInAnyCase(std::string_view path) const {
+  return MethodPattern(absl::AsciiStrToLower(AbslView(text_)))
+      .Matches(absl::AsciiStrToLower(AbslView(path)));
+}
+
 // No text of a pattern matches a '*' but another one's '*', so this compares the two as wholes.
 bool MethodPattern::Covers(const MethodPattern& other) const { return Matches("/" + other.text_); }
 

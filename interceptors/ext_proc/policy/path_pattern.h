@@ -20,6 +20,8 @@ class MethodPattern {
 
   // `path` as in `:path`: "/payments.v1.Payments/CreateInvoice".
   bool Matches(std::string_view path) const;
+  // The same, in any case.
+  bool MatchesInAnyCase(std::string_view path) const;
   // It matches every path that `other` does.
   bool Covers(const MethodPattern& other) const;
   // It matches one path only.

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.pb.h"
 
 #include "core/absl_view.h"
@@ -52,6 +54,17 @@ bool IsHttpMethod(const std::string& method) {
   return !method.empty() && std::all_of(method.begin(), method.end(), [](unsigned char c) {
     return absl::ascii_isupper(c) || c == '-';
   });
+}
+
+// Without query, parameters and a slash at the end.
+std::string PlainPath(std::string_view path) {
+  std::vector<absl::string_view> segments;
+  for (const absl::string_view segment :
+       absl::StrSplit(AbslView(path.substr(0, path.find_first_of("?#"))), '/')) {
+    segments.push_back(segment.substr(0, segment.find(';')));
+  }
+  if (segments.size() > 2 && segments.back().empty()) segments.pop_back();
+  return absl::StrJoin(segments, "/");
 }
 
 std::string OperationOf(const GuardedRoute& route, const std::string& path) {
@@ -431,6 +444,21 @@ absl::StatusOr<const GuardedRoute*> RouteTable::ForHttp(std::string_view method,
   return InvalidField(":path",
                       "matches no route of the processor's configuration: add it there, "
                       "or leave it out by a route of the proxy");
+}
+
+bool RouteTable::NamesGrpcMethod(std::string_view path) const {
+  const std::string plain = PlainPath(path);
+  // Whatever pattern it matches, it has no route.
+  if (streaming_.find(plain) != streaming_.end()) return false;
+  for (const auto& [method, route] : methods_) {
+    if (absl::EqualsIgnoreCase(method, plain)) return true;
+  }
+  return std::any_of(patterns_.begin(), patterns_.end(),
+                     [&plain](const auto& entry) { return entry.first.MatchesInAnyCase(plain); });
+}
+
+bool RouteTable::NamesHttpRequest(std::string_view method, std::string_view path) const {
+  return ForHttp(absl::AsciiStrToUpper(AbslView(method)), PlainPath(path)).ok();
 }
 
 }  // namespace idempotency::internal

@@ -34,6 +34,12 @@ class RouteTable {
   // The route of a request of HTTP: the first that matches. `path` may have a query.
   absl::StatusOr<const GuardedRoute*> ForHttp(std::string_view method, std::string_view path) const;
 
+  // Whether the path is one of a gRPC method with a route, or another spelling of one, which some
+  // servers accept: other case, a slash at the end, parameters ("/a.B/C;x=1"), a query.
+  bool NamesGrpcMethod(std::string_view path) const;
+  // The same for HTTP, where the method may have other case, too.
+  bool NamesHttpRequest(std::string_view method, std::string_view path) const;
+
   // Every route whose requests are guarded, by the name that its method or entry has in faults.
   std::vector<std::pair<std::string, const GuardedRoute*>> Guarded() const;
 

@@ -107,6 +107,31 @@ TEST(RouteTableTest, NothingPassesWithoutAPolicy) {
   EXPECT_FALSE(table->ForHttp("POST", "/shop.v1.Shop/Order").ok());
 }
 
+// Some servers accept them, so that a caller gets there what it gets for no entry.
+TEST(RouteTableTest, OtherSpellingsOfWhatHasARouteAreKnown) {
+  ProcessorConfig config = Described();
+  config.grpc_methods.push_back({"shop.v1.*/*", std::nullopt});
+  config.grpc_methods.push_back({"books.v1.*/Create*", std::nullopt});
+  config.http_routes.push_back({{"POST"}, "/v1/orders/{id}", std::nullopt});
+  const auto table = RouteTable::Make(config).value();
+  for (const char* path :
+       {"/shop.v1.Shop/Order", "/shop.v1.shop/order", "/shop.v1.Shop/Order/",
+        "/shop.v1.Shop/Order?a=b", "/shop.v1.Shop/Order;a=b", "/Books.v1.Books/createBook/"}) {
+    EXPECT_TRUE(table->NamesGrpcMethod(path)) << path;
+  }
+  // The pattern matches the streaming method, which has no route all the same.
+  for (const char* path :
+       {"/shop.v1.Shop/Watch", "/books.v1.Books/Order", "/v1/orders/1", "", "/"}) {
+    EXPECT_FALSE(table->NamesGrpcMethod(path)) << path;
+  }
+  for (const char* path : {"/v1/orders/1", "/V1/orders;x/1;a=b/?c", "/v1/orders/1#d"}) {
+    EXPECT_TRUE(table->NamesHttpRequest("post", path)) << path;
+  }
+  EXPECT_FALSE(table->NamesHttpRequest("PUT", "/v1/orders/1"));
+  EXPECT_FALSE(table->NamesHttpRequest("POST", "/v1/orders/;a"));
+  EXPECT_FALSE(table->NamesHttpRequest("POST", ""));
+}
+
 TEST(RouteTableTest, ThePolicyOfAPatternReplacesTheDeclaredOne) {
   ProcessorConfig config = Described();
   v1::Policy policy;

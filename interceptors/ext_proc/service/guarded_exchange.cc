@@ -118,9 +118,9 @@ void GuardedExchange::Count(ExchangeResult result) {
   if (!std::exchange(counted_, true)) events_.Ended(result);
 }
 
-void GuardedExchange::CountUnconfigured(const absl::Status& why) {
+void GuardedExchange::CountUnconfigured(ExchangeResult result, const absl::Status& why) {
   events_.RefusedUnconfigured(why.message());
-  Count(ExchangeResult::kUnconfigured);
+  Count(result);
 }
 
 void GuardedExchange::OnRequestHeaders() {
@@ -147,7 +147,7 @@ void GuardedExchange::OnRequestHeaders() {
   if (!scope.ok()) {
     if (!absl::IsUnauthenticated(scope.status())) return Reject(scope.status());
     if (StatesCallers(settings_->config.scope, exchange_.request_context())) {
-      CountUnconfigured(scope.status());
+      CountUnconfigured(ExchangeResult::kUnscoped, scope.status());
     } else {
       events_.Misconfigured(scope.status().message());
     }
@@ -179,18 +179,31 @@ absl::Status GuardedExchange::Identify() {
     return allowed;
   }
   const std::string_view path = *headers.OnlyValueOf(":path");
-  absl::StatusOr<const GuardedRoute*> route =
-      is_grpc_ ? settings_->routes->ForGrpc(path)
-               : settings_->routes->ForHttp(*headers.OnlyValueOf(":method"), path);
+  const std::string_view method = *headers.OnlyValueOf(":method");
   if (is_grpc_ && !IsPlainMethodPath(path)) {
-    route = InvalidField(":path", "must be /SERVICE/METHOD, without a query");
+    return InvalidField(":path", "must be /SERVICE/METHOD, without a query");
   }
+  const absl::StatusOr<const GuardedRoute*> route =
+      is_grpc_ ? settings_->routes->ForGrpc(path) : settings_->routes->ForHttp(method, path);
   if (!route.ok()) {
-    CountUnconfigured(route.status());
+    if (absl::Status wrong = CheckSpelling(method, path); !wrong.ok()) return wrong;
+    CountUnconfigured(ExchangeResult::kUnconfigured, route.status());
     return route.status();
   }
   route_ = *route;
   operation_ = route_->operation.empty() ? std::string(path) : route_->operation;
+  return absl::OkStatus();
+}
+
+absl::Status GuardedExchange::CheckSpelling(std::string_view method, std::string_view path) const {
+  const RouteTable& routes = *settings_->routes;
+  const bool names_grpc = routes.NamesGrpcMethod(path);
+  const bool names_http = routes.NamesHttpRequest(method, path);
+  if (is_grpc_ ? names_grpc : names_http) {
+    return InvalidField(":path", "is another spelling of a guarded path or of its method");
+  }
+  if (names_grpc) return InvalidField("content-type", "must be application/grpc for this method");
+  if (names_http) return InvalidField("content-type", "must not be that of gRPC for this path");
   return absl::OkStatus();
 }
 

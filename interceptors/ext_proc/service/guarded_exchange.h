@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -97,6 +98,9 @@ class GuardedExchange {
   void OnRequestHeaders();
   // Decides with the headers alone. Sets front_ and route_.
   absl::Status Identify();
+  // REQUEST_INVALID if a request without a route would have one but for what its caller chose, the
+  // content type or another spelling: no entry is missing.
+  absl::Status CheckSpelling(std::string_view method, std::string_view path) const;
   // False: there is no place for it.
   bool EnterShare(const std::string& share);
   void OnRequest();
@@ -116,8 +120,8 @@ class GuardedExchange {
   void Break(const absl::Status& why);
   void LeaveOpen(const std::string& reason);
   void Count(ExchangeResult result);
-  // Before its Reject().
-  void CountUnconfigured(const absl::Status& why);
+  // Before its Reject(). kUnconfigured or kUnscoped.
+  void CountUnconfigured(ExchangeResult result, const absl::Status& why);
 
   const std::shared_ptr<const ProcessorSettings> settings_;
   ExchangeBounds& bounds_;

@@ -37,6 +37,7 @@ class CountedEvents final : public ProcessorEvents {
   void Ended(ExchangeResult result) override {
     refused_ += result == ExchangeResult::kRefused;
     unconfigured_ += result == ExchangeResult::kUnconfigured;
+    unscoped_ += result == ExchangeResult::kUnscoped;
     not_recorded_ += result == ExchangeResult::kNotRecorded;
   }
   void Misconfigured(absl::string_view /*what*/) override { ++misconfigured_; }
@@ -44,6 +45,7 @@ class CountedEvents final : public ProcessorEvents {
 
   int refused_ = 0;
   int unconfigured_ = 0;
+  int unscoped_ = 0;
   int not_recorded_ = 0;
   int misconfigured_ = 0;
   std::size_t held_ = 0;
@@ -416,20 +418,47 @@ TEST_F(GuardedExchangeTest, ListedHeadersOfAReplyAreNotCaptured) {
               Not(HasSubstr("set-cookie")));
 }
 
-// A caller chooses these requests: an operator has nothing to correct.
+Exchange::Request WithMethod(const std::string& method, const std::string& path) {
+  Exchange::Request request = Headers(path, "application/json");
+  request.mutable_request_headers()->mutable_headers()->mutable_headers(0)->set_raw_value(method);
+  return request;
+}
+
+// A critical alert counts the others, so a caller alone must not raise it.
 TEST_F(GuardedExchangeTest, ARequestOfACallerIsNoFaultOfTheConfiguration) {
-  Exchange::Request json = Headers("/shop.v1.Shop/Order", "application/json");
-  Exchange::Request grpc = Headers("/orders", "application/grpc");
-  Exchange::Request query = Headers("/shop.v1.Shop/Order?x=1", "application/grpc");
+  const std::vector<Exchange::Request> requests = {
+      Headers("/shop.v1.Shop/Order", "application/json"),
+      Headers("/shop.v1.Shop/Order", "application/grpc-web"),
+      Headers("/shop.v1.Shop/Order?x=1", "application/grpc"),
+      Headers("/shop.v1.Shop/order", "application/grpc"),
+      Headers("/shop.v1.Shop/Order/", "application/grpc"),
+      Headers("/orders", "application/grpc"),
+      Headers("/orders;a=b", "application/json"),
+      WithMethod("post", "/orders"),
+  };
   int sent = 0;
-  for (const Exchange::Request& request : {json, grpc, query}) {
+  for (const Exchange::Request& request : requests) {
+    GuardedExchange exchange(Settings(), bounds_, events_);
+    exchange.OnMessage(request);
+    EXPECT_TRUE(exchange.TakeResponse().value_or(Response()).has_immediate_response());
+    EXPECT_EQ(events_.refused_, ++sent) << request.ShortDebugString();
+  }
+  EXPECT_EQ(events_.unconfigured_, 0);
+  EXPECT_EQ(events_.misconfigured_, 0);
+}
+
+TEST_F(GuardedExchangeTest, ARequestWithoutAnEntryIsUnconfigured) {
+  int sent = 0;
+  for (const Exchange::Request& request :
+       {Headers("/shop.v1.Shop/Cancel", "application/grpc"),
+        Headers("/refunds", "application/json"), WithMethod("PUT", "/orders")}) {
     GuardedExchange exchange(Settings(), bounds_, events_);
     exchange.OnMessage(request);
     EXPECT_TRUE(exchange.TakeResponse().value_or(Response()).has_immediate_response());
     EXPECT_EQ(events_.unconfigured_, ++sent) << request.ShortDebugString();
-    EXPECT_EQ(events_.misconfigured_, 0) << request.ShortDebugString();
   }
   EXPECT_EQ(events_.refused_, 0);
+  EXPECT_EQ(events_.misconfigured_, 0);
 }
 
 std::shared_ptr<const ProcessorSettings> SettingsWithScope(ScopeSource scope) {
@@ -441,8 +470,7 @@ std::shared_ptr<const ProcessorSettings> SettingsWithScope(ScopeSource scope) {
   return ProcessorSettings::Make(std::move(config)).value();
 }
 
-// Only for lack of an entry or a scope: an alert takes many of them for a fault of the
-// configuration.
+// Only for lack of an entry: an alert takes many of them for a fault of the configuration.
 TEST_F(GuardedExchangeTest, ARequestWithoutAKeyIsNotUnconfigured) {
   Exchange::Request request;
   Add(":method", "POST", request);
@@ -465,13 +493,14 @@ TEST_F(GuardedExchangeTest, ACallerWithoutAScopeIsNoFaultOfTheConfiguration) {
   AddAttribute("connection.mtls", false, no_certificate);
   GuardedExchange by_peer(SettingsWithScope(PeerName::kUri), bounds_, events_);
   by_peer.OnMessage(no_certificate);
-  EXPECT_EQ(events_.unconfigured_, 1);
+  EXPECT_EQ(events_.unscoped_, 1);
   GuardedExchange by_header(SettingsWithScope(ScopeHeader{"x-tenant"}), bounds_, events_);
   by_header.OnMessage(Headers("/orders", "application/json"));
-  EXPECT_EQ(events_.unconfigured_, 2);
+  EXPECT_EQ(events_.unscoped_, 2);
   GuardedExchange by_claim(SettingsWithScope(ScopeMetadata{"jwt", {"sub"}}), bounds_, events_);
   by_claim.OnMessage(Headers("/orders", "application/json"));
-  EXPECT_EQ(events_.unconfigured_, 3);
+  EXPECT_EQ(events_.unscoped_, 3);
+  EXPECT_EQ(events_.unconfigured_, 0);
   EXPECT_EQ(events_.misconfigured_, 0);
 }
 

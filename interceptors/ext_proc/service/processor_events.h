@@ -12,7 +12,8 @@ enum class ExchangeResult {
   kForwarded,     // the upstream's reply was recorded
   kReplayed,      // a recorded reply was sent
   kRefused,       // nothing was forwarded
-  kUnconfigured,  // the same, for lack of an entry for the request or of a scope of its caller
+  kUnconfigured,  // the same, for lack of an entry for the request
+  kUnscoped,      // the same, for lack of a scope: of the caller, or of all that the proxy states
   kOverloaded,    // a bound of the processor was reached, and nothing was forwarded
   kPassed,        // not guarded
   kUnknown,       // forwarded, and its outcome is unknown
@@ -30,9 +31,9 @@ class ProcessorEvents {
   // An operator must act: the configuration of a proxy is wrong, whatever callers send. `what` has
   // the remedy, and nothing of a caller's.
   virtual void Misconfigured(absl::string_view what) = 0;
-  // A request that the processor is not configured for was refused. Callers can cause it, and so
-  // can a configuration that lacks an entry, so only many of them are a fault. The exchange ends
-  // with kUnconfigured. `what` has nothing of a caller's.
+  // A request was refused that the processor, or the proxy, is perhaps not configured for. A caller
+  // may cause it, above all without a scope, so only many of them are a fault. The exchange ends
+  // with kUnconfigured or kUnscoped. `what` has nothing of a caller's.
   virtual void RefusedUnconfigured(absl::string_view /*what*/) {}
   // The state of all exchanges changed: their number, and the bytes that they hold.
   virtual void Holds(std::size_t exchanges, std::size_t bytes) = 0;
