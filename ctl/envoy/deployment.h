@@ -25,11 +25,15 @@ struct EnvoyTlsFiles {
   std::string name;
 };
 
+// The version of HTTP in which a proxy calls the service.
+enum class UpstreamProtocol { kOfCaller, kHttp1, kHttp2 };
+
 // A proxy in front of a service, and what it guards there.
 struct Deployment {
   HostPort listen;
   HostPort admin;
   HostPort upstream;
+  UpstreamProtocol upstream_protocol = UpstreamProtocol::kOfCaller;
   HostPort processor;
   // `ca` is of the callers' certificates.
   EnvoyTlsFiles listener_tls;

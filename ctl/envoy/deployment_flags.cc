@@ -220,6 +220,12 @@ void DeploymentFlags::AddTo(FlagSet& flags) {
                   "them.");
   flags.AddText("upstream", "HOST:PORT", &upstream_,
                 "The service. In Kubernetes: the name of its Service. Required.");
+  flags.AddText(
+      "upstream_protocol", "NAME", &upstream_protocol_,
+      "The version of HTTP that the service speaks: http1, http2, or caller for that of\n"
+      "each caller. Default: http2 if only gRPC methods are guarded, http1 if only\n"
+      "--http_routes are, otherwise caller. A guarded request in another version than the\n"
+      "service's fails, with an unknown outcome.");
   flags.AddText("processor", "HOST:PORT", &processor_,
                 "The port for external processing of idempotencyd (--ext_proc). Required.");
   flags.AddText("listen", "IP:PORT", &listen_, "Where Envoy accepts callers; port 0: a free one.");
@@ -273,6 +279,7 @@ absl::StatusOr<Deployment> DeploymentFlags::Read(Format format) const {
   if (const absl::Status used = CheckTlsFlags(format); !used.ok()) return used;
   if (const absl::Status read = ReadTls(format, deployment); !read.ok()) return read;
   if (const absl::Status read = ReadMethods(deployment); !read.ok()) return read;
+  if (const absl::Status read = ReadUpstreamProtocol(format, deployment); !read.ok()) return read;
   if (const absl::Status read = ReadKubernetes(format, deployment); !read.ok()) return read;
   return deployment;
 }
@@ -368,6 +375,26 @@ absl::Status DeploymentFlags::ReadMethods(Deployment& deployment) const {
         absl::StrCat("more than ", kMaxRoutes, " routes: use wildcards in --methods"));
   }
   RemoveRepeated(deployment.guarded);
+  return absl::OkStatus();
+}
+
+absl::Status DeploymentFlags::ReadUpstreamProtocol(Format format, Deployment& deployment) const {
+  if (!upstream_protocol_.empty() && format != Format::kEnvoy) {
+    return Wrong("upstream_protocol", upstream_protocol_,
+                 "in Kubernetes the Service's port has it (appProtocol): leave the flag out");
+  }
+  const std::string& protocol = upstream_protocol_;
+  const bool has_http = HasHttpRoutes(deployment);
+  const bool has_grpc =
+      std::any_of(deployment.guarded.begin(), deployment.guarded.end(),
+                  [](const EnvoyRoute& route) { return route.http_methods.empty(); });
+  if (protocol == "http1" || (protocol.empty() && !has_grpc)) {
+    deployment.upstream_protocol = UpstreamProtocol::kHttp1;
+  } else if (protocol == "http2" || (protocol.empty() && !has_http)) {
+    deployment.upstream_protocol = UpstreamProtocol::kHttp2;
+  } else if (!protocol.empty() && protocol != "caller") {
+    return Wrong("upstream_protocol", protocol, "write http1, http2 or caller");
+  }
   return absl::OkStatus();
 }
 

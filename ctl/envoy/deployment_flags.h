@@ -28,6 +28,8 @@ class DeploymentFlags {
   absl::Status ReadAddresses(Format format, Deployment& deployment) const;
   absl::Status ReadTls(Format format, Deployment& deployment) const;
   absl::Status ReadMethods(Deployment& deployment) const;
+  // After ReadMethods().
+  absl::Status ReadUpstreamProtocol(Format format, Deployment& deployment) const;
   absl::Status ReadKubernetes(Format format, Deployment& deployment) const;
   absl::Status ReadHostnames(Format format, Deployment& deployment) const;
 
@@ -37,6 +39,7 @@ class DeploymentFlags {
   std::string http_routes_;
   bool skip_streaming_ = false;
   std::string upstream_;
+  std::string upstream_protocol_;
   std::string processor_;
   std::string listen_ = "127.0.0.1:8080";
   std::string admin_ = "127.0.0.1:9901";

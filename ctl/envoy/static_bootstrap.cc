@@ -83,9 +83,27 @@ std::string Listener(const Deployment& deployment) {
                       ListItem(chain));
 }
 
+absl::string_view ProtocolOptions(UpstreamProtocol protocol) {
+  switch (protocol) {
+    case UpstreamProtocol::kHttp1:
+      return "# Most services end an idle connection after five seconds or more. A request that "
+             "meets "
+             "the\n# end has an unknown outcome, so Envoy ends it sooner.\n"
+             "common_http_protocol_options: {idle_timeout: 4s}\n"
+             "explicit_http_config: {http_protocol_options: {}}\n";
+    case UpstreamProtocol::kHttp2:
+      return "explicit_http_config: {http2_protocol_options: {}}\n";
+    case UpstreamProtocol::kOfCaller:
+      break;
+  }
+  return "# Each caller's, which has to be one that the service speaks: HTTP/2 for gRPC.\n"
+         "use_downstream_protocol_config: {http_protocol_options: {}, http2_protocol_options: "
+         "{}}\n";
+}
+
 std::string UpstreamCluster(const Deployment& deployment) {
   return absl::StrCat(
-      "# The service. Callers use the protocol that it has: HTTP/2 for gRPC.\nname: ", kUpstream,
+      "# The service.\nname: ", kUpstream,
       "\ntype: STRICT_DNS\ndns_lookup_family: V4_PREFERRED\nconnect_timeout: 2s\n"
       "# Not lower than the processor's: a request above the limit fails behind its record, with\n"
       "# an unknown outcome.\n"
@@ -95,11 +113,10 @@ std::string UpstreamCluster(const Deployment& deployment) {
       "}\n"
       "typed_extension_protocol_options:\n"
       "  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:\n"
-      "    \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n"
-      "    use_downstream_protocol_config: {http_protocol_options: {}, http2_protocol_options: "
-      "{}}\n"
-      "load_assignment:\n  cluster_name: ",
-      kUpstream, "\n  endpoints:\n  - lb_endpoints:\n    - endpoint:\n",
+      "    \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n",
+      Indented(ProtocolOptions(deployment.upstream_protocol), 4),
+      "load_assignment:\n  cluster_name: ", kUpstream,
+      "\n  endpoints:\n  - lb_endpoints:\n    - endpoint:\n",
       Indented(SocketAddress(deployment.upstream), 8), UpstreamTls(deployment.upstream_tls, false));
 }
 

@@ -51,6 +51,9 @@ REFUSED_WITH_ADDRESSES = [
     (("--descriptors=/etc/hostname",), "is not a FileDescriptorSet"),
     (("--descriptors=/dev/null",), "have no service"),
     (("--descriptors={descriptors}",), "shop.v1.Shop/Export"),
+    (("--methods=a.B/C", "--upstream_protocol=h2c"), "write http1, http2 or caller"),
+    (("--methods=a.B/C", "--format=istio", "--workload=a=b", "--upstream_protocol=http1"),
+     "leave the flag out"),
     (("--methods=a.B/C", "--tls_cert=f"), "need each other"),
     (("--methods=a.B/C", "--tls_client_ca=f"), "--tls_cert is missing"),
     (("--methods=a.B/C", "--processor_tls_name=n"), "--processor_tls_ca is missing"),
@@ -158,6 +161,22 @@ class ConfigTest(unittest.TestCase):
                 for limit in ("max_requests", "max_pending_requests"):
                     self.assertGreaterEqual(upstream[limit], processor[limit])
                 self.assertGreaterEqual(upstream["max_connections"], processor["max_requests"])
+
+    def test_the_service_is_called_in_a_version_that_it_speaks(self):
+        def version(*flags):
+            written = envoy.ctl_text("--upstream=127.0.0.1:1", "--processor=127.0.0.1:2", *flags)
+            options = yaml.safe_load(written)["static_resources"]["clusters"][0][
+                "typed_extension_protocol_options"][
+                    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"]
+            return list(options.get("explicit_http_config",
+                                    ["use_downstream_protocol_config"]))[0].partition("_")[0]
+        grpc, http = "--methods=a.B/C", "--http_routes=POST /v1/payments"
+        self.assertEqual(version(grpc), "http2")
+        self.assertEqual(version(http), "http")
+        self.assertEqual(version(grpc, http), "use")
+        self.assertEqual(version(http, "--upstream_protocol=http2"), "http2")
+        self.assertEqual(version(grpc, "--upstream_protocol=http1"), "http")
+        self.assertEqual(version(grpc, "--upstream_protocol=caller"), "use")
 
     def test_the_filter_fails_closed(self):
         for case, text, _ in self.bootstraps():

@@ -185,6 +185,16 @@ class GuardTest(unittest.TestCase):
         self.assertGreaterEqual(status, 400)
         self.assertEqual(self.executions(), 0)
 
+    def test_a_call_over_http1_runs_once(self):
+        # As behind a filter for gRPC-Web, or a transcoder.
+        headers = [("content-type", "application/grpc"), ("te", "trailers"), ("x-tenant", "shop"),
+                   ("idempotency-key", self.key)]
+        for _ in range(2):
+            status, _, body = send(self.stack.envoy.address, "POST", CHARGE, headers,
+                                   b"\0\0\0\0\3pay")
+            self.assertEqual((status, body[5:]), (200, b"reply 1"))
+        self.assertEqual(self.executions(), 1)
+
     def test_scopes_are_apart(self):
         first = self.stack.call(self.key, b"pay")
         other = self.stack.call(self.key, b"pay", metadata=(("x-tenant", "bakery"),))

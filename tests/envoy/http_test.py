@@ -7,7 +7,7 @@ import threading
 import unittest
 import uuid
 
-from . import envoy
+from . import envoy, http2
 from .daemon import Daemon
 from .http_upstream import HttpUpstream
 from .raw_http import send
@@ -75,6 +75,15 @@ class HttpTest(unittest.TestCase):
         cookies = [value for name, value in replay[1] if name.lower() == "set-cookie"]
         self.assertEqual(sorted(cookies), [value for _, value in COOKIES])
         self.assertIn("idempotency-replayed", {name.lower() for name, _ in replay[1]})
+        self.assertEqual(len(self.upstream.requests), 1)
+
+    def test_a_caller_with_http2_reaches_a_service_with_http1(self):
+        headers = [("idempotency-key", self.key), ("x-tenant", "shop")]
+        first = http2.send(self.envoy.address, "POST", "/v1/payments", headers, b"{}")
+        replay = http2.send(self.envoy.address, "POST", "/v1/payments", headers, b"{}")
+        self.assertEqual((first[0], first[2]), (201, b'{"id": 17}'))
+        self.assertIn(("idempotency-replayed", "true"), replay[1])
+        self.assertEqual(self.whole(replay), self.whole(first))
         self.assertEqual(len(self.upstream.requests), 1)
 
     def test_a_large_reply_is_replayed_with_every_header(self):
