@@ -54,6 +54,8 @@ constexpr absl::string_view kProcessorTail =
 
 constexpr absl::string_view kRouteReasons =
     R"(# Every guarded route:
+# - a path in another case or with a slash at its end is guarded too, and so is a method of HTTP in
+#   another case: some servers accept them. The processor refuses what it has no entry for.
 # - timeout and max_stream_duration are the end of each exchange, also of one whose processor is
 #   stuck: under full duplex the filter's message_timeout has no effect. The outcome is then unknown.
 #   A caller's grpc-timeout counts if it is shorter.
@@ -89,13 +91,15 @@ typed_per_filter_config:
 )";
 
 std::string Match(const EnvoyRoute& route) {
+  // Cheaper than the expression of its spellings.
   std::string match =
       route.is_regex ? absl::StrCat("match:\n  safe_regex: {regex: ", YamlString(route.path), "}\n")
-                     : absl::StrCat("match:\n  path: ", YamlString(route.path), "\n");
+                     : absl::StrCat("match:\n  path_separated_prefix: ", YamlString(route.path),
+                                    "\n  case_sensitive: false\n");
   if (route.http_methods.empty()) return match;
   absl::StrAppend(&match,
                   "  headers:\n  - name: \":method\"\n    string_match: {safe_regex: {regex: ",
-                  YamlString(absl::StrJoin(route.http_methods, "|")), "}}\n");
+                  YamlString(absl::StrCat("(?i)", absl::StrJoin(route.http_methods, "|"))), "}}\n");
   return match;
 }
 

@@ -99,6 +99,12 @@ std::vector<std::string> AllMatches(const std::vector<EnvoyRoute>& routes) {
   std::vector<std::string> all;
   for (const EnvoyRoute& route : routes) {
     if (route.http_methods.empty()) all.push_back(Matches(route));
+    if (!route.spellings.empty()) {
+      EnvoyRoute other = route;
+      other.path = route.spellings;
+      other.is_regex = true;
+      all.push_back(Matches(other));
+    }
     for (const std::string& method : route.http_methods) {
       EnvoyRoute one = route;
       one.http_methods = {method};
@@ -224,7 +230,7 @@ std::string EnvoyGatewayObjects(const Deployment& deployment) {
       HttpRoutes(deployment, "idempotency-guarded", AllMatches(deployment.guarded), guarded));
   std::vector<EnvoyRoute> rest;
   for (const std::string& path : deployment.streaming_paths) {
-    rest.push_back({path, path, false, {}});
+    rest.push_back({path, path, false, "", {}});
   }
   std::vector<std::string> matches = AllMatches(rest);
   matches.emplace_back("- path: {type: PathPrefix, value: \"/\"}\n");

@@ -118,8 +118,13 @@ absl::StatusOr<EnvoyRoute> RouteOfMethod(absl::string_view pattern) {
   EnvoyRoute route;
   route.text = std::string(pattern);
   route.is_regex = absl::StrContains(pattern, '*');
-  route.path =
-      route.is_regex ? absl::StrCat("/", Expression(pattern, "[^/]*")) : absl::StrCat("/", pattern);
+  const std::string spellings = absl::StrCat("(?i)/", Expression(pattern, "[^/]*"), "/?");
+  if (route.is_regex) {
+    route.path = spellings;
+  } else {
+    route.path = absl::StrCat("/", pattern);
+    route.spellings = spellings;
+  }
   return route;
 }
 

@@ -199,8 +199,10 @@ class ConfigTest(unittest.TestCase):
         guarded, rest = of_kind("HTTPRoute")
         matches = [match for rule in guarded["spec"]["rules"] for match in rule["matches"]]
         self.assertEqual([match["path"]["value"] for match in matches], [
-            "/shop.v1.Shop/Note", "/shop.v1.Shop/Order", "/shop.v1.Shop/Replace",
-            r"/payments\.v1\.[^/]*/Create[^/]*", "(?i)/v1/payments/?", "(?i)/v1/payments/?"])
+            "/shop.v1.Shop/Note", r"(?i)/shop\.v1\.Shop/Note/?",
+            "/shop.v1.Shop/Order", r"(?i)/shop\.v1\.Shop/Order/?",
+            "/shop.v1.Shop/Replace", r"(?i)/shop\.v1\.Shop/Replace/?",
+            r"(?i)/payments\.v1\.[^/]*/Create[^/]*/?", "(?i)/v1/payments/?", "(?i)/v1/payments/?"])
         self.assertEqual([match["path"]["value"] for match in rest["spec"]["rules"][0]["matches"]],
                          ["/shop.v1.Shop/Export", "/shop.v1.Shop/Watch", "/"])
         (policy,) = of_kind("EnvoyExtensionPolicy")
@@ -275,9 +277,9 @@ class ConfigTest(unittest.TestCase):
         objects = list(yaml.safe_load_all(out))
         guarded = [one for one in objects if one["metadata"]["name"].startswith("idempotency-guarded")]
         counts = [[len(rule["matches"]) for rule in one["spec"]["rules"]] for one in guarded]
-        self.assertEqual(counts, [[8] * 16, [2]])
+        self.assertEqual(counts, [[8] * 16, [8] * 16, [4]])
         (policy,) = [one for one in objects if one["kind"] == "EnvoyExtensionPolicy"]
-        self.assertEqual(len(policy["spec"]["targetRefs"]), 2)
+        self.assertEqual(len(policy["spec"]["targetRefs"]), 3)
 
     def test_no_text_ends_its_scalar(self):
         nasty = 'a"b\\c\n  d: e\t# \x7f \u00fc: {x}'

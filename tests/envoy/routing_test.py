@@ -8,7 +8,7 @@ import unittest
 
 import yaml
 
-from . import envoy
+from . import envoy, http2
 from .http_upstream import HttpUpstream
 from .raw_http import send
 from .sidecar import applied, sidecar
@@ -20,6 +20,10 @@ GUARDED = [
     ("POST", "//payments.v1.Payments//Charge"),
     ("POST", "/x/../payments.v1.Payments/Charge"),
     ("GET", "/payments.v1.Payments/Charge"),
+    # ASP.NET Core serves both.
+    ("POST", "/payments.v1.Payments/charge"),
+    ("POST", "/Payments.V1.payments/Charge/"),
+    ("POST", "/payments.v1.refunds/createRefund/"),
     ("POST", "/payments.v1.Refunds/CreateRefund"),
     ("POST", "/payments.v1.Refunds/Create"),
     ("POST", "/v1/payments"),
@@ -38,7 +42,6 @@ GUARDED = [
 REACHED = [
     ("POST", "/payments.v1.Payments/Show"),
     ("POST", "/payments.v1.Payments/ChargeAll"),
-    ("POST", "/payments.v1.Payments/charge"),
     ("POST", "/payments.v1.Refunds/x/Create"),
     ("POST", "/payments.v1x.Refunds/ShowCreate"),
     ("GET", "/v1/payments"),
@@ -96,6 +99,9 @@ class RoutingTest(unittest.TestCase):
         cls.config = envoy.configuration(*cls.flags)
         cls.envoy = envoy.Envoy(cls.config)
         cls.addClassCleanup(cls.envoy.close)
+        # For callers with HTTP/2: the service has HTTP/1.1 alone.
+        cls.of_http1 = envoy.Envoy(envoy.configuration(*cls.flags, "--upstream_protocol=http1"))
+        cls.addClassCleanup(cls.of_http1.close)
 
     def reached(self, method, path, headers=(), proxy=None):
         """The status, and the requests that the service got."""
@@ -113,6 +119,13 @@ class RoutingTest(unittest.TestCase):
             with self.subTest(method=method, path=path):
                 status, requests = self.reached(method, path)
                 self.assertEqual((status, len(requests)), (200, 1))
+
+    def test_a_method_in_another_case_does_not_pass_by(self):
+        for method in ("POST", "post", "Post"):
+            with self.subTest(method):
+                before = len(self.upstream.requests)
+                status, _, _ = http2.send(self.of_http1.address, method, "/v1/payments")
+                self.assertEqual((status, len(self.upstream.requests) - before), (503, 0))
 
     def test_ambiguous_paths_are_refused(self):
         for method, path in REFUSED:
