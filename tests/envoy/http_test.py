@@ -18,6 +18,15 @@ ROUTES = """
   http_routes { methods: "POST" methods: "PATCH" path: "/v1/payments/{id}" }
 """
 COOKIES = [("set-cookie", "a=1; Path=/"), ("set-cookie", "b=2; HttpOnly")]
+# Common in production: one form for the errors of the proxy.
+LOCAL_REPLIES = """
+          local_reply_config:
+            mappers:
+            - filter: {status_code_filter: {comparison: {
+                op: GE, value: {default_value: 400, runtime_key: none}}}}
+              status_code: 499
+            body_format: {json_format: {error: "%LOCAL_REPLY_BODY%"}}
+"""
 OF_ENVOY = {"date", "server", "x-envoy-upstream-service-time", "connection", "transfer-encoding"}
 OF_THE_GUARD = {"idempotency-record", "idempotency-expires", "idempotency-replayed"}
 
@@ -36,10 +45,11 @@ class HttpTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.daemon = Daemon(folder.name, ROUTES)
         self.addCleanup(self.daemon.close)
-        self.envoy = envoy.Envoy(envoy.configuration(
+        self.config = envoy.configuration(
             "--http_routes=POST /v1/payments,POST|PATCH /v1/payments/{id}",
             f"--upstream={self.upstream.address}", f"--processor={self.daemon.processor}",
-            f"--envoy_version={envoy.minor(VERSION)}"), VERSION)
+            f"--envoy_version={envoy.minor(VERSION)}")
+        self.envoy = envoy.Envoy(self.config, VERSION)
         self.addCleanup(self.envoy.close)
 
     def reply(self, request):
@@ -85,6 +95,41 @@ class HttpTest(unittest.TestCase):
         self.assertIn(("idempotency-replayed", "true"), replay[1])
         self.assertEqual(self.whole(replay), self.whole(first))
         self.assertEqual(len(self.upstream.requests), 1)
+
+    def test_a_reply_without_a_content_type_is_replayed_without_one(self):
+        self.answer = (201, [("location", "/v1/payments/17")], b"17")
+        first = self.send()
+        self.assertEqual(self.whole(self.send()), self.whole(first))
+
+    def test_envoys_format_of_its_own_answers_is_not_one_of_replays(self):
+        # To Envoy a refusal of the guard is one of its own, but a replay must not be.
+        manager = "          stat_prefix: guarded\n"
+        self.assertIn(manager, self.config)
+        with envoy.Envoy(self.config.replace(manager, manager + LOCAL_REPLIES), VERSION) as proxy:
+            self.envoy = proxy
+            for self.answer in ((201, [("content-type", "application/json")], b'{"id": 17}'),
+                                (402, [("content-type", "text/plain")], b"no money")):
+                with self.subTest(self.answer[0]):
+                    self.key = str(uuid.uuid4())
+                    first = self.send()
+                    self.assertEqual(first[0], self.answer[0])
+                    self.assertEqual(self.whole(self.send()), self.whole(first))
+            self.assertEqual(self.send(key=None)[0], 499)
+
+    def test_a_reply_with_as_many_headers_as_envoy_accepts_arrives(self):
+        statuses = set()
+        for more in range(85, 100):
+            self.key = str(uuid.uuid4())
+            self.answer = (200, [("content-type", "text/plain"),
+                                 *((f"x-{i}", "v") for i in range(more))], b"paid")
+            # Python's client of HTTP/1.1 reads fewer.
+            first, replay = (http2.send(self.envoy.address, "POST", "/v1/payments", [
+                ("idempotency-key", self.key), ("x-tenant", "shop")], b"{}") for _ in range(2))
+            statuses.add(first[0])
+            if first[0] == 200:
+                self.assertEqual(self.whole(replay), self.whole(first))
+        # 502: Envoy itself refuses more.
+        self.assertEqual(statuses, {200, 502})
 
     def test_a_large_reply_is_replayed_with_every_header(self):
         for size in (300 * 1024, 7 * 1024 * 1024):

@@ -28,8 +28,8 @@
 namespace idempotency::internal {
 namespace {
 
-// A response of HTTP up to this size is one message for Envoy; a larger one only if it must be.
-constexpr std::size_t kMaxImmediateBytes = 256 * 1024;
+// Envoy's default (max_headers_count): it replaces a reply with more by an empty 503.
+constexpr std::size_t kMaxProxyHeaders = 100;
 constexpr int kCancelled = static_cast<int>(grpc::StatusCode::CANCELLED);
 
 // The reply of an exchange whose outcome is not known. CANCELLED, which is never recorded: its
@@ -383,6 +383,9 @@ void GuardedExchange::SendReply(const Settlement::Outcome& outcome) {
   if (is_grpc_ && (!outcome.unrecorded.ok() || WouldRunAgain(outcome.error))) {
     added.emplace_back(kPushbackMetadata, kNoRetryPushback);
   }
+  const HttpMessage& reply = exchange_.reply();
+  const HeaderList& extended = reply.trailers.has_value() ? *reply.trailers : reply.headers;
+  if (extended.all().size() + added.size() > kMaxProxyHeaders) added.clear();
   exchange_.Release(removed, added);
 }
 
@@ -394,12 +397,16 @@ void GuardedExchange::Replay(const v1::Reply& reply) {
     response.trailers.reset();
   }
   const bool must_stream = response.trailers.has_value() || (is_grpc_ && !response.headers_only);
-  // A repeated header stays so only in one message.
-  const bool may_stream =
-      response.body.size() > kMaxImmediateBytes && !response.headers.HasRepeatedName();
-  const bool streamed = must_stream || may_stream;
+  // To Envoy a response in one message is an answer of its own: it adds a content type, and changes
+  // status, message and body as its local_reply_config states. A repeated header stays so only in
+  // one message.
+  const bool streamed = must_stream || !response.headers.HasRepeatedName();
   if (must_stream && !settings_->config.streams_replays) {
     return Reject(ReplyNotKept(reply.code()));
+  }
+  if (streamed && !is_grpc_ && !response.body.empty() && !response.trailers.has_value()) {
+    // Envoy adds it only to a response in one message.
+    response.headers.Add("content-length", absl::StrCat(response.body.size()));
   }
   replays_ = true;
   exchange_.Answer(response, streamed && settings_->config.streams_replays);
