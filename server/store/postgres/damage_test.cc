@@ -4,24 +4,17 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -30,6 +23,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/options.h"
+#include "server/store/postgres/testing/damage_fixture.h"
 #include "server/store/postgres/testing/reply_replacer.h"
 #include "server/store/postgres/testing/store_fixture.h"
 #include "tests/support/postgres_cluster.h"
@@ -78,39 +72,8 @@ END $$;
 SET allow_system_table_mods = off
 )sql";
 
-class PostgresDamageTest : public PostgresStoreTest,
-                           public ::testing::WithParamInterface<PostgresStatementMode> {
+class PostgresDamageTest : public PostgresModesTest {
  protected:
-  void SetUp() override {
-    statements_ = GetParam();
-    PostgresStoreTest::SetUp();
-    Must("ALTER TABLE records ALTER reply SET STORAGE EXTERNAL");
-  }
-  void Must(const std::string& sql) {
-    const auto done = schema_->Execute(sql);
-    ASSERT_TRUE(done.ok()) << done.status();
-  }
-  void Run(const ReserveOp& op) {
-    CompleteOp done = CompletionOf(op, Reserve(op));
-    done.reply = ReplyWith(std::string(16 * 1024, 'r'));
-    ASSERT_TRUE(Complete(done).ok());
-  }
-  // One pass.
-  SweepProgress SweepAll() {
-    SweepProgress pass;
-    SweepOp op;
-    for (int steps = 0; steps < 200; ++steps) {
-      const auto step = store_->Sweep(op);
-      EXPECT_TRUE(step.ok()) << step.status();
-      if (!step.ok()) return pass;
-      pass.removed += step->removed;
-      pass.visited += step->visited;
-      op.after = step->next;
-      if (!op.after) return pass;
-    }
-    ADD_FAILURE() << "the pass does not end";
-    return pass;
-  }
   // "damaged", "1" and "2", of which the first has lost its reply.
   std::vector<ReserveOp> RunAll() {
     std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("1"), OpFor("2")};
@@ -123,10 +86,6 @@ class PostgresDamageTest : public PostgresStoreTest,
     return ops;
   }
 };
-
-std::string ModeName(const ::testing::TestParamInfo<PostgresStatementMode>& info) {
-  return info.param == PostgresStatementMode::kBatched ? "Batched" : "SingleRow";
-}
 
 INSTANTIATE_TEST_SUITE_P(Statements, PostgresDamageTest,
                          ::testing::Values(PostgresStatementMode::kBatched,
@@ -232,23 +191,13 @@ TEST_P(PostgresDamageTest, AWriteThatTheServerCannotMakeIsToBeRepeated) {
   EXPECT_TRUE(Reserve(OpFor("new")).ok());
 }
 
-constexpr char kUnreadableRows[] = R"sql(
-CREATE FUNCTION is_sound(key text) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-  IF key IN ({keys}) THEN RAISE EXCEPTION 'no' USING ERRCODE = 'XX001'; END IF;
-  RETURN true;
-END $$;
-ALTER TABLE records RENAME TO pages;
-CREATE VIEW records AS SELECT * FROM pages WHERE is_sound(key)
-)sql";
-
 TEST_P(PostgresDamageTest, ARowThatTheServerCannotReadIsDamagedForItsWriters) {
   std::vector<CompleteOp> completions;
   for (const char* const key : {"damaged", "1"}) {
     const ReserveOp op = OpFor(key);
     completions.push_back(CompletionOf(op, Reserve(op)));
   }
-  Must(absl::StrReplaceAll(kUnreadableRows, {{"{keys}", "'damaged'"}}));
+  Must(absl::StrReplaceAll(kUnreadableRows, {{"{keys}", "'damaged'"}, {"{state}", "XX001"}}));
   const auto completed = store_->Complete(completions);
   EXPECT_EQ(ReasonOf(completed[0].status()), Reason::kRecordDamaged) << completed[0].status();
   EXPECT_TRUE(completed[1].ok()) << completed[1].status();
@@ -317,127 +266,6 @@ class CountingSink final : public spdlog::sinks::base_sink<std::mutex> {
 
  private:
   std::atomic<int> lines_{0};
-};
-
-// Three rows of one range, the one in the middle on a page that no statement can read.
-class PostgresUnreadableRowTest : public PostgresDamageTest {
- protected:
-  static constexpr int kMaxSteps = 500;
-
-  // By the order of the ranges. UNKNOWN since an hour, and of one parent.
-  std::vector<ReserveOp> MakeUnknown(const std::vector<std::string>& scopes) {
-    std::vector<ReserveOp> ops;
-    for (int i = 0; i < 3; ++i) {
-      ReserveOp& op = ops.emplace_back(OpFor(absl::StrCat(i)));
-      if (!scopes.empty()) op.key.scope = scopes[static_cast<std::size_t>(i)];
-      op.id = RecordIdFor(op.key);
-      op.parent = OpFor("parent").key;
-    }
-    std::sort(ops.begin(), ops.end(), [](const ReserveOp& a, const ReserveOp& b) {
-      return std::tie(a.key.scope, a.id) < std::tie(b.key.scope, b.id);
-    });
-    for (const ReserveOp& op : ops) {
-      const auto granted = Reserve(op);
-      EXPECT_TRUE(granted.ok()) << granted.status();
-      const ReleaseOp release{op.key, op.id, CompletionOf(op, granted).token, "why", true};
-      EXPECT_TRUE(store_->Release({&release, 1}).at(0).ok());
-    }
-    Must(
-        "UPDATE records SET created_at = created_at - interval '1 hour',"
-        " lease_until = created_at - interval '1 hour'");
-    return ops;
-  }
-  void Lose(const std::vector<const ReserveOp*>& ops) {
-    std::vector<std::string> keys;
-    for (const ReserveOp* const op : ops) keys.push_back(absl::StrCat("'", op->key.key, "'"));
-    Must(absl::StrReplaceAll(kUnreadableRows, {{"{keys}", absl::StrJoin(keys, ", ")}}));
-  }
-  // Calls `step` of a walk, which returns a place, until its end.
-  template <typename Op, typename Step>
-  static void Walk(Op op, const Step& step) {
-    int steps = 0;
-    do {
-      ASSERT_LT(++steps, kMaxSteps) << "the walk does not end";
-      const auto done = step(op);
-      ASSERT_TRUE(done.ok()) << done.status();
-      op.after = *done;
-    } while (op.after);
-  }
-  NamespaceUsage Measure() {
-    NamespaceUsage usage;
-    UsageOp measure;
-    measure.name_space = "payments";
-    Walk(measure, [&](const UsageOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
-      const auto step = store_->MeasureUsage(op);
-      if (!step.ok()) return step.status();
-      usage.records += step->usage.records;
-      return step->next;
-    });
-    return usage;
-  }
-  // The sums of a purge.
-  PurgeStep Purge(const PurgeOp& purge) {
-    PurgeStep sums;
-    Walk(purge, [&](const PurgeOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
-      const auto step = store_->Purge(op);
-      if (!step.ok()) return step.status();
-      sums.purged.insert(sums.purged.end(), step->purged.begin(), step->purged.end());
-      sums.busy += step->busy;
-      return step->next;
-    });
-    return sums;
-  }
-  static PurgeOp PurgeOfAll() {
-    PurgeOp purge;
-    purge.name_space = "payments";
-    purge.created_before = absl::Now() + absl::Hours(1);
-    purge.force = true;
-    purge.note = {"alice", "ticket 42"};
-    return purge;
-  }
-  std::int64_t EndUnknown() {
-    std::int64_t ended = 0;
-    EndUnknownOp end;
-    end.name_space = "payments";
-    end.life = absl::Minutes(1);
-    Walk(end, [&](const EndUnknownOp& op) -> absl::StatusOr<std::optional<RecordId>> {
-      const auto step = store_->EndUnknown(op);
-      if (!step.ok()) return step.status();
-      ended += step->ended;
-      return step->next;
-    });
-    return ended;
-  }
-  // The sums of a reseal.
-  ResealStep Reseal() {
-    ReplyReplacer sealer;
-    ResealOp reseal;
-    reseal.name_space = "payments";
-    reseal.note = {"alice", "ticket 42"};
-    reseal.sealer = &sealer;
-    ResealStep sums;
-    Walk(reseal, [&](const ResealOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
-      const auto step = store_->Reseal(op);
-      if (!step.ok()) return step.status();
-      sums.examined += step->examined;
-      sums.busy += step->busy;
-      sums.damaged.insert(sums.damaged.end(), step->damaged.begin(), step->damaged.end());
-      sums.resealed.insert(sums.resealed.end(), step->resealed.begin(), step->resealed.end());
-      return step->next;
-    });
-    return sums;
-  }
-  RecordPage ListAll(const ListOp& list) {
-    RecordPage all;
-    Walk(list, [&](const ListOp& op) -> absl::StatusOr<std::optional<RecordPlace>> {
-      const auto page = store_->List(op);
-      if (!page.ok()) return page.status();
-      all.records.insert(all.records.end(), page->records.begin(), page->records.end());
-      all.damaged += page->damaged;
-      return page->next;
-    });
-    return all;
-  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Statements, PostgresUnreadableRowTest,
@@ -577,58 +405,6 @@ TEST_P(PostgresUnreadableRowTest, MayBeOneOfMany) {
   EXPECT_EQ(Purge(PurgeOfAll()).busy, 3);
 }
 
-// A page in the middle of the table, overwritten while the server is stopped.
-class PostgresDamagedPageTest : public PostgresUnreadableRowTest {
- protected:
-  static constexpr int kRows = 400;
-  static constexpr int kBlock = 3;
-
-  void SetUp() override {
-    auto cluster = testing::PostgresCluster::Create();
-    ASSERT_TRUE(cluster.ok()) << cluster.status();
-    cluster_ = *std::move(cluster);
-    statements_ = GetParam();
-    Open(cluster_->url());
-  }
-  void TearDown() override {
-    store_.reset();
-    schema_.reset();
-  }
-  // Half of the rows are alone in their scopes.
-  void Fill() {
-    Must(absl::StrCat(
-        "INSERT INTO records (id, namespace, scope, operation, key, state, require_recovery,"
-        " attempt, token, created_at, lease_until, expires_at, fingerprints, watched)"
-        " SELECT gen_random_uuid(), 'payments', CASE WHEN i % 2 = 0 THEN 's' ELSE 't' || i END,"
-        " 'o', i::text, 4, true, 1, gen_random_uuid(), now() - interval '2 hours',"
-        " now() - interval '1 hour', now() + interval '1 day',"
-        " '\\x0000000120'::bytea || sha256('f'), true FROM generate_series(1, ",
-        kRows, ") i"));
-  }
-  // How many rows are lost.
-  std::int64_t Damage() {
-    std::int64_t rows = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(
-        schema_->Value(
-            absl::StrCat("SELECT count(*) FROM records WHERE (ctid::text::point)[0] = ", kBlock)),
-        &rows));
-    const std::string path = schema_->Value(
-        "SELECT current_setting('data_directory') || '/' || pg_relation_filepath('records')");
-    store_.reset();
-    EXPECT_TRUE(cluster_->Stop().ok());
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(std::streamoff{kBlock} * 8192);
-    file << std::string(64, '\xFF');
-    file.close();
-    EXPECT_TRUE(file.good());
-    EXPECT_TRUE(cluster_->Start().ok());
-    OpenStore();
-    return rows;
-  }
-
-  std::unique_ptr<testing::PostgresCluster> cluster_;
-};
-
 INSTANTIATE_TEST_SUITE_P(Statements, PostgresDamagedPageTest,
                          ::testing::Values(PostgresStatementMode::kBatched,
                                            PostgresStatementMode::kSingleRow),
@@ -686,8 +462,9 @@ TEST_P(PostgresDamageTest, ARowThatTheServerCannotReadDoesNotStopTheSweep) {
       "UPDATE records SET created_at = created_at - interval '100 days',"
       " lease_until = lease_until - interval '100 days',"
       " expires_at = expires_at - interval '100 days'");
-  Must(absl::StrReplaceAll(kUnreadableRows,
-                           {{"{keys}", absl::StrCat("'damaged', '", ops[1].key.key, "'")}}));
+  Must(absl::StrReplaceAll(
+      kUnreadableRows,
+      {{"{keys}", absl::StrCat("'damaged', '", ops[1].key.key, "'")}, {"{state}", "XX001"}}));
   const SweepProgress pass = SweepAll();
   EXPECT_EQ(pass.removed, 4);
   EXPECT_EQ(pass.visited, 6);
