@@ -135,6 +135,8 @@ void WatchedConnection::Take(PipelinedRows result, PipelinedOutcome& outcome) co
   const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
   const bool is_servers = state != nullptr && PQstatus(connection_.handle()) == CONNECTION_OK;
   outcome.state = is_servers ? state : "";
+  const char* const source = PQresultErrorField(result.get(), PG_DIAG_SOURCE_FILE);
+  outcome.source = is_servers && source != nullptr ? source : "";
 }
 
 bool WatchedConnection::TakeUnconfirmedCommit() {

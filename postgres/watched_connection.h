@@ -37,6 +37,8 @@ struct PipelinedExecution {
 struct PipelinedOutcome {
   // Its SQLSTATE; "" for success. Without meaning if the connection was lost first.
   std::string state;
+  // The file of the server's source code that reported the failure, such as "md.c".
+  std::string source;
   // The connection ended before the statement's end was known.
   bool lost = true;
   // Committed here, but not confirmed by the synchronous standby.

@@ -33,7 +33,7 @@ void SharedCommit::Run(CompleteBatch& completing, ReserveBatch& reserving,
   const absl::Status together = completions.empty() || insertable.empty()
                                     ? absl::OkStatus()
                                     : RunTogether(completing, completions, reserve, insertable);
-  if (together.code() == absl::StatusCode::kUnavailable) {
+  if (absl::IsUnavailable(together) && !IsMediaFailure(together)) {
     completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(together));
     reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(together));
     return;
@@ -46,7 +46,7 @@ void SharedCommit::Run(CompleteBatch& completing, ReserveBatch& reserving,
                              reserving.Unanswered(reserving.All()));
     }
     // The separate rounds find the row that the server cannot read.
-    if (!found.ok() && !absl::IsDataLoss(found)) {
+    if (!found.ok() && !IsUnreadable(found)) {
       completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(found));
       reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(found));
       return;

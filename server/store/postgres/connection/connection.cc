@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +40,12 @@ constexpr std::string_view kInternalError = "XX000";
 // A row, a part of its reply or an index entry that the server cannot read.
 constexpr std::string_view kDataCorrupted = "XX001";
 constexpr std::string_view kIndexCorrupted = "XX002";
+// What storage does not give: a part of a file, or a file.
+constexpr std::string_view kIoError = "58030";
+constexpr std::string_view kUndefinedFile = "58P01";
+// The same with an error code of the system for which Postgres has no SQLSTATE, as of a network
+// file system: an internal error, which its storage manager reports.
+constexpr std::string_view kInternalErrorOfStorage = "XX000 of storage";
 // Represents every way to lose a connection.
 constexpr std::string_view kConnectionFailure = "08006";
 // A class.
@@ -46,6 +53,19 @@ constexpr std::string_view kInsufficientResources = "53";
 
 // How a failure's message has the state.
 std::string TextOf(std::string_view state) { return absl::StrCat("SQLSTATE ", AbslView(state)); }
+
+// Those of tables and indexes, and of the state of transactions.
+bool IsStorageManager(std::string_view source) { return source == "md.c" || source == "slru.c"; }
+
+// The SQLSTATE of a statement that failed.
+std::string StateOf(const PipelinedOutcome& outcome) {
+  return outcome.state == kInternalError && IsStorageManager(outcome.source)
+             ? std::string(kInternalErrorOfStorage)
+             : outcome.state;
+}
+
+constexpr std::array kUnreadableStates = {kDataCorrupted, kIndexCorrupted, kIoError, kUndefinedFile,
+                                          kInternalErrorOfStorage};
 
 // Deadlocks cannot come from this store alone (ids are sorted); another
 // writer's, for example a VACUUM FULL, is over soon.
@@ -452,7 +472,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::ToAnswer(const PipelinedOutco
     broken_ = true;
     return absl::UnavailableError("the session was lost during the statement");
   }
-  if (!outcome.state.empty()) return FailureOf(outcome.state);
+  if (!outcome.state.empty()) return FailureOf(StateOf(outcome));
   if (outcome.unconfirmed) {
     return absl::UnavailableError("the synchronous standby did not confirm");
   }
@@ -550,13 +570,12 @@ void PostgresConnection::LogFailures(absl::Span<const PipelinedOutcome> outcomes
   int lost = 0;
   for (const PipelinedOutcome& outcome : outcomes) {
     if (outcome.lost) ++lost;
-    if (!outcome.lost && !outcome.state.empty()) ++failed[outcome.state];
+    if (!outcome.lost && !outcome.state.empty()) ++failed[StateOf(outcome)];
     if (outcome.unconfirmed) ++unconfirmed;
   }
   if (lock_wait == LockWait::kBrief) failed.erase(std::string(kLockNotAvailable));
   if (in_search_) {
-    failed.erase(std::string(kDataCorrupted));
-    failed.erase(std::string(kIndexCorrupted));
+    for (const std::string_view state : kUnreadableStates) failed.erase(std::string(state));
   }
   for (const auto& [state, count] : failed) {
     spdlog::warn("postgres: {} of {} statements failed, SQLSTATE {}", count, outcomes.size(),
@@ -600,6 +619,16 @@ absl::Status PostgresConnection::FailureOf(const std::string& state) {
 
 bool IsInsufficientResources(const absl::Status& failure) {
   return absl::StartsWith(failure.message(), TextOf(kInsufficientResources));
+}
+
+bool IsMediaFailure(const absl::Status& failure) {
+  if (!absl::IsUnavailable(failure)) return false;
+  return failure.message() == TextOf(kIoError) || failure.message() == TextOf(kUndefinedFile) ||
+         failure.message() == TextOf(kInternalErrorOfStorage);
+}
+
+bool IsUnreadable(const absl::Status& failure) {
+  return absl::IsDataLoss(failure) || IsMediaFailure(failure);
 }
 
 }  // namespace idempotency::internal

@@ -44,7 +44,8 @@ struct PostgresStatement {
 //   DATA_LOSS         The server cannot read a page, of a table or an index. Nothing
 //                     happened.
 //   CANCELLED         Only of ExecuteEach(), which names the cases.
-//   UNAVAILABLE       Anything else. The statement may or may not have happened.
+//   UNAVAILABLE       Anything else. The statement may or may not have happened, except where
+//                     IsMediaFailure(): then nothing happened.
 //
 // Thread-compatible.
 class PostgresConnection {
@@ -99,8 +100,8 @@ class PostgresConnection {
   std::vector<absl::StatusOr<PostgresResult>> ExecuteEach(
       const PostgresStatement& statement, absl::Span<const PostgresParameters> executions,
       LockWait lock_wait = LockWait::kFull);
-  // While there is one, what the server cannot read is not logged: the search for a damaged row
-  // meets that many times, after a statement that is logged.
+  // While there is one, what the server cannot read (IsUnreadable) is not logged: the search for
+  // such a row meets that many times, after a statement that is logged.
   class Search {
    public:
     explicit Search(PostgresConnection& connection)
@@ -224,6 +225,13 @@ class PostgresConnection {
 
 // Whether a statement failed at a bound of the server's, as of its memory or temporary files.
 bool IsInsufficientResources(const absl::Status& failure);
+
+// Whether the storage of the server did not give it a part of a file, as on a bad sector, or where
+// a file is missing. A row elsewhere may be readable, and this one may be later: it is no damage.
+bool IsMediaFailure(const absl::Status& failure);
+
+// Whether the server cannot read a page, for either reason: DATA_LOSS, or a media failure.
+bool IsUnreadable(const absl::Status& failure);
 
 }  // namespace idempotency::internal
 

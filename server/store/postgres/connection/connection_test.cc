@@ -108,6 +108,33 @@ TEST_F(PostgresConnectionTest, ADeadlockIsRepeatedAFewTimes) {
   EXPECT_TRUE(connection_->Usable());
 }
 
+TEST_F(PostgresConnectionTest, WhatStorageDoesNotGiveIsAMediaFailure) {
+  ASSERT_TRUE(connection_
+                  ->ExecuteScript("CREATE FUNCTION fail(state text) RETURNS void LANGUAGE plpgsql"
+                                  " AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = state; END $$")
+                  .ok());
+  const PostgresStatement fail{"fail", "SELECT fail($1::text)"};
+  const auto failure_of = [&](const char* state) {
+    PostgresParameters parameters;
+    parameters.AddBytes(state);
+    return connection_->Execute(fail, parameters).status();
+  };
+  for (const char* const state : {"58030", "58P01"}) {
+    EXPECT_TRUE(IsMediaFailure(failure_of(state))) << state;
+    EXPECT_TRUE(IsUnreadable(failure_of(state))) << state;
+    EXPECT_EQ(failure_of(state).code(), absl::StatusCode::kUnavailable) << state;
+  }
+  for (const char* const state : {"XX001", "XX002"}) {
+    EXPECT_FALSE(IsMediaFailure(failure_of(state))) << state;
+    EXPECT_TRUE(IsUnreadable(failure_of(state))) << state;
+  }
+  // An internal error that another part of the server reports, or another fault of the system.
+  for (const char* const state : {"XX000", "58000", "58P02", "53100"}) {
+    EXPECT_FALSE(IsUnreadable(failure_of(state))) << state;
+  }
+  EXPECT_TRUE(connection_->Usable());
+}
+
 // One among many holds up those behind it.
 TEST_F(PostgresConnectionTest, ManyStatementsWaitBrieflyForLocks) {
   PostgresOptions options = schema_->options();

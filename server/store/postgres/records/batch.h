@@ -94,6 +94,11 @@ inline constexpr int kMaxPostgresRounds = 16;
 // PostgresOptions::lock_timeout times this bounds the delay by locks.
 inline constexpr int kMaxPostgresLockWaits = PostgresConnection::kMaxLockWaits;
 
+// In how many parts a batch is tried while all of them meet media failures: an outage of the
+// server's storage costs no more. Beside a bad page, of which a batch seldom has more than a few
+// rows, one of the first parts succeeds.
+inline constexpr std::size_t kMaxPostgresUnreadParts = 16;
+
 // The caller's error for a failed statement.
 absl::Status ToCallerStatus(const absl::Status& failure);
 
@@ -116,8 +121,62 @@ void PostgresBatch<Op, Answer>::FailLocked(std::size_t index) {
   Settle(index, Answer(ToCallerStatus(absl::DeadlineExceededError("locked"))));
 }
 
+// Runs `run`, an absl::Status(Part& part), on `all`, and on the halves of what each run leaves in
+// its part, a std::vector, which is nothing of a part of one: where one of 256 fails the statement
+// of all, it is found with 16 further ones. Both halves run before their own halves. Returns what
+// is left if the first kMaxPostgresUnreadParts all ended with media failures.
+template <typename Part, typename Run>
+Part RunByHalves(Part all, const Run& run) {
+  std::vector<Part> parts;
+  if (!all.empty()) parts.push_back(std::move(all));
+  bool is_outage = true;
+  std::size_t next = 0;
+  while (next < parts.size() && !(is_outage && next == kMaxPostgresUnreadParts)) {
+    Part part = std::move(parts[next++]);
+    is_outage = IsMediaFailure(run(part)) && is_outage;
+    if (part.size() < 2) continue;
+    const auto middle = part.begin() + static_cast<std::ptrdiff_t>(part.size() / 2);
+    parts.emplace_back(part.begin(), middle);
+    parts.emplace_back(middle, part.end());
+  }
+  Part left;
+  for (; next < parts.size(); ++next) {
+    left.insert(left.end(), parts[next].begin(), parts[next].end());
+  }
+  return left;
+}
+
+// Lets `round` answer operations of `pending` until none is left, or the statement of all fails for
+// a reason that one of them may have: then they are left. Returns how the last statement ended.
+template <typename Op, typename Answer, typename Round, typename SetAside>
+absl::Status RunPart(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t>& pending,
+                     Round& round, SetAside& set_aside, int& lock_waits) {
+  const auto fail = [&](const absl::Status& failure) {
+    batch.FailAll(std::exchange(pending, {}), ToCallerStatus(failure));
+    return failure;
+  };
+  for (int i = 0; i < kMaxPostgresRounds && !pending.empty(); ++i) {
+    absl::Status status = round(pending);
+    pending = batch.Unanswered(pending);
+    if (pending.empty()) return status;
+    if (status.ok()) continue;
+    if (IsLocked(status) && --lock_waits > 0) {
+      const absl::Status looked = set_aside(pending);
+      const std::size_t all = pending.size();
+      pending = batch.Unanswered(pending);
+      if (!looked.ok() && !IsUnreadable(looked)) return fail(looked);
+      if (pending.size() < all) continue;
+      if (!looked.ok()) status = looked;
+    } else if (IsLocked(status) || (absl::IsUnavailable(status) && !IsMediaFailure(status))) {
+      return fail(status);
+    }
+    return pending.size() == 1 ? fail(status) : status;
+  }
+  return pending.empty() ? absl::OkStatus() : fail(KeepsChanging());
+}
+
 // Lets `round`, an absl::Status(const Indices& pending), answer operations until
-// none is left. Where a value or a damaged row of one operation fails the statement of
+// none is left. Where a value or an unreadable row of one operation fails the statement of
 // all, they continue separately: only that one fails. Where a row is locked, `set_aside`, an
 // absl::Status(const Indices& pending), fails the operations on locked rows, and
 // the others continue; if it finds none (a row that is not committed yet) they
@@ -126,32 +185,12 @@ void PostgresBatch<Op, Answer>::FailLocked(std::size_t index) {
 template <typename Op, typename Answer, typename Round, typename SetAside>
 void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round,
                SetAside& set_aside, int& lock_waits) {
-  for (int i = 0; i < kMaxPostgresRounds && !pending.empty(); ++i) {
-    const absl::Status status = round(pending);
-    pending = batch.Unanswered(pending);
-    if (status.ok() || pending.empty()) continue;
-    if (IsLocked(status) && --lock_waits > 0) {
-      const absl::Status looked = set_aside(pending);
-      const std::size_t all = pending.size();
-      pending = batch.Unanswered(pending);
-      // Of a row that the server cannot read: by halves, as below.
-      if (!looked.ok() && !absl::IsDataLoss(looked)) {
-        return batch.FailAll(pending, ToCallerStatus(looked));
-      }
-      if (pending.size() < all) continue;
-    } else if (IsLocked(status) || status.code() == absl::StatusCode::kUnavailable) {
-      return batch.FailAll(pending, ToCallerStatus(status));
-    }
-    if (pending.size() == 1) return batch.FailAll(pending, ToCallerStatus(status));
-    // By halves: one bad operation among 256 costs 16 further statements.
-    const auto middle = pending.begin() + static_cast<std::ptrdiff_t>(pending.size() / 2);
-    RunRounds(batch, std::vector<std::size_t>(pending.begin(), middle), round, set_aside,
-              lock_waits);
-    RunRounds(batch, std::vector<std::size_t>(middle, pending.end()), round, set_aside, lock_waits);
-    return;
-  }
-  if (pending.empty()) return;
-  batch.FailAll(pending, KeepsChanging());
+  absl::Status last;
+  const std::vector<std::size_t> left =
+      RunByHalves(std::move(pending), [&](std::vector<std::size_t>& part) {
+        return last = RunPart(batch, part, round, set_aside, lock_waits);
+      });
+  if (!left.empty()) batch.FailAll(left, ToCallerStatus(last));
 }
 
 }  // namespace idempotency::internal

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 #include "core/retry_delays.h"
@@ -129,7 +130,7 @@ TEST_F(PostgresBatchTest, OneBadValueFailsAloneAndTheOthersContinueByHalves) {
   }
   EXPECT_EQ(rounds_,
             std::vector<Indices>(
-                {{7, 6, 5, 4, 3, 2, 1, 0}, {7, 6, 5, 4}, {7, 6}, {5, 4}, {5}, {4}, {3, 2, 1, 0}}));
+                {{7, 6, 5, 4, 3, 2, 1, 0}, {7, 6, 5, 4}, {3, 2, 1, 0}, {7, 6}, {5, 4}, {5}, {4}}));
 }
 
 TEST_F(PostgresBatchTest, ADamagedRowFailsAlone) {
@@ -142,6 +143,65 @@ TEST_F(PostgresBatchTest, ADamagedRowFailsAlone) {
   });
   for (const std::size_t i : {0, 1, 3}) EXPECT_TRUE(answers.at(i).ok()) << i << answers.at(i);
   EXPECT_EQ(ReasonOf(answers.at(2)), Reason::kRecordDamaged);
+}
+
+absl::Status MediaFailure() { return absl::UnavailableError("SQLSTATE 58030"); }
+
+// A round that fails where one of the operations is `bad`.
+template <typename IsBad>
+auto FailingAt(const IsBad& bad) {
+  return [bad](Batch& batch, const Indices& pending) {
+    if (std::any_of(pending.begin(), pending.end(), bad)) return MediaFailure();
+    for (const std::size_t index : pending) batch.Settle(index, absl::OkStatus());
+    return absl::OkStatus();
+  };
+}
+
+TEST_F(PostgresBatchTest, ARowThatStorageDoesNotGiveFailsAlone) {
+  for (const char* const state : {"58030", "58P01", "XX000 of storage"}) {
+    const absl::Status failure = absl::UnavailableError(absl::StrCat("SQLSTATE ", state));
+    const auto answers = Run(4, [&failure](Batch& batch, const Indices& pending) {
+      if (std::count(pending.begin(), pending.end(), 2) > 0) return failure;
+      for (const std::size_t index : pending) batch.Settle(index, absl::OkStatus());
+      return absl::OkStatus();
+    });
+    for (const std::size_t i : {0, 1, 3}) EXPECT_TRUE(answers.at(i).ok()) << i << answers.at(i);
+    EXPECT_EQ(ReasonOf(answers.at(2)), Reason::kStoreUnavailable) << state;
+    EXPECT_EQ(DetailsOf(answers.at(2)).retry_delay, retry_delays::kPostgresUnconfirmed);
+  }
+}
+
+TEST_F(PostgresBatchTest, ABadPageOfManyRowsFailsThoseAlone) {
+  constexpr std::size_t kRows = 40;
+  for (const std::size_t first : {0, 70, 200}) {
+    rounds_.clear();
+    const auto is_bad = [first](std::size_t i) { return i >= first && i < first + kRows; };
+    const auto answers = Run(256, FailingAt(is_bad));
+    for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].ok(), !is_bad(i)) << i;
+    EXPECT_LT(rounds_.size(), 2 * kRows + 32);
+  }
+}
+
+TEST_F(PostgresBatchTest, AnOutageOfStorageCostsSixteenStatements) {
+  for (const int count : {16, 64, 256}) {
+    rounds_.clear();
+    const auto answers = Run(count, FailingAt([](std::size_t) { return true; }));
+    for (const absl::Status& answer : answers) {
+      EXPECT_EQ(ReasonOf(answer), Reason::kStoreUnavailable);
+      EXPECT_EQ(DetailsOf(answer).retry_delay, retry_delays::kPostgresUnconfirmed);
+    }
+    EXPECT_EQ(rounds_.size(), 16u) << count;
+  }
+}
+
+TEST_F(PostgresBatchTest, OtherFailuresAreNoOutageOfStorage) {
+  constexpr std::size_t kCount = 64;
+  const auto answers =
+      Run(kCount, [](Batch&, const Indices&) { return absl::DataLossError("SQLSTATE XX001"); });
+  for (const absl::Status& answer : answers) {
+    EXPECT_EQ(ReasonOf(answer), Reason::kRecordDamaged);
+  }
+  EXPECT_EQ(rounds_.size(), 2 * kCount - 1);
 }
 
 TEST_F(PostgresBatchTest, AnUnavailableStoreIsTriedOnce) {
