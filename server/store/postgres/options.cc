@@ -55,8 +55,8 @@ absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
   for (const absl::Duration timeout :
        {options.connect_timeout, options.statement_timeout, options.reply_grace,
         options.probe_timeout, options.nodes_timeout, options.nodes_proof, options.locked_pause,
-        options.lock_timeout, options.idle_in_transaction_timeout, options.acquire_timeout,
-        options.min_backoff, options.max_backoff}) {
+        options.unreadable_pause, options.lock_timeout, options.idle_in_transaction_timeout,
+        options.acquire_timeout, options.min_backoff, options.max_backoff}) {
     if (timeout < absl::Milliseconds(1) || timeout > absl::Hours(1)) {
       return absl::InvalidArgumentError("postgres timeouts: must be between 1 ms and 1 h");
     }

@@ -57,6 +57,9 @@ struct PostgresOptions {
   // answered STORE_UNAVAILABLE at once. Otherwise each repetition of a caller would
   // delay every operation in its batch.
   absl::Duration locked_pause = absl::Seconds(2);
+  // How long the sweep and the measurements pass a row that the server could not read without
+  // reading it: their failed statements fill the server's log.
+  absl::Duration unreadable_pause = absl::Minutes(10);
   // The server ends a connection that stays in a transaction and sends nothing for
   // this long, and releases its locks: a frozen process no longer delays the
   // others. Longer than any pause of a process that runs.

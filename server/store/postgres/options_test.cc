@@ -34,6 +34,7 @@ TEST(PostgresOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.reply_grace, absl::Seconds(5));
   EXPECT_EQ(options.lock_timeout, absl::Seconds(1));
   EXPECT_EQ(options.locked_pause, absl::Seconds(2));
+  EXPECT_EQ(options.unreadable_pause, absl::Minutes(10));
   EXPECT_EQ(options.idle_in_transaction_timeout, absl::Seconds(5));
   EXPECT_EQ(options.max_abandoned_sessions, 4);
   EXPECT_EQ(options.probe_timeout, absl::Seconds(5));
@@ -93,9 +94,10 @@ TEST(PostgresOptionsTest, EveryTimeoutIsBetweenAMillisecondAndAnHour) {
        {&PostgresOptions::connect_timeout, &PostgresOptions::statement_timeout,
         &PostgresOptions::reply_grace, &PostgresOptions::probe_timeout,
         &PostgresOptions::nodes_timeout, &PostgresOptions::nodes_proof,
-        &PostgresOptions::locked_pause, &PostgresOptions::lock_timeout,
-        &PostgresOptions::idle_in_transaction_timeout, &PostgresOptions::acquire_timeout,
-        &PostgresOptions::min_backoff, &PostgresOptions::max_backoff}) {
+        &PostgresOptions::locked_pause, &PostgresOptions::unreadable_pause,
+        &PostgresOptions::lock_timeout, &PostgresOptions::idle_in_transaction_timeout,
+        &PostgresOptions::acquire_timeout, &PostgresOptions::min_backoff,
+        &PostgresOptions::max_backoff}) {
     PostgresOptions options = Options();
     for (const absl::Duration good : {absl::Milliseconds(1), absl::Hours(1)}) {
       options.*timeout = good;

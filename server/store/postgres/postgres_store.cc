@@ -51,10 +51,10 @@ bool IsWritten(const Verdict& verdict) {
 bool IsWritten(const Completion& completion) { return !completion.repeated; }
 bool IsWritten(const Extension&) { return true; }
 
-// Whether the server ended the statement, or met a lock, a damaged page or a bound of its memory or
-// its temporary files: another statement may succeed.
+// Whether the server ended the statement, or met a lock, a page that it cannot read or a bound of
+// its memory or its temporary files: another statement may succeed.
 bool LeavesGaugesAsTheyWere(const absl::Status& failure) {
-  return IsLeftAlone(failure) || absl::IsDataLoss(failure) || IsInsufficientResources(failure);
+  return IsLeftAlone(failure) || IsUnreadable(failure) || IsInsufficientResources(failure);
 }
 
 }  // namespace
@@ -71,6 +71,7 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
       single_row_statements_(options.clock_sql),
       connections_(options_, statements_, watchdog_),
       locked_rows_(options.locked_pause),
+      unreadable_(options.unreadable_pause),
       pool_(PoolOptions(options), Clock::System(), [this] { return connections_.Open(); }) {
   if (!options_.maintenance_url.empty()) maintenance_.emplace(options_, statements_, watchdog_);
 }
@@ -284,7 +285,7 @@ auto PostgresStore::Maintain(Call call) -> decltype(call(std::declval<Batched&>(
     SingleRow records(RecordsOf(**connection));
     return call(records);
   }
-  Batched records(**connection, statements_);
+  Batched records(**connection, statements_, unreadable_);
   return call(records);
 }
 
@@ -325,7 +326,7 @@ absl::StatusOr<ResealStep> PostgresStore::Reseal(const ResealOp& op) {
 absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
   const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
   if (!connection.ok()) return connection.status();
-  return BatchedAdmin(**connection, statements_).ReadAudit(op);
+  return BatchedAdmin(**connection, statements_, unreadable_).ReadAudit(op);
 }
 
 absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
@@ -372,7 +373,8 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
     return ToCallerStatus(proved);
   }
   if (in_single_rows()) return InspectSingleRows(**connection);
-  const absl::StatusOr<StoreGauges> read = BatchedMaintenance(**connection, statements_).Inspect();
+  const absl::StatusOr<StoreGauges> read =
+      BatchedMaintenance(**connection, statements_, unreadable_).Inspect();
   if (read.ok()) return NoteGauges(absl::OkStatus(), *read);
   const absl::Status answer = ToCallerStatus(read.status());
   return LeavesGaugesAsTheyWere(read.status()) ? NoteGauges(answer, {}) : answer;

@@ -25,6 +25,7 @@
 #include "server/store/postgres/locked_rows.h"
 #include "server/store/postgres/options.h"
 #include "server/store/postgres/records/operation_batches.h"
+#include "server/store/postgres/records/unreadable_places.h"
 #include "server/store/postgres/single_row/records.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/postgres/statements/single_row.h"
@@ -114,8 +115,8 @@ class PostgresStore final : public Store {
       absl::Status (*single_row_round)(SingleRowRecords&, PostgresBatch<Op, Answer>&,
                                        const std::vector<std::size_t>&));
   bool in_single_rows() const { return options_.statements == PostgresStatementMode::kSingleRow; }
-  SingleRowRecords RecordsOf(PostgresConnection& connection) const {
-    return {connection, single_row_statements_, options_.clock_margin};
+  SingleRowRecords RecordsOf(PostgresConnection& connection) {
+    return {connection, single_row_statements_, unreadable_, options_.clock_margin};
   }
   // A connection for a call. Refused while the schema differs from the
   // original. Failures are the caller's.
@@ -160,6 +161,7 @@ class PostgresStore final : public Store {
   SocketWatchdog watchdog_;
   PostgresConnections connections_;
   PostgresLockedRows locked_rows_;
+  UnreadablePlaces unreadable_;
   Pool pool_;
   std::optional<Maintenance> maintenance_;
   // By the monotonic clock, in nanoseconds.

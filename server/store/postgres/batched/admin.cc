@@ -94,8 +94,10 @@ absl::StatusOr<RecordPage> BatchedAdmin::List(const ListOp& op) {
   RecordPlace after = FirstPlace(op).value_or(RecordPlace());
   if (WalkOf(op) == ListWalk::kScope) after.scope = *op.scope;
   return ReadOrStepOver(
-      RecordPlaces(connection_, statements_.places, WalkOf(op), FirstPart(op)), after,
-      VisitLimit(op), [&](int limit) { return Page(op, after, limit); },
+      RecordPlaces(connection_, statements_.places, unreadable_, WalkOf(op), FirstPart(op),
+                   Look::kAlways),
+      after, VisitLimit(op),
+      [&](int limit, const std::optional<RecordPlace>&) { return Page(op, after, limit); },
       [](const RecordPlace& unreadable) -> absl::StatusOr<RecordPage> {
         return RecordPage{/*records=*/{}, /*damaged=*/1, unreadable};
       });
@@ -104,7 +106,7 @@ absl::StatusOr<RecordPage> BatchedAdmin::List(const ListOp& op) {
 absl::StatusOr<RecordPage> BatchedAdmin::Page(const ListOp& op, const RecordPlace& after,
                                               int limit) {
   const auto rows = Walk(op, after, limit);
-  if (!rows.ok()) return ToCallerStatus(rows.status());
+  if (!rows.ok()) return rows.status();
   RecordPage page;
   for (int row = 0; row < rows->rows(); ++row) {
     if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
@@ -213,8 +215,12 @@ absl::StatusOr<PurgeStep> BatchedAdmin::PurgeWalk(const PurgeOp& op) {
   if (op.scope) after.scope = *op.scope;
   const ListWalk walk = op.scope ? ListWalk::kScope : ListWalk::kNamespace;
   return ReadOrStepOver(
-      RecordPlaces(connection_, statements_.places, walk, op.name_space), after, op.limit,
-      [&](int limit) { return PurgeNext(op, parameters, after, limit); },
+      RecordPlaces(connection_, statements_.places, unreadable_, walk, op.name_space,
+                   Look::kAlways),
+      after, op.limit,
+      [&](int limit, const std::optional<RecordPlace>&) {
+        return PurgeNext(op, parameters, after, limit);
+      },
       [](const RecordPlace& unreadable) -> absl::StatusOr<PurgeStep> {
         PurgeStep step;
         step.busy = 1;
@@ -234,7 +240,7 @@ absl::StatusOr<PurgeStep> BatchedAdmin::PurgeNext(const PurgeOp& op, PostgresPar
       op.scope ? (op.validate_only ? statements_.count_scope : statements_.purge_scope)
                : (op.validate_only ? statements_.count_namespace : statements_.purge_namespace);
   const auto done = connection_.Execute(statement, parameters);
-  if (!done.ok()) return ToCallerStatus(done.status());
+  if (!done.ok()) return done.status();
   return StepFrom(*done, limit);
 }
 

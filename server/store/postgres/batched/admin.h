@@ -11,6 +11,7 @@
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/record.h"
+#include "server/store/postgres/records/unreadable_places.h"
 #include "server/store/postgres/statements/batched.h"
 
 namespace idempotency::internal {
@@ -19,9 +20,10 @@ namespace idempotency::internal {
 // statement with its entries of the audit log. Thread-compatible.
 class BatchedAdmin {
  public:
-  // Both outlive it.
-  BatchedAdmin(PostgresConnection& connection, const PostgresStatements& statements)
-      : connection_(connection), statements_(statements) {}
+  // All three outlive it.
+  BatchedAdmin(PostgresConnection& connection, const PostgresStatements& statements,
+               UnreadablePlaces& unreadable)
+      : connection_(connection), statements_(statements), unreadable_(unreadable) {}
 
   absl::StatusOr<RecordPage> List(const ListOp& op);
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op);
@@ -41,6 +43,7 @@ class BatchedAdmin {
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
+  UnreadablePlaces& unreadable_;
 };
 
 }  // namespace idempotency::internal

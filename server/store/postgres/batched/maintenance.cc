@@ -10,8 +10,10 @@ namespace idempotency::internal {
 
 absl::StatusOr<UsageStep> BatchedMaintenance::MeasureUsage(const UsageOp& op) {
   return ReadOrStepOver(
-      RecordPlaces(connection_, statements_.places, ListWalk::kNamespace, op.name_space),
-      op.after.value_or(RecordPlace()), op.limit, [&](int limit) { return Measure(op, limit); },
+      RecordPlaces(connection_, statements_.places, unreadable_, ListWalk::kNamespace,
+                   op.name_space, Look::kSeldom),
+      op.after.value_or(RecordPlace()), op.limit,
+      [&](int limit, const std::optional<RecordPlace>&) { return Measure(op, limit); },
       CountUnreadable);
 }
 
@@ -24,7 +26,7 @@ absl::StatusOr<UsageStep> BatchedMaintenance::Measure(const UsageOp& op, int lim
   parameters.Add(after.id);
   parameters.Add(limit);
   const auto result = connection_.Execute(statements_.measure_usage, parameters);
-  if (!result.ok()) return ToCallerStatus(result.status());
+  if (!result.ok()) return result.status();
   UsageStep step;
   step.visited = result->Integer(0, 0);
   step.usage = {result->Integer(0, 3), result->Integer(0, 4)};
@@ -34,8 +36,10 @@ absl::StatusOr<UsageStep> BatchedMaintenance::Measure(const UsageOp& op, int lim
 
 absl::StatusOr<EndUnknownStep> BatchedMaintenance::EndUnknown(const EndUnknownOp& op) {
   return ReadOrStepOver(
-      RecordPlaces(connection_, statements_.places, ListWalk::kUnknown, op.name_space),
-      {"", op.after.value_or(RecordId())}, op.limit, [&](int limit) { return End(op, limit); },
+      RecordPlaces(connection_, statements_.places, unreadable_, ListWalk::kUnknown, op.name_space,
+                   Look::kSeldom),
+      {"", op.after.value_or(RecordId())}, op.limit,
+      [&](int limit, const std::optional<RecordPlace>&) { return End(op, limit); },
       [](const RecordPlace& unreadable) -> absl::StatusOr<EndUnknownStep> {
         return EndUnknownStep{/*ended=*/0, /*visited=*/1, unreadable.id};
       });
@@ -49,7 +53,7 @@ absl::StatusOr<EndUnknownStep> BatchedMaintenance::End(const EndUnknownOp& op, i
   parameters.Add(limit);
   parameters.AddInterval(op.life);
   const auto result = connection_.Execute(statements_.end_unknown, parameters);
-  if (!result.ok()) return ToCallerStatus(result.status());
+  if (!result.ok()) return result.status();
   EndUnknownStep step;
   step.visited = result->Integer(0, 0);
   step.ended = result->Integer(0, 2);

@@ -5,6 +5,7 @@
 
 #include "server/store/namespace_usage.h"
 #include "server/store/postgres/connection/connection.h"
+#include "server/store/postgres/records/unreadable_places.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/store_gauges.h"
 #include "server/store/unknown_records.h"
@@ -17,8 +18,9 @@ namespace idempotency::internal {
 class BatchedMaintenance {
  public:
   // Both outlive it.
-  BatchedMaintenance(PostgresConnection& connection, const PostgresStatements& statements)
-      : connection_(connection), statements_(statements) {}
+  BatchedMaintenance(PostgresConnection& connection, const PostgresStatements& statements,
+                     UnreadablePlaces& unreadable)
+      : connection_(connection), statements_(statements), unreadable_(unreadable) {}
 
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op);
   absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op);
@@ -31,6 +33,7 @@ class BatchedMaintenance {
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
+  UnreadablePlaces& unreadable_;
 };
 
 }  // namespace idempotency::internal

@@ -151,8 +151,12 @@ absl::StatusOr<std::vector<StoredContent>> BatchedReseal::Read(const ResealOp& o
                                                                ResealStep& step) {
   const RecordPlace after = op.after.value_or(RecordPlace());
   return ReadOrStepOver(
-      RecordPlaces(connection_, statements_.places, ListWalk::kNamespace, op.name_space), after,
-      op.limit, [&](int limit) { return ReadNext(op.name_space, after, limit, step); },
+      RecordPlaces(connection_, statements_.places, unreadable_, ListWalk::kNamespace,
+                   op.name_space, Look::kAlways),
+      after, op.limit,
+      [&](int limit, const std::optional<RecordPlace>&) {
+        return ReadNext(op.name_space, after, limit, step);
+      },
       [&step](const RecordPlace& unreadable) -> absl::StatusOr<std::vector<StoredContent>> {
         step.examined = 1;
         step.damaged.push_back(unreadable.id);
@@ -170,7 +174,7 @@ absl::StatusOr<std::vector<StoredContent>> BatchedReseal::ReadNext(const std::st
   parameters.Add(after.id);
   parameters.Add(limit);
   const auto rows = connection_.Execute(statements_.read_contents, parameters);
-  if (!rows.ok()) return ToCallerStatus(rows.status());
+  if (!rows.ok()) return rows.status();
   std::vector<StoredContent> contents;
   for (int row = 0; row < rows->rows(); ++row) {
     // Its reply was left out: the next step begins here.
@@ -199,7 +203,7 @@ absl::Status BatchedReseal::Replace(const ResealOp& op, const std::string& audit
   parameters.AddBytes(pads.outer);
   parameters.Append(ParametersOf(replacements));
   const auto done = connection_.Execute(statements_.reseal, parameters);
-  if (absl::IsDataLoss(done.status())) return ReplaceByHalves(op, audit_key, replacements, step);
+  if (IsUnreadable(done.status())) return ReplaceByHalves(op, audit_key, replacements, step);
   if (!done.ok()) return ToCallerStatus(done.status());
   const std::vector<RecordId> replies = IdsIn(*done, 0);
   const std::vector<RecordId> checkpoints = IdsIn(*done, 1);

@@ -11,6 +11,7 @@
 
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/result.h"
+#include "server/store/postgres/records/unreadable_places.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/reseal_operations.h"
 
@@ -21,8 +22,9 @@ namespace idempotency::internal {
 class BatchedReseal {
  public:
   // Both outlive it.
-  BatchedReseal(PostgresConnection& connection, const PostgresStatements& statements)
-      : connection_(connection), statements_(statements) {}
+  BatchedReseal(PostgresConnection& connection, const PostgresStatements& statements,
+                UnreadablePlaces& unreadable)
+      : connection_(connection), statements_(statements), unreadable_(unreadable) {}
 
   absl::StatusOr<ResealStep> Step(const ResealOp& op);
 
@@ -39,6 +41,7 @@ class BatchedReseal {
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
+  UnreadablePlaces& unreadable_;
 };
 
 }  // namespace idempotency::internal

@@ -97,9 +97,7 @@ absl::StatusOr<SweepProgress> BatchedSweep::Step(const SweepOp& op) {
     progress.turns = SweepTurns(*visited_at_);
     LeaveOpen(*visited_at_, progress);
   }
-  if (absl::Status status = DropReplies(std::move(replies_over_), progress); !status.ok()) {
-    return ToCallerStatus(status);
-  }
+  if (absl::Status status = DropReplies(progress); !status.ok()) return ToCallerStatus(status);
   return progress;
 }
 
@@ -108,7 +106,7 @@ absl::Status BatchedSweep::Walk(const SweepOp& op, SweepProgress& progress) {
     return Visit(statement, parameters, progress);
   };
   return WalkSweep(
-      connection_, op, progress,
+      connection_, unreadable_, op, progress,
       [&](const PostgresParameters& range) { return visit(statements_.sweep_ordered, range); },
       [&](const PostgresParameters& range) { return visit(statements_.sweep_hashed, range); });
 }
@@ -148,43 +146,50 @@ int BatchedSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
   return seen;
 }
 
-// The server fails the statement of all for one reply that it cannot read, or replace.
-absl::Status BatchedSweep::DropRepliesByHalves(const std::vector<Uuid>& ids,
-                                               SweepProgress& progress) {
-  if (ids.size() == 1) return absl::OkStatus();
-  const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
-  const absl::Status first = DropReplies(std::vector<Uuid>(ids.begin(), middle), progress);
-  if (!first.ok()) return first;
-  return DropReplies(std::vector<Uuid>(middle, ids.end()), progress);
+// The server fails the statement of all for one reply that it cannot read, or replace: that one is
+// left, and a read of its record reports it. So are all where storage gives none.
+absl::Status BatchedSweep::DropReplies(SweepProgress& progress) {
+  absl::Status failure;
+  RunByHalves(std::move(replies_over_), [&](std::vector<Uuid>& ids) {
+    if (failure.ok()) {
+      absl::Status dropped = DropReplies(ids, progress);
+      if (dropped.ok() || IsUnreadable(dropped)) return dropped;
+      failure = std::move(dropped);
+    }
+    ids.clear();
+    return failure;
+  });
+  return failure;
 }
 
 // A few at a time: replies of one step may have gigabytes. A damaged one stays
 // unchanged; a read of that record reports it.
-absl::Status BatchedSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& progress) {
+absl::Status BatchedSweep::DropReplies(std::vector<Uuid>& ids, SweepProgress& progress) {
+  std::sort(ids.begin(), ids.end());
   while (!ids.empty()) {
-    std::sort(ids.begin(), ids.end());
-    const std::vector<Uuid> read_now = std::exchange(ids, {});
     PostgresArray wanted(PostgresType::kUuid);
-    for (const Uuid& id : read_now) wanted.AppendUuid(id);
+    for (const Uuid& id : ids) wanted.AppendUuid(id);
     PostgresParameters read;
     read.Add(wanted);
     const auto rows = connection_.Execute(statements_.read_to_drop, read);
-    if (absl::IsDataLoss(rows.status())) return DropRepliesByHalves(read_now, progress);
     if (!rows.ok()) return rows.status();
+    std::vector<Uuid> next;
     DroppedReplies write;
     for (int row = 0; row < rows->rows(); ++row) {
       if (rows->IsNull(row, kReply)) {
-        ids.push_back(rows->GetUuid(row, kReplyId));
+        next.push_back(rows->GetUuid(row, kReplyId));
         continue;
       }
       const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(ReplyIn(*rows, row));
       if (rest.ok()) write.Add(*rows, row, *rest);
     }
-    if (write.empty()) continue;
-    const auto dropped = connection_.Execute(statements_.drop_replies, write.Parameters());
-    if (absl::IsDataLoss(dropped.status())) return DropRepliesByHalves(read_now, progress);
-    if (!dropped.ok()) return dropped.status();
-    progress.replies_dropped += dropped->rows();
+    if (!write.empty()) {
+      const auto dropped = connection_.Execute(statements_.drop_replies, write.Parameters());
+      if (!dropped.ok()) return dropped.status();
+      progress.replies_dropped += dropped->rows();
+    }
+    std::sort(next.begin(), next.end());
+    ids = std::move(next);
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/records/sweep_walk.h"
+#include "server/store/postgres/records/unreadable_places.h"
 #include "server/store/postgres/statements/batched.h"
 #include "server/store/sweep_operations.h"
 
@@ -21,8 +22,9 @@ namespace idempotency::internal {
 // each; thread-compatible.
 class BatchedSweep {
  public:
-  BatchedSweep(PostgresConnection& connection, const PostgresStatements& statements)
-      : connection_(connection), statements_(statements) {}
+  BatchedSweep(PostgresConnection& connection, const PostgresStatements& statements,
+               UnreadablePlaces& unreadable)
+      : connection_(connection), statements_(statements), unreadable_(unreadable) {}
 
   absl::StatusOr<SweepProgress> Step(const SweepOp& op);
 
@@ -32,11 +34,13 @@ class BatchedSweep {
                                    const PostgresParameters& parameters, SweepProgress& progress);
   // Returns the number of rows read.
   int Note(const PostgresResult& answer, SweepProgress& progress);
-  absl::Status DropReplies(std::vector<Uuid> ids, SweepProgress& progress);
-  absl::Status DropRepliesByHalves(const std::vector<Uuid>& ids, SweepProgress& progress);
+  absl::Status DropReplies(SweepProgress& progress);
+  // Those of `ids`. Leaves in it those of which the server cannot read, or replace, one.
+  absl::Status DropReplies(std::vector<Uuid>& ids, SweepProgress& progress);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
+  UnreadablePlaces& unreadable_;
   std::vector<Uuid> replies_over_;
   // The store's time of the last visit.
   std::optional<absl::Time> visited_at_;

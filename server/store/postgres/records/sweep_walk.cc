@@ -63,16 +63,52 @@ absl::Status WalkBoth(const SweepOp& op, SweepProgress& progress, VisitStatement
   const std::int64_t before = progress.visited;
   const absl::Status status = WalkHashed(op, progress, hashed);
   const bool in_the_way =
-      (absl::IsDataLoss(status) && before > 0) || (absl::IsCancelled(status) && ordered_is_done);
+      (IsUnreadable(status) && before > 0) || (absl::IsCancelled(status) && ordered_is_done);
   if (!in_the_way) return status;
   // The ordered ones are done: the next step meets the damage, or the slow part, first.
   progress.next = HashedStart();
   return absl::OkStatus();
 }
 
-// The first row behind op.after cannot be read.
-absl::Status StepOver(PostgresConnection& connection, SweepOp op, SweepProgress& progress,
-                      VisitStatement ordered, VisitStatement hashed, const absl::Status& failure) {
+const WalkRange& TheSweep() {
+  static const WalkRange* const kRange = new WalkRange{WalkRange::Order::kSweep, ""};
+  return *kRange;  // never destroyed
+}
+
+RecordPlace PlaceOf(const std::optional<Uuid>& id) { return {"", id.value_or(Uuid())}; }
+
+// The rows that a step passes because they are known to be unreadable.
+struct Passed {
+  std::int64_t rows = 0;
+  // One that the step looks at.
+  std::optional<RecordPlace> looked_at;
+};
+
+// Lets `op` begin behind those that are next, and end before another one.
+Passed PassKnown(const UnreadablePlaces& unreadable, SweepOp& op) {
+  Passed passed;
+  while (const auto known = unreadable.FirstAfter(TheSweep(), PlaceOf(op.after))) {
+    if (op.until && *op.until < known->id) break;
+    if (const Uuid before = PlaceBefore(*known).id; PlaceOf(op.after).id < before) {
+      op.until = before;
+      break;
+    }
+    if (unreadable.IsDue(TheSweep(), *known)) {
+      op.until = known->id;
+      op.limit = 1;
+      passed.looked_at = known;
+      break;
+    }
+    op.after = known->id;
+    ++passed.rows;
+  }
+  return passed;
+}
+
+// The first row behind op.after cannot be read, or that of one of several tables.
+absl::Status StepOver(PostgresConnection& connection, UnreadablePlaces& unreadable, SweepOp op,
+                      SweepProgress& progress, VisitStatement ordered, VisitStatement hashed,
+                      const absl::Status& failure) {
   const auto visit = [&](const Uuid& until) -> absl::StatusOr<bool> {
     op.until = until;
     const absl::Status status = WalkBoth(op, progress, ordered, hashed);
@@ -82,8 +118,9 @@ absl::Status StepOver(PostgresConnection& connection, SweepOp op, SweepProgress&
   const auto place = FindUnreadable(connection, op.after.value_or(RecordId()),
                                     op.until.value_or(HashedEnd()), visit, failure);
   if (!place.ok()) return place.status();
-  // The probe that found a row has visited it.
+  // The probe that found rows has visited them.
   if (!*place) return absl::OkStatus();
+  unreadable.Add(TheSweep(), PlaceOf(*place));
   progress.visited += 1;
   progress.next = *place;
   return absl::OkStatus();
@@ -91,20 +128,25 @@ absl::Status StepOver(PostgresConnection& connection, SweepOp op, SweepProgress&
 
 }  // namespace
 
-absl::Status WalkSweep(PostgresConnection& connection, const SweepOp& op, SweepProgress& progress,
-                       VisitStatement ordered, VisitStatement hashed) {
+absl::Status WalkSweep(PostgresConnection& connection, UnreadablePlaces& unreadable,
+                       const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
+                       VisitStatement hashed) {
   SweepOp part = Narrowed(op);
-  bool is_damaged = false;
+  const Passed passed = PassKnown(unreadable, part);
+  bool is_damaged = passed.rows > 0;
   absl::Status status = ReadFewer(connection, part.limit, [&](int limit) {
-    part.limit = limit;
-    absl::Status walked = WalkBoth(part, progress, ordered, hashed);
-    is_damaged = is_damaged || absl::IsDataLoss(walked);
+    SweepOp fewer = part;
+    fewer.limit = limit;
+    absl::Status walked = WalkBoth(fewer, progress, ordered, hashed);
+    is_damaged = is_damaged || IsUnreadable(walked);
     return walked;
   });
-  if (absl::IsDataLoss(status)) {
-    status = StepOver(connection, part, progress, ordered, hashed, status);
+  if (status.ok() && passed.looked_at) unreadable.Remove(TheSweep(), *passed.looked_at);
+  if (IsUnreadable(status)) {
+    status = StepOver(connection, unreadable, part, progress, ordered, hashed, status);
   }
   if (is_damaged) progress.quiet = absl::ZeroDuration();
+  if (status.ok() && !progress.elsewhere) progress.visited += passed.rows;
   if (!absl::IsCancelled(status) || op.narrow >= SweepOp::kNarrowest) return status;
   progress.too_slow = true;
   progress.next = op.after;

@@ -9,6 +9,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/connection/parameters.h"
+#include "server/store/postgres/records/unreadable_places.h"
 #include "server/store/sweep_operations.h"
 
 namespace idempotency::internal {
@@ -29,14 +30,15 @@ using VisitStatement = absl::FunctionRef<absl::StatusOr<SweepVisit>(const Postgr
 // (SweepProgress::next), unless the progress is `elsewhere`. Walks ids of UUIDv7 keys in their
 // order, which is that of time; then hashed ids by age, through an index that only they have.
 // Where the server cannot read a row, the step visits those before it, or steps over it
-// (unreadable_rows.h): a read of that record reports it. Where a statement is CANCELLED, the
-// progress is `too_slow`.
+// (unreadable_rows.h), and over those that are in `unreadable`: a read of that record reports it.
+// Where a statement is CANCELLED, the progress is `too_slow`.
 //
 // The statements run on `connection`. `ordered` has as $1 the id to continue after, $2 the last id,
 // $3 how many; `hashed` has $1 created_at and $2 id to continue after, $3 and $4 the last pair, $5
 // how many.
-absl::Status WalkSweep(PostgresConnection& connection, const SweepOp& op, SweepProgress& progress,
-                       VisitStatement ordered, VisitStatement hashed);
+absl::Status WalkSweep(PostgresConnection& connection, UnreadablePlaces& unreadable,
+                       const SweepOp& op, SweepProgress& progress, VisitStatement ordered,
+                       VisitStatement hashed);
 
 }  // namespace idempotency::internal
 

@@ -55,19 +55,19 @@ Uuid LastId() {
   return Uuid(bytes);
 }
 
-// The first number in (low, high] up to which `probe` meets the row that cannot be read; it is met
-// up to `high`. nullopt if a probe finds a row that can be read.
+// The first number in (low, high] up to which `probe` meets a row that cannot be read; it is met up
+// to `high`. nullopt if a probe ends the search.
 absl::StatusOr<std::optional<absl::uint128>> Halve(
     absl::uint128 low, absl::uint128 high,
     absl::FunctionRef<absl::StatusOr<bool>(absl::uint128)> probe) {
   while (high - low > 1) {
     const absl::uint128 middle = low + (high - low) / 2;
-    const absl::StatusOr<bool> readable = probe(middle);
-    if (absl::IsDataLoss(readable.status())) {
+    const absl::StatusOr<bool> ends = probe(middle);
+    if (IsUnreadable(ends.status())) {
       high = middle;
-    } else if (!readable.ok()) {
-      return readable.status();
-    } else if (*readable) {
+    } else if (!ends.ok()) {
+      return ends.status();
+    } else if (*ends) {
       return std::optional<absl::uint128>();
     } else {
       low = middle;
@@ -76,39 +76,99 @@ absl::StatusOr<std::optional<absl::uint128>> Halve(
   return std::optional<absl::uint128>(high);
 }
 
+// The answer of a probe that reads only: nothing in the range stops it, also if there are rows.
+absl::StatusOr<bool> GoOn(const absl::Status& read) {
+  if (!read.ok()) return read;
+  return false;
+}
+
+WalkRange::Order OrderOf(ListWalk walk) {
+  switch (walk) {
+    case ListWalk::kNamespace:
+    case ListWalk::kScope:
+      return WalkRange::Order::kScopes;
+    case ListWalk::kUnknown:
+      return WalkRange::Order::kUnknown;
+    case ListWalk::kChildren:
+      break;
+  }
+  return WalkRange::Order::kChildren;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<Uuid>> FindUnreadable(PostgresConnection& connection,
                                                    const Uuid& after, const Uuid& last,
                                                    ProbeRows probe, const absl::Status& failure) {
   const PostgresConnection::Search search(connection);
-  const absl::uint128 low = NumberOf(after);
-  const auto found =
-      Halve(low, NumberOf(last), [&](absl::uint128 until) { return probe(UuidOf(until)); });
+  // Of no row, and by that of the index alone.
+  const absl::StatusOr<bool> nothing = probe(after);
+  if (IsUnreadable(nothing.status())) return failure;
+  if (!nothing.ok()) return nothing.status();
+  const auto found = Halve(NumberOf(after), NumberOf(last),
+                           [&](absl::uint128 until) { return probe(UuidOf(until)); });
   if (!found.ok()) return found.status();
-  if (!*found) return std::optional<Uuid>();
-  if (**found - low <= 1) return failure;
-  return std::optional<Uuid>(UuidOf(**found));
+  return *found ? std::optional<Uuid>(UuidOf(**found)) : std::nullopt;
 }
+
+RecordPlace PlaceBefore(const RecordPlace& place) {
+  const absl::uint128 number = NumberOf(place.id);
+  return {place.scope, number == 0 ? place.id : UuidOf(number - 1)};
+}
+
+RecordPlace LastPlace() { return {LastScope(), LastId()}; }
+
+RecordPlaces::RecordPlaces(PostgresConnection& connection, const PlaceStatements& statements,
+                           UnreadablePlaces& unreadable, ListWalk walk, std::string_view first_part,
+                           Look look)
+    : connection_(connection),
+      statements_(statements),
+      unreadable_(unreadable),
+      walk_(walk),
+      range_{OrderOf(walk), std::string(first_part)},
+      look_(look) {}
 
 RecordPlace RecordPlaces::LastAfter(const RecordPlace& after) const {
-  return {walk_ == ListWalk::kNamespace ? LastScope() : after.scope, LastId()};
+  return walk_ == ListWalk::kNamespace ? LastPlace() : RecordPlace{after.scope, LastId()};
 }
 
-absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::ReadUntil(const RecordPlace& after,
-                                                                 const RecordPlace& until,
-                                                                 int limit) {
-  const bool by_scope = walk_ == ListWalk::kNamespace || walk_ == ListWalk::kScope;
+RecordPlace RecordPlaces::InOrder(const RecordPlace& place) const {
+  return {IsByScope() ? place.scope : "", place.id};
+}
+
+std::optional<RecordPlace> RecordPlaces::KnownAfter(const RecordPlace& after) const {
+  std::optional<RecordPlace> known = unreadable_.FirstAfter(range_, InOrder(after));
+  if (known && walk_ == ListWalk::kScope && known->scope != after.scope) known.reset();
+  return known;
+}
+
+bool RecordPlaces::LooksAt(const RecordPlace& place) const {
+  return look_ == Look::kAlways || unreadable_.IsDue(range_, InOrder(place));
+}
+
+void RecordPlaces::Note(const RecordPlace& place, bool is_unreadable) {
+  if (is_unreadable) {
+    unreadable_.Add(range_, InOrder(place));
+  } else {
+    unreadable_.Remove(range_, InOrder(place));
+  }
+}
+
+absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::Read(const RecordPlace& after,
+                                                            const std::optional<RecordPlace>& until,
+                                                            int limit) {
+  const RecordPlace last = until ? *until : LastAfter(after);
   PostgresParameters parameters;
-  parameters.AddBytes(first_part_);
-  for (const RecordPlace* const place : {&after, &until}) {
-    if (by_scope) parameters.AddBytes(place->scope);
+  parameters.AddBytes(range_.first_part);
+  for (const RecordPlace* const place : {&after, &last}) {
+    if (IsByScope()) parameters.AddBytes(place->scope);
     parameters.Add(place->id);
   }
   parameters.Add(limit);
   const PostgresStatement& by_id =
       walk_ == ListWalk::kUnknown ? statements_.unknown : statements_.children;
-  const auto rows = connection_.ExecuteOne(by_scope ? statements_.in_namespace : by_id, parameters);
+  const auto rows =
+      connection_.ExecuteOne(IsByScope() ? statements_.in_namespace : by_id, parameters);
   if (!rows.ok()) return rows.status();
   // Columns: scope, id.
   std::vector<RecordPlace> places;
@@ -118,71 +178,59 @@ absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::ReadUntil(const RecordPla
   return places;
 }
 
-absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::Read(const RecordPlace& after, int limit) {
-  return ReadUntil(after, LastAfter(after), limit);
-}
-
-absl::StatusOr<bool> RecordPlaces::Probe(const RecordPlace& after, const RecordPlace& until) {
-  const auto places = ReadUntil(after, until, /*limit=*/1);
-  if (!places.ok()) return places.status();
-  return !places->empty();
+absl::Status RecordPlaces::Probe(const RecordPlace& after, const RecordPlace& until) {
+  return Read(after, until, /*limit=*/1).status();
 }
 
 // Character by character: of all scopes that begin with those found so far, and not with an earlier
 // next one.
-absl::StatusOr<std::optional<std::string>> RecordPlaces::FindScope(const RecordPlace& after,
-                                                                   const absl::Status& failure) {
+absl::StatusOr<std::string> RecordPlaces::FindScope(const RecordPlace& after,
+                                                    const absl::Status& failure) {
   std::string scope;
   while (scope.size() <= limits::kMaxScopeBytes) {
-    const absl::StatusOr<bool> readable = Probe(after, {scope, LastId()});
-    if (absl::IsDataLoss(readable.status())) return std::optional<std::string>(scope);
-    if (!readable.ok()) return readable.status();
-    if (*readable) return std::optional<std::string>();
+    const absl::Status readable = Probe(after, {scope, LastId()});
+    if (IsUnreadable(readable)) return scope;
+    if (!readable.ok()) return readable;
     const auto up_to = [&](absl::uint128 character) {
       std::string last = scope;
       AppendCharacter(static_cast<std::uint32_t>(character), last);
-      return Probe(after, {absl::StrCat(last, LastScope()), LastId()});
+      return GoOn(Probe(after, {absl::StrCat(last, LastScope()), LastId()}));
     };
-    const absl::StatusOr<bool> ascii = up_to(kLastAscii);
-    if (ascii.ok() && *ascii) return std::optional<std::string>();
-    if (!ascii.ok() && !absl::IsDataLoss(ascii.status())) return ascii.status();
+    const absl::Status ascii = up_to(kLastAscii).status();
+    if (!ascii.ok() && !IsUnreadable(ascii)) return ascii;
     const auto next =
         ascii.ok() ? Halve(kLastAscii, kLastCharacter, up_to) : Halve(0, kLastAscii, up_to);
     if (!next.ok()) return next.status();
-    if (!*next) return std::optional<std::string>();
-    AppendCharacter(static_cast<std::uint32_t>(**next), scope);
+    AppendCharacter(static_cast<std::uint32_t>(next->value()), scope);
   }
   return failure;
 }
 
 absl::StatusOr<std::optional<RecordPlace>> RecordPlaces::FindUnreadable(const RecordPlace& after) {
   const PostgresConnection::Search search(connection_);
-  const absl::StatusOr<std::vector<RecordPlace>> next = Read(after, /*limit=*/1);
+  const absl::StatusOr<std::vector<RecordPlace>> next = Read(after, std::nullopt, /*limit=*/1);
   if (next.ok()) {
     return next->empty() ? std::optional<RecordPlace>() : std::optional<RecordPlace>(next->front());
   }
-  if (!absl::IsDataLoss(next.status())) return next.status();
+  if (!IsUnreadable(next.status())) return next.status();
   RecordPlace from = after;
   if (walk_ == ListWalk::kNamespace) {
-    const absl::StatusOr<bool> readable = Probe(after, {after.scope, LastId()});
-    if (!readable.ok() && !absl::IsDataLoss(readable.status())) return readable.status();
+    const absl::Status readable = Probe(after, {after.scope, LastId()});
+    if (!readable.ok() && !IsUnreadable(readable)) return readable;
     if (readable.ok()) {
-      if (*readable) return std::optional<RecordPlace>();
-      const auto scope = FindScope(after, next.status());
+      absl::StatusOr<std::string> scope = FindScope(after, next.status());
       if (!scope.ok()) return scope.status();
-      if (!*scope) return std::optional<RecordPlace>();
-      from = {**scope, Uuid()};
+      from = {*std::move(scope), Uuid()};
     }
   }
   const auto id = internal::FindUnreadable(
       connection_, from.id, LastId(),
       [&](const Uuid& until) {
-        return Probe(after, {from.scope, until});
+        return GoOn(Probe(after, {from.scope, until}));
       },
       next.status());
   if (!id.ok()) return id.status();
-  if (!*id) return std::optional<RecordPlace>();
-  return std::optional<RecordPlace>(RecordPlace{from.scope, **id});
+  return std::optional<RecordPlace>(RecordPlace{from.scope, id->value()});
 }
 
 }  // namespace idempotency::internal

@@ -28,8 +28,9 @@ absl::StatusOr<RecordPage> SingleRowAdmin::List(const ListOp& op) {
   const ListWalk walk = WalkOf(op);
   RecordPlace after = FirstPlace(op).value_or(RecordPlace());
   if (walk == ListWalk::kScope) after.scope = *op.scope;
-  const auto visit = walk_.Places(
-      walk, walk == ListWalk::kChildren ? op.parent->key : op.name_space, after, VisitLimit(op));
+  const auto visit =
+      walk_.Places(walk, walk == ListWalk::kChildren ? op.parent->key : op.name_space, after,
+                   VisitLimit(op), Look::kAlways);
   if (!visit.ok()) return visit.status();
   const std::vector<RecordId> ids = RecordIdsOf(visit->places);
   RecordPage page;
@@ -41,7 +42,7 @@ absl::StatusOr<RecordPage> SingleRowAdmin::List(const ListOp& op) {
          records_.Read(absl::MakeConstSpan(ids).subspan(at, count), {})) {
       if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
       page.next = visit->places[at++];
-      if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
+      if (!row.ok() && !IsUnreadable(row.status())) return ToCallerStatus(row.status());
       if (!row.ok()) ++page.damaged;
       if (!row.ok() || !*row || !IsListed(op, (*row)->stored.record, time->judged)) continue;
       page.records.push_back(std::move((*row)->stored.record));
@@ -166,11 +167,11 @@ absl::StatusOr<PurgeStep> SingleRowAdmin::PurgeWalk(const PurgeOp& op) {
   RecordPlace after = op.after.value_or(RecordPlace());
   if (op.scope) after.scope = *op.scope;
   const auto visit = walk_.Places(op.scope ? ListWalk::kScope : ListWalk::kNamespace, op.name_space,
-                                  after, op.limit);
+                                  after, op.limit, Look::kAlways);
   if (!visit.ok()) return visit.status();
   PurgeStep step;
   for (const SingleRowRecords::Row& row : records_.Read(RecordIdsOf(visit->places), {})) {
-    if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
+    if (!row.ok() && !IsUnreadable(row.status())) return ToCallerStatus(row.status());
     if (!row.ok()) {
       step.busy += 1;
     } else if (*row) {

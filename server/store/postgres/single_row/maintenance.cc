@@ -16,7 +16,7 @@ absl::StatusOr<EndUnknownStep> SingleRowMaintenance::EndUnknown(const EndUnknown
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
   const auto visit = walk_.Places(ListWalk::kUnknown, op.name_space,
-                                  {"", op.after.value_or(RecordId())}, op.limit);
+                                  {"", op.after.value_or(RecordId())}, op.limit, Look::kSeldom);
   if (!visit.ok()) return visit.status();
   EndUnknownStep step;
   step.visited = static_cast<std::int64_t>(visit->places.size());
@@ -24,7 +24,7 @@ absl::StatusOr<EndUnknownStep> SingleRowMaintenance::EndUnknown(const EndUnknown
   std::vector<PostgresParameters> executions;
   std::vector<PostgresParameters> checkpoints;
   for (const SingleRowRecords::Row& row : records_.Read(RecordIdsOf(visit->places), {})) {
-    if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
+    if (!row.ok() && !IsUnreadable(row.status())) return ToCallerStatus(row.status());
     // A damaged one stays; a read of that record reports it.
     if (!row.ok() || !*row) continue;
     const Record& record = (*row)->stored.record;
@@ -42,7 +42,7 @@ absl::StatusOr<EndUnknownStep> SingleRowMaintenance::EndUnknown(const EndUnknown
   std::vector<PostgresParameters> left;
   for (std::size_t i = 0; i < ended.size(); ++i) {
     const absl::Status& failed = ended[i].status();
-    if (!failed.ok() && !IsLeftAlone(failed) && !absl::IsDataLoss(failed)) {
+    if (!failed.ok() && !IsLeftAlone(failed) && !IsUnreadable(failed)) {
       return ToCallerStatus(failed);
     }
     if (!ended[i].ok() || ended[i]->rows() == 0) continue;
@@ -59,24 +59,31 @@ absl::StatusOr<UsageStep> SingleRowMaintenance::MeasureUsage(const UsageOp& op) 
   const absl::StatusOr<SingleRowTime> time = records_.ReadTime();
   if (!time.ok()) return ToCallerStatus(time.status());
   return ReadOrStepOver(
-      RecordPlaces(records_.connection(), records_.statements().places, ListWalk::kNamespace,
-                   op.name_space),
+      RecordPlaces(records_.connection(), records_.statements().places, records_.unreadable(),
+                   ListWalk::kNamespace, op.name_space, Look::kSeldom),
       op.after.value_or(RecordPlace()), op.limit,
-      [&](int limit) { return Measure(op, *time, limit); }, CountUnreadable);
+      [&](int limit, const std::optional<RecordPlace>& until) {
+        return Measure(op, until, *time, limit);
+      },
+      CountUnreadable);
 }
 
 absl::StatusOr<UsageStep> SingleRowMaintenance::Measure(const UsageOp& op,
+                                                        const std::optional<RecordPlace>& until,
                                                         const SingleRowTime& time, int limit) {
   const RecordPlace after = op.after.value_or(RecordPlace());
+  const RecordPlace end = until ? *until : LastPlace();
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
-  parameters.AddBytes(after.scope);
-  parameters.Add(after.id);
+  for (const RecordPlace* const place : {&after, &end}) {
+    parameters.AddBytes(place->scope);
+    parameters.Add(place->id);
+  }
   parameters.Add(limit);
   parameters.Add(time.judged);
   const auto rows =
       records_.connection().ExecuteOne(records_.statements().measure_usage, parameters);
-  if (!rows.ok()) return ToCallerStatus(rows.status());
+  if (!rows.ok()) return rows.status();
   UsageStep step;
   step.visited = rows->rows();
   // Columns: scope, id, live, bytes.
@@ -88,6 +95,8 @@ absl::StatusOr<UsageStep> SingleRowMaintenance::Measure(const UsageOp& op,
   const int last = rows->rows() - 1;
   if (step.visited == limit) {
     step.next = RecordPlace{rows->Text(last, 0), rows->GetUuid(last, 1)};
+  } else {
+    step.next = until;
   }
   return step;
 }
@@ -125,7 +134,7 @@ absl::Status SingleRowMaintenance::ReadOldest(StoreGauges& gauges) {
 absl::Status SingleRowMaintenance::Inspect(StoreGauges& gauges) {
   const absl::Status oldest = ReadOldest(gauges);
   // After another failure the next statement may take its whole time too.
-  if (!oldest.ok() && !absl::IsDataLoss(oldest)) return ToCallerStatus(oldest);
+  if (!oldest.ok() && !IsUnreadable(oldest)) return ToCallerStatus(oldest);
   const auto unknown = records_.connection().ExecuteOne(records_.statements().count_unknown, {});
   if (!unknown.ok()) return ToCallerStatus(unknown.status());
   gauges.unknown_records = 0;

@@ -27,7 +27,9 @@ class SingleRowMaintenance {
   absl::Status Inspect(StoreGauges& gauges);
 
  private:
-  absl::StatusOr<UsageStep> Measure(const UsageOp& op, const SingleRowTime& time, int limit);
+  // Up to `until`; nullopt: to the end.
+  absl::StatusOr<UsageStep> Measure(const UsageOp& op, const std::optional<RecordPlace>& until,
+                                    const SingleRowTime& time, int limit);
   absl::Status ReadOldest(StoreGauges& gauges);
   absl::StatusOr<std::optional<absl::Time>> OldestOf(const PostgresStatement& statement,
                                                      absl::Time now);

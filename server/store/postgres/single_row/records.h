@@ -18,6 +18,7 @@
 #include "server/store/postgres/connection/parameters.h"
 #include "server/store/postgres/records/batch.h"
 #include "server/store/postgres/records/record.h"
+#include "server/store/postgres/records/unreadable_places.h"
 #include "server/store/postgres/statements/single_row.h"
 
 namespace idempotency::internal {
@@ -36,13 +37,17 @@ struct SingleRowTime {
 // (PostgresStatementMode::kSingleRow). Makes no decisions. Thread-compatible.
 class SingleRowRecords {
  public:
-  // Both outlive it.
+  // The references outlive it.
   SingleRowRecords(PostgresConnection& connection, const SingleRowStatements& statements,
-                   absl::Duration clock_margin)
-      : connection_(connection), statements_(statements), clock_margin_(clock_margin) {}
+                   UnreadablePlaces& unreadable, absl::Duration clock_margin)
+      : connection_(connection),
+        statements_(statements),
+        unreadable_(unreadable),
+        clock_margin_(clock_margin) {}
 
   PostgresConnection& connection() { return connection_; }
   const SingleRowStatements& statements() const { return statements_; }
+  UnreadablePlaces& unreadable() { return unreadable_; }
 
   absl::StatusOr<SingleRowTime> ReadTime();
 
@@ -74,6 +79,7 @@ class SingleRowRecords {
 
   PostgresConnection& connection_;
   const SingleRowStatements& statements_;
+  UnreadablePlaces& unreadable_;
   const absl::Duration clock_margin_;
 };
 

@@ -30,8 +30,8 @@ void AddDigests(const ReplyDigests& digests, PostgresParameters& parameters) {
 
 absl::StatusOr<std::vector<StoredRecord>> SingleRowReseal::ReadContents(const ResealOp& op,
                                                                         ResealStep& step) {
-  const auto visit =
-      walk_.Places(ListWalk::kNamespace, op.name_space, op.after.value_or(RecordPlace()), op.limit);
+  const auto visit = walk_.Places(ListWalk::kNamespace, op.name_space,
+                                  op.after.value_or(RecordPlace()), op.limit, Look::kAlways);
   if (!visit.ok()) return visit.status();
   std::vector<StoredRecord> contents;
   std::vector<SingleRowRecords::Row> rows =
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<StoredRecord>> SingleRowReseal::ReadContents(const Re
   bool whole = true;
   for (std::size_t i = 0; i < rows.size() && whole; ++i) {
     SingleRowRecords::Row& row = rows[i];
-    if (!row.ok() && !absl::IsDataLoss(row.status())) return ToCallerStatus(row.status());
+    if (!row.ok() && !IsUnreadable(row.status())) return ToCallerStatus(row.status());
     // Its reply was left out: the next step begins here.
     whole = !row.ok() || !*row || !(*row)->reply_left_out;
     if (!whole) break;
@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<StoredRecord>> SingleRowReseal::ReadContents(const Re
   for (std::size_t i = 0; i < reads.size(); ++i) {
     if (reads[i].ok()) {
       whole_ones.push_back(std::move(contents[i]));
-    } else if (absl::IsDataLoss(reads[i])) {
+    } else if (IsUnreadable(reads[i])) {
       step.damaged.push_back(contents[i].record.id);
     } else {
       return ToCallerStatus(reads[i]);

@@ -58,7 +58,7 @@ absl::Status SingleRowSweep::Walk(const SweepOp& op, SweepProgress& progress) {
     return Visit(statement, parameters, progress);
   };
   return WalkSweep(
-      records_.connection(), op, progress,
+      records_.connection(), records_.unreadable(), op, progress,
       [&](const PostgresParameters& range) { return visit(statements.visit_ordered, range); },
       [&](const PostgresParameters& range) { return visit(statements.visit_hashed, range); });
 }
@@ -218,7 +218,7 @@ absl::Status SingleRowSweep::Write(const PostgresStatement& statement,
     // A row that is locked, whose node is lost, or that the server cannot write, is left to the
     // next pass.
     if (!written[i].ok()) {
-      if (!IsLeftAlone(written[i].status()) && !absl::IsDataLoss(written[i].status())) {
+      if (!IsLeftAlone(written[i].status()) && !IsUnreadable(written[i].status())) {
         first.Update(written[i].status());
       }
       continue;
@@ -243,7 +243,7 @@ absl::Status SingleRowSweep::DropReplies(SweepProgress& progress) {
     const std::vector<SingleRowRecords::Row> rows =
         records_.Read(ids, {sweep_limits::kDroppedAtOnceBytes, /*confirmed=*/false});
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (absl::IsDataLoss(rows[i].status())) continue;
+      if (IsUnreadable(rows[i].status())) continue;
       if (!rows[i].ok()) return rows[i].status();
       if (!*rows[i] || (*rows[i])->stored.record.state != RecordState::kCompleted ||
           (*rows[i])->stored.completed_digest) {
@@ -263,7 +263,7 @@ absl::Status SingleRowSweep::DropReplies(SweepProgress& progress) {
     }
     for (const auto& dropped : records_.connection().ExecuteEach(
              records_.statements().drop_reply, executions, PostgresConnection::LockWait::kBrief)) {
-      if (!dropped.ok() && !IsLeftAlone(dropped.status()) && !absl::IsDataLoss(dropped.status())) {
+      if (!dropped.ok() && !IsLeftAlone(dropped.status()) && !IsUnreadable(dropped.status())) {
         return dropped.status();
       }
       if (dropped.ok()) progress.replies_dropped += dropped->rows();

@@ -5,21 +5,22 @@
 
 #include "server/store/audit_hmac.h"
 #include "server/store/postgres/records/batch.h"
-#include "server/store/postgres/records/unreadable_rows.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency::internal {
 
 absl::StatusOr<SingleRowWalk::Visit> SingleRowWalk::Places(ListWalk walk,
                                                            const std::string& first_part,
-                                                           const RecordPlace& after, int limit) {
-  RecordPlaces places(records_.connection(), records_.statements().places, walk, first_part);
+                                                           const RecordPlace& after, int limit,
+                                                           Look look) {
+  RecordPlaces places(records_.connection(), records_.statements().places, records_.unreadable(),
+                      walk, first_part, look);
   return ReadOrStepOver(
       places, after, limit,
-      [&](int at_most) -> absl::StatusOr<Visit> {
-        absl::StatusOr<std::vector<RecordPlace>> read = places.Read(after, at_most);
-        if (!read.ok()) return ToCallerStatus(read.status());
-        Visit visit{*std::move(read), std::nullopt};
+      [&](int at_most, const std::optional<RecordPlace>& until) -> absl::StatusOr<Visit> {
+        absl::StatusOr<std::vector<RecordPlace>> read = places.Read(after, until, at_most);
+        if (!read.ok()) return read.status();
+        Visit visit{*std::move(read), until};
         if (visit.places.size() == static_cast<std::size_t>(at_most)) {
           visit.next = visit.places.back();
         }
@@ -46,7 +47,7 @@ absl::StatusOr<bool> SingleRowWalk::UnlessLocked(absl::FunctionRef<absl::StatusO
   if (lock_waits_ == kMaxPostgresLockWaits) return false;
   absl::StatusOr<bool> changed = change();
   // A row that the server cannot write is left, as one that is locked.
-  if (absl::IsDataLoss(changed.status())) return false;
+  if (IsUnreadable(changed.status())) return false;
   if (!IsLeftAlone(changed.status())) return changed;
   ++lock_waits_;
   return false;

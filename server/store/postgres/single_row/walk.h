@@ -14,6 +14,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/admin_decision.h"
 #include "server/store/admin_operations.h"
+#include "server/store/postgres/records/unreadable_rows.h"
 #include "server/store/postgres/single_row/records.h"
 #include "server/store/record.h"
 
@@ -33,9 +34,9 @@ class SingleRowWalk {
     std::optional<RecordPlace> next;
   };
   // The next ones of a walk (RecordPlaces). One whose row the server cannot read is the only one:
-  // the read of that record is DATA_LOSS.
+  // the read of that record fails, as IsUnreadable().
   absl::StatusOr<Visit> Places(ListWalk walk, const std::string& first_part,
-                               const RecordPlace& after, int limit);
+                               const RecordPlace& after, int limit, Look look);
   // Runs `write`, which returns whether it changed the record, in a transaction.
   absl::StatusOr<bool> InTransaction(absl::FunctionRef<absl::StatusOr<bool>()> write);
   // As `change` of one record, and false for one that is locked: it is left to another pass. Once a

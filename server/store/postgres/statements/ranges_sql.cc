@@ -32,14 +32,18 @@ WHERE t.parent_key IS NOT NULL
   AND (t.parent_key, t.id) > ($1::text, $2::uuid) AND t.parent_key <= $1::text
 ORDER BY t.parent_key, t.id LIMIT $3::integer
 
--- statement: places_in_namespace
--- $1 namespace, $2 scope and $3 id to continue after, $4 and $5 the last ones, $6 how many. Returns
--- scope, id, as each of these: from the index alone where the server can.
-SELECT t.scope, t.id FROM records t
+-- piece: places_range
+-- $1 namespace, $2 scope and $3 id to continue after, $4 and $5 the last ones, $6 how many.
 WHERE t.namespace >= ''
   AND (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid)
   AND (t.namespace, t.scope, t.id) <= ($1::text, $4::text, $5::uuid)
 ORDER BY t.namespace, t.scope, t.id LIMIT $6::integer
+
+-- statement: places_in_namespace
+-- As in {places_range}. Returns scope, id, as each of these: from the index alone where the server
+-- can.
+SELECT t.scope, t.id FROM records t
+{places_range}
 
 -- statement: places_of_unknown
 -- $1 namespace, $2 id to continue after, $3 the last one, $4 how many.

@@ -58,6 +58,7 @@ class PostgresStoreTest : public ::testing::Test {
     options.statement_timeout = statement_timeout_;
     options.lock_timeout = lock_timeout_;
     options.locked_pause = locked_pause_;
+    options.unreadable_pause = unreadable_pause_;
     options.reply_grace = absl::Milliseconds(200);
     options.max_backoff = absl::Milliseconds(100);
     auto store = PostgresStore::Create(options);
@@ -84,6 +85,7 @@ class PostgresStoreTest : public ::testing::Test {
   absl::Duration statement_timeout_ = absl::Seconds(30);
   absl::Duration lock_timeout_ = absl::Seconds(30);
   absl::Duration locked_pause_ = absl::Milliseconds(1);
+  absl::Duration unreadable_pause_ = absl::Minutes(10);
   std::unique_ptr<testing::PostgresSchema> schema_;
   std::unique_ptr<PostgresStore> store_;
 };

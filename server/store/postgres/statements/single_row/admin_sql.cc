@@ -38,13 +38,13 @@ VALUES ($1::timestamptz, $2::text, $3::text, $4::smallint, $5::boolean, $6::text
   $8::bytea, $9::smallint, $10::integer, $11::integer)
 
 -- statement: measure_row_usage
--- $1-$4 as in {namespace_range}, $5 now. Returns scope, id, whether it is live, and the reply's
+-- $1-$6 as in {places_in_namespace}, $7 now. Returns scope, id, whether it is live, and the reply's
 -- bytes.
 SELECT t.scope, t.id,
-  (t.expires_at > $5::timestamptz OR t.state = 4 OR (t.state = 1 AND t.require_recovery)),
+  (t.expires_at > $7::timestamptz OR t.state = 4 OR (t.state = 1 AND t.require_recovery)),
   octet_length(t.reply)
 FROM records t
-{namespace_range}
+{places_range}
 )sql";
 
 }  // namespace idempotency::internal::single_row_sql
