@@ -719,6 +719,29 @@ TEST_F(PostgresSingleRowTest, ACheckpointOfAFormerLifeIsNotHandedOut) {
   EXPECT_EQ(std::get<Reserved>(*second).checkpoint, "");
 }
 
+// Reading one of them fails.
+constexpr char kUnreadableCheckpoint[] = R"sql(
+CREATE FUNCTION is_sound(checkpoint bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF checkpoint = 'lost' THEN RAISE EXCEPTION 'no' USING ERRCODE = '{state}'; END IF;
+  RETURN true;
+END $$;
+ALTER TABLE checkpoints RENAME TO pages;
+CREATE VIEW checkpoints AS SELECT * FROM pages WHERE is_sound(checkpoint)
+)sql";
+
+TEST_F(PostgresSingleRowTest, ACheckpointThatTheServerCannotReadDoesNotStopTheRemovalOfOthers) {
+  for (const char* const state : {"XX001", "58030"}) {
+    SetUp();
+    Run("INSERT INTO checkpoints SELECT gen_random_uuid(), '2026-01-01',"
+        " CASE WHEN i = 3 THEN 'lost' ELSE 'x' END::bytea FROM generate_series(1, 5) i");
+    Run(absl::StrReplaceAll(kUnreadableCheckpoint, {{"{state}", state}}));
+    for (int steps = 0; steps < 3; ++steps) ASSERT_TRUE(store_->Sweep({}).ok());
+    EXPECT_EQ(schema_->Value("SELECT string_agg(convert_from(checkpoint, 'UTF8'), ',') FROM pages"),
+              "lost");
+  }
+}
+
 // As processes leave them that ended between two statements.
 TEST_F(PostgresSingleRowTest, TheSweepRemovesCheckpointsWithoutTheirRecords) {
   const std::vector<ReserveOp> ops = {OpFor("kept"), OpFor("removed"), OpFor("afresh")};

@@ -1,7 +1,10 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SINGLE_ROW_ORPHANS_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_SINGLE_ROW_ORPHANS_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/single_row/records.h"
@@ -23,6 +26,18 @@ class SingleRowOrphans {
   absl::StatusOr<RecordId> Step(const RecordId& after);
 
  private:
+  struct Page {
+    std::vector<RecordId> ids;
+    // The created_at of their records.
+    std::vector<absl::Time> lives;
+    // Where the next one begins: nil at the end.
+    RecordId next;
+  };
+
+  absl::StatusOr<Page> ReadUntil(const RecordId& after, const RecordId& until);
+  // Ends before a row that the server cannot read, and the next page begins behind that.
+  absl::StatusOr<Page> Read(const RecordId& after);
+
   SingleRowRecords records_;
 };
 

@@ -59,9 +59,9 @@ RETURNING t.id
 DELETE FROM checkpoints p WHERE p.id = $1::uuid AND p.record_created_at <= $2::timestamptz
 
 -- statement: walk_checkpoints
--- $1 the id to continue after, $2 how many. Returns id, record_created_at.
-SELECT p.id, p.record_created_at FROM checkpoints p WHERE p.id > $1::uuid
-ORDER BY p.id LIMIT $2::integer
+-- $1 the id to continue after, $2 the last one at most, $3 how many. Returns id, record_created_at.
+SELECT p.id, p.record_created_at FROM checkpoints p WHERE p.id > $1::uuid AND p.id <= $2::uuid
+ORDER BY p.id LIMIT $3::integer
 )sql";
 
 }  // namespace idempotency::internal::single_row_sql
