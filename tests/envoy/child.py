@@ -74,8 +74,10 @@ class Child:
         self._end()
 
     def stop(self):
-        """Freezes it."""
+        """Freezes it, and waits until every thread has stopped."""
         self.process.send_signal(signal.SIGSTOP)
+        # The kernel reports the stop once the last thread has stopped.
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
