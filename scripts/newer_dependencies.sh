@@ -84,7 +84,7 @@ inside apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 install \
   python3-protobuf python3-yaml postgresql faketime \
   libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev protobuf-compiler \
   protobuf-compiler-grpc libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev \
-  libhiredis-dev prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev >/dev/null
+  libhiredis-dev prometheus-cpp-dev libspdlog-dev libboost-dev libgtest-dev libgmock-dev >/dev/null
 # shellcheck disable=SC2016  # not the shell's variables
 inside dpkg-query -W -f '${Package} ${Version}\n' g++ libgrpc++-dev libprotobuf-dev libabsl-dev \
   libpqxx-dev libssl-dev libsqlite3-dev prometheus-cpp-dev libspdlog-dev
