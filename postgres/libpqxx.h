@@ -20,9 +20,9 @@ namespace idempotency::internal {
 using PostgresConnectionBase =
     std::remove_reference_t<decltype(std::declval<pqxx::transaction_base&>().conn())>;
 
-#if IDEMPOTENCY_LIBPQXX_6
 // A connection whose libpq handle is known: libpqxx has no counterpart of libpq's pipelines, in
 // which each statement is a transaction of its own. The handle belongs to it.
+#if IDEMPOTENCY_LIBPQXX_6
 class LibpqConnection final : public pqxx::connection_base {
  public:
   explicit LibpqConnection(const std::string& conninfo)
@@ -33,6 +33,7 @@ class LibpqConnection final : public pqxx::connection_base {
   LibpqConnection(const LibpqConnection&) = delete;
   LibpqConnection& operator=(const LibpqConnection&) = delete;
 
+  PostgresConnectionBase& libpqxx() { return *this; }
   PGconn* handle() const { return policy_.connected; }
 
  private:
@@ -52,16 +53,16 @@ class LibpqConnection final : public pqxx::connection_base {
   Policy policy_;
 };
 #else
-class LibpqConnection final : public pqxx::connection {
+// Nothing can be derived from a connection of libpqxx 8.
+class LibpqConnection final {
  public:
-  explicit LibpqConnection(const std::string& conninfo) : LibpqConnection(Connect(conninfo)) {}
+  explicit LibpqConnection(const std::string& conninfo)
+      : handle_(Connect(conninfo)), connection_(pqxx::connection::seize_raw_connection(handle_)) {}
 
+  PostgresConnectionBase& libpqxx() { return connection_; }
   PGconn* handle() const { return handle_; }
 
  private:
-  explicit LibpqConnection(PGconn* handle)
-      : pqxx::connection(pqxx::connection::seize_raw_connection(handle)), handle_(handle) {}
-
   static PGconn* Connect(const std::string& conninfo) {
     PGconn* const handle = PQconnectdb(conninfo.c_str());
     if (handle != nullptr && PQstatus(handle) == CONNECTION_OK) return handle;
@@ -71,6 +72,7 @@ class LibpqConnection final : public pqxx::connection {
   }
 
   PGconn* handle_;
+  pqxx::connection connection_;
 };
 #endif
 

@@ -25,11 +25,11 @@ SocketWatchdog::TimePoint After(absl::Duration time) {
 WatchedConnection::WatchedConnection(const std::string& conninfo, SocketWatchdog& watchdog)
     : watchdog_(watchdog),
       connection_(conninfo),
-      socket_(connection_.sock()),
-      notices_(connection_) {
+      socket_(connection_.libpqxx().sock()),
+      notices_(connection_.libpqxx()) {
   if (!socket_.valid()) throw pqxx::failure("no file descriptor left for the session");
-  NeverReconnect(connection_);
-  MakeMessagesVerbose(connection_);
+  NeverReconnect(connection_.libpqxx());
+  MakeMessagesVerbose(connection_.libpqxx());
 }
 
 bool WatchedConnection::Watched(absl::Duration time_limit, absl::FunctionRef<void()> call) {
@@ -44,7 +44,7 @@ std::unique_ptr<SocketWatchdog::Watch> WatchedConnection::Watch(absl::Duration t
 
 void WatchedConnection::Prepare(const std::string& name, const std::string& sql) {
   if (prepared_.contains(name)) return;
-  PrepareNow(connection_, name, sql);
+  PrepareNow(connection_.libpqxx(), name, sql);
   prepared_.insert(name);
 }
 
@@ -144,7 +144,7 @@ bool WatchedConnection::TakeUnconfirmedCommit() {
 }
 
 bool WatchedConnection::HasUnreadInput() {
-  pollfd socket = {connection_.sock(), POLLIN, 0};
+  pollfd socket = {connection_.libpqxx().sock(), POLLIN, 0};
   return poll(&socket, 1, 0) > 0;
 }
 

@@ -60,7 +60,7 @@ class WatchedConnection {
   WatchedConnection(const WatchedConnection&) = delete;
   WatchedConnection& operator=(const WatchedConnection&) = delete;
 
-  PostgresConnectionBase& libpqxx() { return connection_; }
+  PostgresConnectionBase& libpqxx() { return connection_.libpqxx(); }
 
   // Runs `call`. Returns false if it did not return within `time_limit`: then the socket was shut
   // down, and the connection is lost.
