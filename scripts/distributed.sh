@@ -10,7 +10,8 @@
 # SOURCE_TREE is not written to, nor is the installed Postgres: both are copied to a temporary
 # folder, which is removed at the end. IDEMPOTENCY_DISTRIBUTED_BUILD names one that is kept, so that
 # another run need not build Citus again; IDEMPOTENCY_DISTRIBUTED_BINARIES, a folder with the programs
-# of another build of this project. Needs postgresql-server-dev-15, autoconf and flex.
+# of another build of this project. Needs postgresql-server-dev-15, libkrb5-dev, libzstd-dev, autoconf
+# and flex.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/configure.sh
