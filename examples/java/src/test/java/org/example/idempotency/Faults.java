@@ -44,6 +44,16 @@ final class Faults {
     };
   }
 
+  /** The first answers of a method are lost. */
+  static ClientInterceptor lost(String name, int losses, AtomicInteger calls) {
+    return atEnd(
+        name,
+        status ->
+            calls.incrementAndGet() <= losses
+                ? Status.UNAVAILABLE.withDescription("the answer was lost")
+                : status);
+  }
+
   /** The service is not there. */
   static ClientInterceptor away(AtomicBoolean away) {
     return new ClientInterceptor() {

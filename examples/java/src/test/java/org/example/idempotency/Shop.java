@@ -5,15 +5,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Any;
 import com.google.protobuf.ByteString;
+import com.google.rpc.ErrorInfo;
 import dev.grpcidempotency.testing.v1.AdvanceClockRequest;
 import dev.grpcidempotency.testing.v1.TestingServiceGrpc;
-import dev.grpcidempotency.v1.Fingerprint;
 import dev.grpcidempotency.v1.GetRequest;
 import dev.grpcidempotency.v1.IdempotencyServiceGrpc;
 import dev.grpcidempotency.v1.IdempotencyServiceGrpc.IdempotencyServiceBlockingStub;
 import dev.grpcidempotency.v1.Record;
 import dev.grpcidempotency.v1.RecordKey;
+import dev.grpcidempotency.v1.ReserveRequest;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientInterceptor;
@@ -34,6 +36,7 @@ import io.grpc.ServerInterceptors;
 import io.grpc.Status;
 import io.grpc.Status.Code;
 import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.StreamObserver;
@@ -46,10 +49,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.example.payments.v1.ChargeReply;
 import org.example.payments.v1.ChargeRequest;
@@ -349,8 +354,34 @@ final class Shop implements AutoCloseable {
         .build();
   }
 
-  static Fingerprint fingerprint() {
-    return Fingerprints.of(OPERATION, order(500));
+  /** At a charge of 500 cents, by another guard. */
+  static ReserveRequest.Builder attempt(String key) {
+    return ReserveRequest.newBuilder()
+        .setRecordKey(recordKey(key))
+        .addFingerprints(Fingerprints.of(OPERATION, order(500)));
+  }
+
+  /** A failure whose details have an ErrorInfo. */
+  static StatusRuntimeException detailed(Code code, String reason, String domain) {
+    return StatusProto.toStatusRuntimeException(
+        com.google.rpc.Status.newBuilder()
+            .setCode(code.value())
+            .setMessage("declined")
+            .addDetails(
+                Any.pack(ErrorInfo.newBuilder().setReason(reason).setDomain(domain).build()))
+            .build());
+  }
+
+  static CompletableFuture<Answer> later(Supplier<Answer> call) {
+    return CompletableFuture.supplyAsync(call, task -> new Thread(task).start());
+  }
+
+  static void sleep(Duration duration) {
+    try {
+      Thread.sleep(duration.toMillis());
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   static <T> T received(BlockingQueue<T> signal) {
