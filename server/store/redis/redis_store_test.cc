@@ -3,27 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-#include <sys/socket.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -42,8 +32,9 @@
 #include "server/store/redis/connections.h"
 #include "server/store/redis/index.h"
 #include "server/store/redis/record.h"
-#include "server/store/redis/slots.h"
 #include "server/store/redis/socket.h"
+#include "server/store/redis/testing/captured_log.h"
+#include "server/store/redis/testing/store_fixture.h"
 #include "server/store/redis/tombstone.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/redis_process.h"
@@ -54,102 +45,12 @@ namespace {
 using testing::CertificateAuthority;
 using testing::Eventually;
 using ::testing::HasSubstr;
-using testing::RedisClusterProcesses;
 using testing::RedisProcess;
 using testing::RedisProcessOptions;
 
-ReserveOp OpFor(const std::string& key) {
-  ReserveOp op;
-  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
-  op.id = RecordIdFor(op.key);
-  op.fingerprints = {{1, std::string(32, 'a')}};
-  op.on_lease_expiry = LeaseExpiry::kTakeOver;
-  op.request_token = Uuid::Random();
-  return op;
-}
-
-EncodedReply ReplyWith(const std::string& body) {
-  v1::Reply reply;
-  reply.set_body(body);
-  return EncodeReply(reply);
-}
-
-std::optional<Reason> ReasonFor(const absl::Status& status) { return ReasonOf(status); }
-
-// What this thread logs.
-class CapturedLog {
- public:
-  CapturedLog() : before_(spdlog::default_logger()) {
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("captured", std::move(sink)));
-  }
-  ~CapturedLog() { spdlog::set_default_logger(before_); }
-  CapturedLog(const CapturedLog&) = delete;
-  CapturedLog& operator=(const CapturedLog&) = delete;
-  std::string text() const { return text_.str(); }
-
- private:
-  const std::shared_ptr<spdlog::logger> before_;
-  std::ostringstream text_;
-};
-
-class RedisStoreTest : public ::testing::Test {
- protected:
-  static std::unique_ptr<RedisProcess> StartServer(const RedisProcessOptions& options = {}) {
-    auto server = RedisProcess::Create(options);
-    EXPECT_TRUE(server.ok()) << server.status();
-    return *std::move(server);
-  }
-  static std::unique_ptr<RedisStore> OpenStore(const RedisOptions& options) {
-    auto store = RedisStore::Open(options);
-    EXPECT_TRUE(store.ok()) << store.status();
-    return *std::move(store);
-  }
-  // On the shared server.
-  void SetUp() override { options_ = RedisProcess::Shared().options(); }
-
-  static absl::StatusOr<Verdict> Reserve(Store& store, const ReserveOp& op) {
-    return store.Reserve({&op, 1}).at(0);
-  }
-  static Reserved MustReserve(Store& store, const ReserveOp& op) {
-    const absl::StatusOr<Verdict> verdict = Reserve(store, op);
-    if (verdict.ok() && std::holds_alternative<Reserved>(*verdict)) {
-      return std::get<Reserved>(*verdict);
-    }
-    ADD_FAILURE() << (verdict.ok() ? std::string(VerdictName(*verdict))
-                                   : verdict.status().ToString());
-    return {};
-  }
-  static absl::StatusOr<Completion> Complete(Store& store, const ReserveOp& of, const Uuid& token,
-                                             const std::string& body = "paid") {
-    const CompleteOp op{of.key, of.id, token, ReplyWith(body)};
-    return store.Complete({&op, 1}).at(0);
-  }
-  static absl::StatusOr<Record> Get(Store& store, const ReserveOp& of, bool confirmed = false) {
-    const GetOp op{of.id, of.key, confirmed};
-    return store.Get({&op, 1}).at(0);
-  }
-  static bool Replays(Store& store, const ReserveOp& op, const std::string& body = "paid") {
-    const absl::StatusOr<Verdict> verdict = Reserve(store, op);
-    const auto* const replay = verdict.ok() ? std::get_if<Replay>(&*verdict) : nullptr;
-    return replay != nullptr && replay->reply == ReplyWith(body);
-  }
-  std::string KeyOf(const RecordId& id) const { return RedisCalls(options_).KeyOf(id); }
-  // Of a call of another process.
-  RedisReply Run(const RedisCall& call) const {
-    RedisTopology topology(options_);
-    const RedisIdentity identity(options_);
-    const auto connections = RedisConnections::Open(options_, topology, identity).value();
-    return std::move(connections->Run({&call, 1}).at(0)).value();
-  }
-
-  RedisOptions options_;
-};
-
 TEST_F(RedisStoreTest, AScriptThatTheServerForgotIsLoadedAgain) {
   const auto store = OpenStore(options_);
-  std::vector<ReserveOp> ops;
-  for (int i = 0; i < 20; ++i) ops.push_back(OpFor(absl::StrCat("flushed-", i)));
+  const std::vector<ReserveOp> ops = OpsFor("flushed-", 20);
   RedisProcess::Shared().Must({"SCRIPT", "FLUSH"});
   for (const auto& verdict : store->Reserve(ops)) EXPECT_TRUE(verdict.ok()) << verdict.status();
   RedisProcess::Shared().Must({"SCRIPT", "FLUSH"});
@@ -189,7 +90,7 @@ TEST_F(RedisStoreTest, AReservationWithoutItsEntryOfTheIndexIsNotAnswered) {
   const int shard = op.id.bytes()[15] % RedisIndex::kShards;
   const std::string index = absl::StrCat(options_.prefix, ":i:", shard);
   RedisProcess::Shared().Must({"SET", index, "no index"});
-  EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, op).status()), Reason::kStoreUnavailable);
   RedisProcess::Shared().Must({"DEL", index});
   EXPECT_TRUE(MustReserve(*store, op).repeated);
   EXPECT_EQ(RedisProcess::Shared().Must({"ZCARD", index}).value().integer(), 1);
@@ -243,7 +144,7 @@ TEST_F(RedisStoreTest, AKeyThatIsRefusedLeavesNothingInTheIndex) {
   RedisProcess::Shared().Must({"SET", index, "no index"});
   existing.request_token = Uuid::Random();
   existing.only_existing = true;
-  EXPECT_EQ(ReasonFor(Reserve(*store, existing).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, existing).status()), Reason::kStoreUnavailable);
   RedisProcess::Shared().Must({"DEL", index});
   EXPECT_TRUE(MustReserve(*store, existing).repeated);
   EXPECT_EQ(entries(), 1);
@@ -442,9 +343,9 @@ TEST_F(RedisStoreTest, AKeyThatHoldsNoRecordIsDamaged) {
   RedisProcess::Shared().Must({"SET", KeyOf(text.id), "x"});
   RedisProcess::Shared().Must({"HSET", KeyOf(hash.id), "st", "2"});
   for (const ReserveOp& op : {text, hash}) {
-    EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kRecordDamaged);
-    EXPECT_EQ(ReasonFor(Get(*store, op).status()), Reason::kRecordDamaged);
-    EXPECT_EQ(ReasonFor(Complete(*store, op, Uuid::Random()).status()), Reason::kRecordDamaged);
+    EXPECT_EQ(ReasonOf(Reserve(*store, op).status()), Reason::kRecordDamaged);
+    EXPECT_EQ(ReasonOf(Get(*store, op).status()), Reason::kRecordDamaged);
+    EXPECT_EQ(ReasonOf(Complete(*store, op, Uuid::Random()).status()), Reason::kRecordDamaged);
   }
   // Neither do walks end there.
   ListOp list;
@@ -465,8 +366,8 @@ TEST_F(RedisStoreTest, AServerThatDoesNotAnswerLeavesTheOutcomeOpen) {
   const Reserved reserved = MustReserve(*store, op);
   server->process().Freeze();
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_EQ(ReasonFor(Complete(*store, op, reserved.token).status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Complete(*store, op, reserved.token).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
   EXPECT_FALSE(store->Inspect().ok());
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
   server->process().Signal(SIGCONT);
@@ -488,7 +389,7 @@ TEST_F(RedisStoreTest, AServerThatLostItsDataIsNotUsed) {
   ASSERT_TRUE(server->Start().ok());
   // The key does not run again: the store does not take an empty server for its own.
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(Reserve(*store, op).status()), Reason::kStoreUnavailable);
   }
   EXPECT_FALSE(store->Inspect().ok());
 }
@@ -552,8 +453,8 @@ TEST_F(RedisStoreTest, AServerThatIsEmptiedWhileItIsUsedIsNoticed) {
   ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
   ASSERT_TRUE(store->Inspect().ok());
   server->Must({"FLUSHALL"});
-  EXPECT_EQ(ReasonFor(store->Inspect().status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(ReasonFor(Reserve(*store, op).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, op).status()), Reason::kStoreUnavailable);
 }
 
 // An error is no proof that the server has its data.
@@ -591,11 +492,11 @@ TEST_F(RedisStoreTest, AServerThatIsEmptiedStaysLostWhileItDoesNotAnswer) {
     return store->connections().idle == 2;
   }));
   server->Must({"FLUSHALL"});
-  EXPECT_EQ(ReasonFor(store->Inspect().status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
   server->process().Freeze();
   EXPECT_FALSE(store->Inspect().ok());
   server->process().Signal(SIGCONT);
-  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("emptied")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, OpFor("emptied")).status()), Reason::kStoreUnavailable);
 }
 
 TEST_F(RedisStoreTest, AFullServerKeepsEveryRecordAsItWas) {
@@ -613,9 +514,9 @@ TEST_F(RedisStoreTest, AFullServerKeepsEveryRecordAsItWas) {
   ASSERT_TRUE(store->Release({&release, 1}).at(0).ok());
   released.request_token = Uuid::Random();
   server->Must({"CONFIG", "SET", "maxmemory", "1mb"});
-  EXPECT_EQ(ReasonFor(Complete(*store, open, reserved.token).status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(ReasonFor(Reserve(*store, released).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Complete(*store, open, reserved.token).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, released).status()), Reason::kStoreUnavailable);
   EXPECT_EQ(Get(*store, released)->state, RecordState::kReleased);
   EXPECT_TRUE(Replays(*store, done)) << "what is read needs no memory";
   EXPECT_FALSE(store->Inspect().ok()) << "the next completion is not durable";
@@ -679,7 +580,7 @@ TEST_F(RedisStoreTest, AFullServerIsSweptAndPurged) {
   purge.note = {"alice", "room"};
   const auto purged = store->Purge(purge);
   ASSERT_TRUE(purged.ok()) << purged.status();
-  EXPECT_EQ(ReasonFor(Get(*store, other).status()), Reason::kRecordNotFound);
+  EXPECT_EQ(ReasonOf(Get(*store, other).status()), Reason::kRecordNotFound);
   purge.key = lapsed.key;
   purge.tombstone = absl::Hours(1);
   EXPECT_TRUE(store->Purge(purge).ok());
@@ -688,7 +589,7 @@ TEST_F(RedisStoreTest, AFullServerIsSweptAndPurged) {
   audit.limit = 10;
   EXPECT_EQ(store->ReadAudit(audit)->entries.size(), 2u);
   // Nothing that grows is let through.
-  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
 }
 
 // The next pass begins with it again.
@@ -709,7 +610,7 @@ TEST_F(RedisStoreTest, AChangeThatFailsKeepsNoOtherFromTheSweep) {
   options.wait_replicas = 1;
   options.wait_timeout = absl::Milliseconds(10);
   const auto waiting = OpenStore(options);
-  EXPECT_EQ(ReasonFor(waiting->Sweep({}).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(waiting->Sweep({}).status()), Reason::kStoreUnavailable);
   const RedisCalls calls(options);
   const RedisReply digest = server->Must({"HGET", calls.KeyOf(replied.id), "cd"});
   EXPECT_EQ(digest.value().text().size(), 32u) << "its reply is dropped";
@@ -785,9 +686,7 @@ TEST_F(RedisStoreTest, SettingsOfAServerThatWasStartedAgainAreLookedAt) {
 
 TEST_F(RedisStoreTest, AReplicaIsRefused) {
   const auto master = StartServer();
-  RedisProcessOptions following;
-  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
-  const auto replica = StartServer(following);
+  const auto replica = StartReplicaOf(*master);
   const absl::Status refused = RedisStore::Open(replica->options()).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("replica"));
@@ -805,8 +704,8 @@ TEST_F(RedisStoreTest, AMasterThatBecomesAReplicaIsLeft) {
   // Of a master that nobody reaches, so that its data stay.
   server->Must({"REPLICAOF", "127.0.0.1", "1"});
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(ReasonFor(store->Inspect().status()), Reason::kStoreUnavailable);
-    EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
   }
   server->Must({"REPLICAOF", "NO", "ONE"});
   EXPECT_TRUE(Eventually([&] { return store->Inspect().ok() && Replays(*store, op); }));
@@ -840,9 +739,7 @@ TEST_F(RedisStoreTest, TooManyClientsAreAnOutage) {
 
 TEST_F(RedisStoreTest, WithoutItsReplicasNothingIsAcknowledged) {
   const auto master = StartServer();
-  RedisProcessOptions following;
-  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
-  auto replica = StartServer(following);
+  const auto replica = StartReplicaOf(*master);
   RedisOptions options = master->options();
   options.wait_replicas = 1;
   options.wait_timeout = absl::Seconds(1);
@@ -859,9 +756,9 @@ TEST_F(RedisStoreTest, WithoutItsReplicasNothingIsAcknowledged) {
   const ReserveOp open = OpFor("open");
   const Reserved second = MustReserve(*store, open);
   replica->process().Freeze();
-  EXPECT_EQ(ReasonFor(Complete(*store, open, second.token).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Complete(*store, open, second.token).status()), Reason::kStoreUnavailable);
   // Neither a replay, nor the repetition, nor a confirmed read, nor the health.
-  EXPECT_EQ(ReasonFor(Complete(*store, open, second.token).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Complete(*store, open, second.token).status()), Reason::kStoreUnavailable);
   EXPECT_FALSE(Replays(*store, op));
   EXPECT_FALSE(Get(*store, op, /*confirmed=*/true).ok());
   EXPECT_TRUE(Get(*store, op).ok());
@@ -989,7 +886,7 @@ TEST_F(RedisStoreTest, WaitAofNeedsAServerThatHasIt) {
   const Reserved reserved = MustReserve(*store, op);
   ASSERT_TRUE(Complete(*store, op, reserved.token).ok());
   process->Must({"CONFIG", "SET", "appendonly", "no"});
-  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("open")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(*store, OpFor("open")).status()), Reason::kStoreUnavailable);
 }
 
 TEST_F(RedisStoreTest, AUserOfItsOwnWithAPasswordThatChanges) {
@@ -1104,11 +1001,11 @@ class Load {
 
  private:
   void Once(Store& store, const std::string& key) {
-    const ReserveOp op = OpFor(key);
+    const ReserveOp op = RedisStoreTest::OpFor(key);
     const auto verdict = store.Reserve({&op, 1}).at(0);
     if (!verdict.ok() || !std::holds_alternative<Reserved>(*verdict)) return;
     const CompleteOp completion{op.key, op.id, std::get<Reserved>(*verdict).token,
-                                ReplyWith("paid")};
+                                RedisStoreTest::ReplyWith("paid")};
     if (!store.Complete({&completion, 1}).at(0).ok()) return;
     const std::lock_guard<std::mutex> lock(mutex_);
     acknowledged_.push_back(op);
@@ -1144,508 +1041,6 @@ TEST_F(RedisStoreTest, ACrashLosesNoAcknowledgedCompletion) {
       ASSERT_TRUE(store->Purge(purge).ok());
     }
   }
-}
-
-// Of three, each with the slots from a third, rounded down.
-int NodeOf(int slot) { return (slot * 3 + 2) / kRedisSlots; }
-
-// Moves one slot from a node to another, as resharding does.
-void MoveSlot(RedisClusterProcesses& cluster, int slot, int from, int to) {
-  const std::string number = absl::StrCat(slot);
-  const std::string to_id(cluster.node(to).Must({"CLUSTER", "MYID"}).value().text());
-  for (int i = 0; i < cluster.size(); ++i) {
-    if (i == from || i == to) continue;
-    cluster.node(i).Must({"CLUSTER", "SETSLOT", number, "NODE", to_id});
-  }
-  cluster.node(to).Must({"CLUSTER", "SETSLOT", number, "NODE", to_id});
-  cluster.node(from).Must({"CLUSTER", "SETSLOT", number, "NODE", to_id});
-}
-
-TEST_F(RedisStoreTest, ASlotThatMovesTakesItsRecordsAlong) {
-  auto cluster = RedisClusterProcesses::Create();
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  options_ = (*cluster)->options();
-  const auto store = OpenStore(options_);
-  EXPECT_TRUE(store->Inspect().ok());
-  const ReserveOp op = OpFor("moving");
-  ASSERT_TRUE(Complete(*store, op, MustReserve(*store, op).token).ok());
-  const int slot = RedisSlotOf(KeyOf(op.id));
-  const int from = NodeOf(slot);
-  const int to = (from + 1) % 3;
-  RedisProcess& source = (*cluster)->node(from);
-  RedisProcess& target = (*cluster)->node(to);
-  const std::string source_id(source.Must({"CLUSTER", "MYID"}).value().text());
-  const std::string target_id(target.Must({"CLUSTER", "MYID"}).value().text());
-  const std::string number = absl::StrCat(slot);
-  target.Must({"CLUSTER", "SETSLOT", number, "IMPORTING", source_id});
-  source.Must({"CLUSTER", "SETSLOT", number, "MIGRATING", target_id});
-  EXPECT_TRUE(Replays(*store, op)) << "it is still at the source";
-  source.Must({"MIGRATE", "127.0.0.1", absl::StrCat(target.port()), KeyOf(op.id), "0", "5000"});
-  EXPECT_TRUE(Replays(*store, op)) << "ASK";
-  MoveSlot(**cluster, slot, from, to);
-  EXPECT_TRUE(Replays(*store, op)) << "MOVED";
-  EXPECT_TRUE(Get(*store, op).ok());
-}
-
-TEST_F(RedisStoreTest, ANodeThatIsGoneTakesOnlyItsOwnRecordsAway) {
-  auto cluster = RedisClusterProcesses::Create();
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  for (int i = 0; i < 3; ++i) {
-    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
-  }
-  options_ = (*cluster)->options();
-  options_.command_timeout = absl::Milliseconds(500);
-  options_.connect_timeout = absl::Milliseconds(500);
-  const auto store = OpenStore(options_);
-  std::vector<ReserveOp> ops;
-  for (int i = 0; i < 60; ++i) ops.push_back(OpFor(absl::StrCat("node-", i)));
-  for (const auto& verdict : store->Reserve(ops)) EXPECT_TRUE(verdict.ok()) << verdict.status();
-  (*cluster)->node(1).process().Freeze();
-  const auto verdicts = store->Reserve(ops);
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const int shard = ops[i].id.bytes()[15] % RedisIndex::kShards;
-    bool there = false;
-    for (const std::string& key : {KeyOf(ops[i].id), absl::StrCat(options_.prefix, ":i:", shard)}) {
-      there = there || NodeOf(RedisSlotOf(key)) == 1;
-    }
-    EXPECT_EQ(verdicts[i].ok(), !there) << i;
-  }
-  const auto inspected = store->Inspect();
-  EXPECT_TRUE(inspected.ok()) << "the other records are available: " << inspected.status();
-  for (const int node : {0, 2}) (*cluster)->node(node).process().Freeze();
-  EXPECT_FALSE(store->Inspect().ok());
-  for (const int node : {0, 1, 2}) (*cluster)->node(node).process().Signal(SIGCONT);
-  EXPECT_TRUE(Eventually([&] {
-    const auto again = store->Reserve(ops);
-    return std::all_of(again.begin(), again.end(), [](const auto& v) { return v.ok(); });
-  }));
-}
-
-TEST_F(RedisStoreTest, ANodeThatIsAwayKeepsNoProcessFromStarting) {
-  auto cluster = RedisClusterProcesses::Create();
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  for (int i = 0; i < 3; ++i) {
-    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
-  }
-  options_ = (*cluster)->options();
-  options_.connect_timeout = absl::Seconds(1);
-  options_.command_timeout = absl::Seconds(1);
-  RedisProcess& node = (*cluster)->node(1);
-  node.process().Freeze();
-  EXPECT_EQ(RedisStore::Open(options_).status().code(), absl::StatusCode::kUnavailable)
-      << "new markers are for all of them";
-  node.process().Signal(SIGCONT);
-  ASSERT_TRUE(Eventually([&] { return RedisStore::Open(options_).ok(); }));
-  options_.accept_empty = false;
-  node.process().Freeze();
-  const auto store = OpenStore(options_);
-  ASSERT_NE(store, nullptr);
-  EXPECT_FALSE(RedisStore::FindMarkerFaults(options_).ok()) << "a status is of all of them";
-  std::vector<ReserveOp> ops;
-  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("start-", i)));
-  const auto verdicts = store->Reserve(ops);
-  const auto served = std::count_if(verdicts.begin(), verdicts.end(),
-                                    [](const auto& verdict) { return verdict.ok(); });
-  EXPECT_GT(served, 0);
-  EXPECT_LT(served, 30);
-  node.process().Signal(SIGCONT);
-  ASSERT_TRUE(Eventually([&] {
-    if (!store->Inspect().ok()) return false;
-    const auto again = store->Reserve(ops);
-    return std::all_of(again.begin(), again.end(), [](const auto& v) { return v.ok(); });
-  }));
-  // What is missing on one that is reached counts, whether or not another is away.
-  node.process().Freeze();
-  const RedisIdentity identity(options_);
-  for (const std::string& key : identity.keys()) {
-    if (NodeOf(RedisSlotOf(key)) == 2) (*cluster)->node(2).Must({"DEL", key});
-  }
-  EXPECT_FALSE(RedisStore::Open(options_).ok());
-  options_.accept_empty = true;
-  EXPECT_FALSE(RedisStore::Open(options_).ok());
-  node.process().Signal(SIGCONT);
-}
-
-// Its records alone: the others have all of theirs.
-TEST_F(RedisStoreTest, ANodeThatLostItsDataIsCountedAndTheOthersServe) {
-  auto cluster = RedisClusterProcesses::Create();
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  for (int i = 0; i < 3; ++i) {
-    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
-  }
-  options_ = (*cluster)->options();
-  const auto store = OpenStore(options_);
-  ASSERT_TRUE(store->Inspect().ok());
-  EXPECT_EQ(store->Inspect()->redis_lost_servers, 0);
-  const CapturedLog log;
-  RedisProcess& node = (*cluster)->node(1);
-  node.Kill();
-  node.RemoveData();
-  ASSERT_TRUE(node.Start().ok());
-  const auto lost = [&] {
-    const auto gauges = store->Inspect();
-    return gauges.ok() ? gauges->redis_lost_servers : std::nullopt;
-  };
-  EXPECT_TRUE(Eventually([&] { return lost() == 1; }));
-  EXPECT_THAT(log.text(), HasSubstr("[error] redis: " + node.address().ToString() +
-                                    ": it has lost some or all records"));
-  std::vector<ReserveOp> ops;
-  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("lost-", i)));
-  const auto verdicts = store->Reserve(ops);
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (NodeOf(RedisSlotOf(KeyOf(ops[i].id))) == 1) EXPECT_FALSE(verdicts[i].ok());
-  }
-  EXPECT_GT(std::count_if(verdicts.begin(), verdicts.end(), [](const auto& v) { return v.ok(); }),
-            0);
-  RedisOptions another = options_;
-  another.accept_empty = false;
-  EXPECT_EQ(RedisStore::Open(another).status().code(), absl::StatusCode::kFailedPrecondition);
-  // The loss is accepted.
-  OpenStore(options_).reset();
-  EXPECT_TRUE(Eventually([&] { return lost() == 0; }));
-  for (const auto& verdict : store->Reserve(ops)) EXPECT_TRUE(verdict.ok()) << verdict.status();
-}
-
-// Each idle connection of the pool would keep its own.
-TEST_F(RedisStoreTest, SocketsOfFormerNodesAreClosed) {
-  auto cluster = RedisClusterProcesses::Create();
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  options_ = (*cluster)->options();
-  const auto store = OpenStore(options_);
-  std::vector<ReserveOp> ops;
-  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("former-", i)));
-  // Callers at the same time, of which each opens a connection to each node.
-  ASSERT_TRUE(Eventually([&] {
-    std::vector<std::thread> callers;
-    for (int i = 0; i < options_.connections; ++i) {
-      callers.emplace_back([&] {
-        pthread_setname_np(pthread_self(), "caller");
-        store->Reserve(ops);
-      });
-    }
-    for (std::thread& caller : callers) caller.join();
-    return store->connections().idle == options_.connections;
-  }));
-  (*cluster)->node(1).Kill();
-  const auto closed_by_the_node = [&] {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-      tcp_info info{};
-      socklen_t size = sizeof(info);
-      const int descriptor = std::atoi(entry.path().filename().c_str());
-      if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
-          info.tcpi_state == TCP_CLOSE_WAIT) {
-        ++count;
-      }
-    }
-    return count;
-  };
-  EXPECT_TRUE(Eventually([&] { return closed_by_the_node() > 0; }));
-  for (int i = 0; i < options_.connections; ++i) store->Inspect().status().IgnoreError();
-  EXPECT_EQ(closed_by_the_node(), 0);
-}
-
-// Each call of the health check would wait for all of them otherwise.
-TEST_F(RedisStoreTest, AnInspectionTriesOneLostNode) {
-  auto cluster = RedisClusterProcesses::Create(/*masters=*/5);
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  for (int i = 0; i < 5; ++i) {
-    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
-  }
-  options_ = (*cluster)->options();
-  options_.command_timeout = absl::Milliseconds(500);
-  options_.connect_timeout = absl::Seconds(3);
-  const auto store = OpenStore(options_);
-  ASSERT_TRUE(store->Inspect().ok());
-  for (const int node : {1, 2}) (*cluster)->node(node).process().Freeze();
-  // Those meet both.
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(store->Inspect().ok());
-  const auto began = std::chrono::steady_clock::now();
-  EXPECT_TRUE(store->Inspect().ok());
-  EXPECT_LT(absl::FromChrono(std::chrono::steady_clock::now() - began),
-            options_.connect_timeout + absl::Seconds(2));
-  for (const int node : {1, 2}) (*cluster)->node(node).process().Signal(SIGCONT);
-}
-
-// Each call would wait for a connection to it otherwise.
-TEST_F(RedisStoreTest, ANodeThatDoesNotAnswerDelaysFewCalls) {
-  auto cluster = RedisClusterProcesses::Create();
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  for (int i = 0; i < 3; ++i) {
-    (*cluster)->node(i).Must({"CONFIG", "SET", "cluster-require-full-coverage", "no"});
-  }
-  options_ = (*cluster)->options();
-  options_.command_timeout = absl::Milliseconds(500);
-  options_.connect_timeout = absl::Seconds(10);
-  const auto store = OpenStore(options_);
-  std::vector<ReserveOp> ops;
-  for (int i = 0; i < 30; ++i) ops.push_back(OpFor(absl::StrCat("node-", i)));
-  store->Reserve(ops);
-  (*cluster)->node(1).process().Freeze();
-  // The commands that it does not answer, and one attempt to connect.
-  store->Reserve(ops);
-  int delayed = 0;
-  for (int call = 0; call < 8; ++call) {
-    // Longer than a pause between attempts to connect.
-    std::this_thread::sleep_for(absl::ToChronoNanoseconds(options_.max_backoff));
-    const auto began = std::chrono::steady_clock::now();
-    store->Reserve(ops);
-    const auto took = absl::FromChrono(std::chrono::steady_clock::now() - began);
-    if (took > options_.connect_timeout / 2) ++delayed;
-  }
-  EXPECT_LE(delayed, 1);
-  (*cluster)->node(1).process().Signal(SIGCONT);
-  ASSERT_TRUE(store->Inspect().ok());
-  for (const auto& verdict : store->Reserve(ops)) {
-    EXPECT_TRUE(verdict.ok()) << "it is back: " << verdict.status();
-  }
-}
-
-// It lost the network to the Sentinels and its replicas, and not to this process.
-TEST_F(RedisStoreTest, AMasterThatWasReplacedIsLeftAlthoughItAnswers) {
-  const auto master = StartServer();
-  RedisProcessOptions following;
-  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
-  const auto next = StartServer(following);
-  RedisProcessOptions watching;
-  watching.sentinel_configuration =
-      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
-  const auto sentinel = StartServer(watching);
-  RedisOptions options = sentinel->options();
-  options.mode = RedisOptions::Mode::kSentinel;
-  options.master = "main";
-  const auto store = OpenStore(options);
-  MustReserve(*store, OpFor("before"));
-  const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
-  ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
-  next->Must({"REPLICAOF", "NO", "ONE"});
-  sentinel->Must({"SENTINEL", "REMOVE", "main"});
-  sentinel->Must({"SENTINEL", "MONITOR", "main", "127.0.0.1", absl::StrCat(next->port()), "1"});
-  ASSERT_TRUE(store->Inspect().ok());
-  const auto of_former = keys(*master);
-  const auto of_next = keys(*next);
-  MustReserve(*store, OpFor("after"));
-  EXPECT_EQ(keys(*master), of_former);
-  EXPECT_GT(keys(*next), of_next);
-}
-
-// It is cut off from the others, as the former master is, and is the first of the URL.
-TEST_F(RedisStoreTest, OfTwoSentinelsTheOneThatSawTheFailoverIsRight) {
-  const auto master = StartServer();
-  RedisProcessOptions following;
-  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
-  const auto next = StartServer(following);
-  const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
-  const RedisOptions of_master = master->options();
-  MustReserve(*OpenStore(of_master), OpFor("before"));
-  ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
-  // Before the Sentinels start: each would get the hellos of the other one through it.
-  next->Must({"REPLICAOF", "NO", "ONE"});
-  RedisProcessOptions watching;
-  watching.sentinel_configuration =
-      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
-  const auto behind = StartServer(watching);
-  watching.sentinel_configuration = absl::StrCat("sentinel monitor main 127.0.0.1 ", next->port(),
-                                                 " 1\nsentinel config-epoch main 5\n");
-  const auto right = StartServer(watching);
-  RedisOptions options = behind->options();
-  options.addresses.push_back(right->options().addresses.front());
-  options.mode = RedisOptions::Mode::kSentinel;
-  options.master = "main";
-  options.prefix = of_master.prefix;
-  options.accept_empty = false;
-  const auto store = OpenStore(options);
-  int calls = 0;
-  const auto expect_next = [&] {
-    const auto of_former = keys(*master);
-    const auto of_next = keys(*next);
-    MustReserve(*store, OpFor(absl::StrCat("after-", calls++)));
-    EXPECT_EQ(keys(*master), of_former);
-    EXPECT_GT(keys(*next), of_next);
-  };
-  for (int i = 0; i < 3; ++i) {
-    expect_next();
-    // The next call queries the Sentinels again.
-    next->Must({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
-  }
-  ASSERT_TRUE(store->Inspect().ok());
-  expect_next();
-  // The other one is not right because it alone answers.
-  right->Kill();
-  ASSERT_TRUE(store->Inspect().ok());
-  expect_next();
-  next->Must({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
-  expect_next();
-}
-
-// The Sentinel that leads it names both, each in an answer of its own.
-TEST_F(RedisStoreTest, WhileReplicasFollowTheNextMasterTheFormerOneIsLeft) {
-  const auto master = StartServer();
-  RedisProcessOptions following;
-  following.settings = {"--replicaof",
-                        absl::StrCat("127.0.0.1 ", master->port()),
-                        "--repl-diskless-sync-delay",
-                        "60",
-                        "--enable-debug-command",
-                        "yes"};
-  const auto next = StartServer(following);
-  following.settings.insert(following.settings.end(), {"--replica-priority", "0"});
-  const auto slow = StartServer(following);
-  const auto info_of = [](RedisProcess& server) {
-    return std::string(server.Must({"INFO", "replication"}).value().text());
-  };
-  ASSERT_TRUE(Eventually([&] {
-    return info_of(*master).find("slave1:") != std::string::npos &&
-           info_of(*slow).find("master_link_status:up") != std::string::npos &&
-           info_of(*next).find("master_link_status:up") != std::string::npos;
-  }));
-  RedisProcessOptions watching;
-  watching.sentinel_configuration =
-      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
-  const auto sentinel = StartServer(watching);
-  RedisOptions options = sentinel->options();
-  options.mode = RedisOptions::Mode::kSentinel;
-  options.master = "main";
-  const auto store = OpenStore(options);
-  MustReserve(*store, OpFor("before"));
-  const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
-  ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
-  ASSERT_TRUE(Eventually([&] {
-    return sentinel->Must({"SENTINEL", "replicas", "main"}).value().size() == 2;
-  }));
-  // The replica that follows needs everything again, and waits for it.
-  next->Must({"DEBUG", "CHANGE-REPL-ID"});
-  // Refused while the Sentinel has not seen the replicas in order.
-  ASSERT_TRUE(Eventually([&] {
-    const auto begun = sentinel->Command({"SENTINEL", "FAILOVER", "main"});
-    return begun.ok() && !begun->value().IsError();
-  }));
-  const auto port_of = [&](const std::vector<std::string_view>& query, std::size_t port) {
-    return sentinel->Must(query).value()[port].integer();
-  };
-  ASSERT_TRUE(Eventually([&] {
-    return port_of({"SENTINEL", "get-master-addr-by-name", "main"}, 1) == next->port();
-  }));
-  const auto inspected = store->Inspect();
-  ASSERT_TRUE(inspected.ok()) << inspected.status();
-  const auto of_next = keys(*next);
-  MustReserve(*store, OpFor("after"));
-  EXPECT_GT(keys(*next), of_next);
-  EXPECT_EQ(port_of({"SENTINEL", "master", "main"}, 5), master->port()) << "the failover is over";
-}
-
-// The one that names the latest master does not answer, and the one that does is behind.
-TEST_F(RedisStoreTest, ASentinelThatIsBehindLeadsNotBackAlone) {
-  const auto master = StartServer();
-  RedisProcessOptions following;
-  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
-  const auto next = StartServer(following);
-  const auto keys = [](RedisProcess& server) { return server.Must({"DBSIZE"}).value().integer(); };
-  const RedisOptions of_master = master->options();
-  MustReserve(*OpenStore(of_master), OpFor("before"));
-  ASSERT_TRUE(Eventually([&] { return keys(*next) == keys(*master); }));
-  next->Must({"REPLICAOF", "NO", "ONE"});
-  RedisProcessOptions watching;
-  watching.sentinel_configuration =
-      absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(), " 1\n");
-  const auto behind = StartServer(watching);
-  watching.sentinel_configuration = absl::StrCat("sentinel monitor main 127.0.0.1 ", next->port(),
-                                                 " 1\nsentinel config-epoch main 5\n");
-  const auto right = StartServer(watching);
-  RedisOptions options = behind->options();
-  options.addresses.push_back(right->options().addresses.front());
-  options.mode = RedisOptions::Mode::kSentinel;
-  options.master = "main";
-  options.prefix = of_master.prefix;
-  options.accept_empty = false;
-  options.connect_timeout = absl::Seconds(3);
-  const auto store = OpenStore(options);
-  ASSERT_TRUE(store->Inspect().ok());
-  right->process().Freeze();
-  const auto of_former = keys(*master);
-  const auto of_next = keys(*next);
-  const auto began = std::chrono::steady_clock::now();
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_TRUE(store->Inspect().ok());
-    MustReserve(*store, OpFor(absl::StrCat("after-", i)));
-  }
-  // The first one of them waited for the Sentinel that does not answer.
-  EXPECT_LT(absl::FromChrono(std::chrono::steady_clock::now() - began),
-            2 * options.connect_timeout);
-  EXPECT_EQ(keys(*master), of_former);
-  EXPECT_GT(keys(*next), of_next);
-  right->process().Signal(SIGCONT);
-}
-
-TEST_F(RedisStoreTest, ASentinelThatDoesNotAnswerTakesNoTimeOfCalls) {
-  RedisProcessOptions watching;
-  watching.sentinel_configuration = "sentinel monitor main 127.0.0.1 1 1\n";
-  const auto right = StartServer(watching);
-  const auto frozen = StartServer(watching);
-  RedisOptions options = right->options();
-  options.addresses.push_back(frozen->options().addresses.front());
-  options.mode = RedisOptions::Mode::kSentinel;
-  options.master = "main";
-  options.connect_timeout = absl::Seconds(4);
-  RedisTopology topology(options);
-  ASSERT_TRUE(topology.ServerOf(0).ok());
-  frozen->process().Freeze();
-  std::atomic<bool> refreshed{false};
-  std::thread inspection([&] {
-    pthread_setname_np(pthread_self(), "inspection");
-    topology.Refresh();
-    refreshed = true;
-  });
-  absl::Duration longest;
-  while (!refreshed) {
-    topology.Suspect();
-    const auto began = std::chrono::steady_clock::now();
-    EXPECT_TRUE(topology.ServerOf(0).ok());
-    longest = std::max(longest, absl::FromChrono(std::chrono::steady_clock::now() - began));
-    std::this_thread::sleep_for(absl::ToChronoNanoseconds(RedisTopology::kMinRefresh / 2));
-  }
-  inspection.join();
-  EXPECT_LT(longest, options.connect_timeout / 2);
-  frozen->process().Signal(SIGCONT);
-}
-
-TEST_F(RedisStoreTest, SentinelsNameTheNextMaster) {
-  auto master = StartServer();
-  RedisProcessOptions following;
-  following.settings = {"--replicaof", absl::StrCat("127.0.0.1 ", master->port())};
-  const auto replica = StartServer(following);
-  RedisProcessOptions watching;
-  watching.sentinel_configuration = absl::StrCat("sentinel monitor main 127.0.0.1 ", master->port(),
-                                                 " 1\nsentinel down-after-milliseconds main 500\n"
-                                                 "sentinel failover-timeout main 5000\n");
-  const auto sentinel = StartServer(watching);
-  RedisOptions options = sentinel->options();
-  options.mode = RedisOptions::Mode::kSentinel;
-  options.master = "main";
-  options.wait_replicas = 1;
-  options.connect_timeout = absl::Milliseconds(500);
-  ASSERT_TRUE(Eventually([&] {
-    const RedisReply known = sentinel->Must({"SENTINEL", "replicas", "main"});
-    return known.value().size() == 1;
-  }));
-  const auto store = OpenStore(options);
-  std::vector<ReserveOp> done;
-  for (int i = 0; i < 50; ++i) {
-    const ReserveOp op = OpFor(absl::StrCat("failover-", i));
-    const auto verdict = Reserve(*store, op);
-    if (!verdict.ok()) continue;
-    if (Complete(*store, op, std::get<Reserved>(*verdict).token).ok()) done.push_back(op);
-  }
-  ASSERT_FALSE(done.empty());
-  master->Kill();
-  // Its successor has no replica to confirm; what was acknowledged is there all the same.
-  ASSERT_TRUE(Eventually([&] { return Get(*store, done.front()).ok(); }));
-  for (const ReserveOp& op : done) {
-    const auto record = Get(*store, op);
-    ASSERT_TRUE(record.ok()) << record.status();
-    EXPECT_EQ(record->state, RecordState::kCompleted);
-  }
-  EXPECT_EQ(ReasonFor(Reserve(*store, OpFor("new")).status()), Reason::kStoreUnavailable);
 }
 
 }  // namespace
