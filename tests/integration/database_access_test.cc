@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,10 +25,12 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/held_port.h"
 #include "tests/support/metrics_page.h"
+#include "tests/support/pgbouncer_process.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 #include "tests/support/process.h"
 #include "tests/support/programs.h"
+#include "tests/support/server_files.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -55,31 +56,6 @@ Result RunDaemon(std::vector<std::string> arguments) {
 
 std::string Escaped(const std::string& path) { return absl::StrReplaceAll(path, {{"/", "%2F"}}); }
 
-// Files of servers that do not run as root.
-class ServerFiles {
- public:
-  ServerFiles() { GiveAway(folder_.path(), 0755); }
-
-  std::string Write(const std::string& name, const std::string& content, mode_t mode = 0644) {
-    std::ofstream(folder_.File(name)) << content;
-    GiveAway(folder_.File(name), mode);
-    return folder_.File(name);
-  }
-  const std::string& path() const { return folder_.path(); }
-  std::string File(const std::string& name) const { return folder_.File(name); }
-
- private:
-  static void GiveAway(const std::string& path, mode_t mode) {
-    EXPECT_EQ(chmod(path.c_str(), mode), 0);
-    if (geteuid() != 0) return;
-    const passwd* const user = getpwnam("postgres");
-    ASSERT_NE(user, nullptr);
-    EXPECT_EQ(chown(path.c_str(), user->pw_uid, user->pw_gid), 0);
-  }
-
-  testing::TempFolder folder_;
-};
-
 class PoolerTest : public ::testing::TestWithParam<const char*> {};
 
 // A real pgbouncer. In each of its modes: which one it is in cannot be seen from a session.
@@ -89,25 +65,11 @@ TEST_P(PoolerTest, IsRefusedAtTheStart) {
   const std::string database = direct.substr(direct.rfind('@') + 2);
   const std::string name = database.substr(0, database.find('?'));
   const std::string server =
-      absl::StrReplaceAll(direct.substr(direct.rfind("host=") + 5), {{"%2F", "/"}});
-  ServerFiles files;
-  const std::string settings = files.Write(
-      "pgbouncer.ini",
-      absl::StrCat("[databases]\n* = user=postgres host=", server, "\n[pgbouncer]\nlisten_addr =\n",
-                   "unix_socket_dir = ", files.path(), "\nlisten_port = 6432\nauth_type = any\n",
-                   "pool_mode = ", GetParam(), "\nignore_startup_parameters = extra_float_digits\n",
-                   geteuid() == 0 ? "user = postgres\n" : ""));
-  auto pooler =
-      testing::Process::Start({"/bin/sh", "-c", "exec pgbouncer \"$1\" 2>&1", "sh", settings});
+      absl::StrReplaceAll(direct.substr(direct.rfind("host=")), {{"%2F", "/"}});
+  const auto pooler =
+      testing::PgbouncerProcess::Start(absl::StrCat(server, " user=postgres"), GetParam());
   ASSERT_TRUE(pooler.ok()) << pooler.status();
-  const std::string pooled = absl::StrCat("--store=postgresql://postgres@/", name,
-                                          "?host=", Escaped(files.path()), "&port=6432");
-  // Until it listens, it cannot be reached, which is no refusal.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!std::filesystem::exists(files.File(".s.PGSQL.6432"))) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << (*pooler)->Stdout();
-    std::this_thread::yield();
-  }
+  const std::string pooled = "--store=" + (*pooler)->Url("postgres", name);
   for (const char* command : {"migrate", "serve"}) {
     std::vector<std::string> arguments = {command, pooled};
     if (arguments.front() == "serve") {
@@ -115,7 +77,7 @@ TEST_P(PoolerTest, IsRefusedAtTheStart) {
     }
     const Result refused = RunDaemon(arguments);
     EXPECT_EQ(refused.code, 2) << refused.err;
-    EXPECT_THAT(refused.err, HasSubstr("goes through a pooler")) << (*pooler)->Stdout();
+    EXPECT_THAT(refused.err, HasSubstr("goes through a pooler")) << (*pooler)->Log();
   }
 }
 
@@ -206,7 +168,7 @@ class SecuredPostgresTest : public ::testing::Test {
 
   testing::HeldPort port_;
   testing::TempFolder folder_;
-  ServerFiles files_;
+  testing::ServerFiles files_;
   testing::CertificateAuthority authority_;
   testing::CertificateAuthority::Identity certificate_;
   std::unique_ptr<testing::PostgresCluster> cluster_;

@@ -4,13 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <pwd.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <pqxx/pqxx>
@@ -23,10 +19,9 @@
 
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/ledger/testing/sample_ledger_row.h"
+#include "tests/support/pgbouncer_process.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
-#include "tests/support/process.h"
-#include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
 namespace {
@@ -116,30 +111,13 @@ class PooledLedgerTest : public PostgresLedgerTest,
 
 TEST_P(PooledLedgerTest, IsRefusedAndChangesNoSession) {
   pqxx::connection& direct = *application_;
-  const testing::TempFolder folder;
-  const std::string settings = folder.File("pgbouncer.ini");
-  std::ofstream(settings) << "[databases]\n* = host=" << direct.hostname()
-                          << " port=" << direct.port() << " user=" << direct.username()
-                          << "\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = " << folder.path()
-                          << "\nlisten_port = 6432\nauth_type = any\npool_mode = " << GetParam()
-                          << "\nignore_startup_parameters = extra_float_digits,options\n"
-                          << (geteuid() == 0 ? "user = postgres\n" : "");
-  if (const passwd* const user = getpwnam("postgres"); geteuid() == 0 && user != nullptr) {
-    for (const std::string& path : {folder.path(), settings}) {
-      ASSERT_EQ(chown(path.c_str(), user->pw_uid, user->pw_gid), 0);
-    }
-  }
-  auto pooler =
-      testing::Process::Start({"/bin/sh", "-c", "exec pgbouncer \"$1\" 2>&1", "sh", settings});
+  const auto pooler = testing::PgbouncerProcess::Start(
+      absl::StrCat("host=", direct.hostname(), " port=", direct.port(),
+                   " user=", direct.username()),
+      GetParam());
   ASSERT_TRUE(pooler.ok()) << pooler.status();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!std::filesystem::exists(folder.File(".s.PGSQL.6432"))) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << (*pooler)->Stdout();
-    std::this_thread::yield();
-  }
   PostgresLedgerOptions options;
-  options.conninfo = absl::StrCat("host=", folder.path(), " port=6432 user=", direct.username(),
-                                  " dbname=", direct.dbname());
+  options.conninfo = (*pooler)->Url(direct.username(), direct.dbname());
   pqxx::connection other(options.conninfo);
   const auto timeout = [&] {
     return pqxx::nontransaction(other).exec1("SHOW statement_timeout")[0].as<std::string>();
