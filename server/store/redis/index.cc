@@ -66,6 +66,21 @@ absl::StatusOr<Chunk> ChunkOf(const std::vector<absl::StatusOr<RedisReply>>& rep
   return chunk;
 }
 
+// Adds the next member of the index. False if the page has no room for its id.
+bool AddTo(RedisIndex::Page& page, const std::string& member, int limit) {
+  const RecordId id = *UuidFrom(IdOf(member));
+  if (!page.entries.empty() && page.entries.back().id == id) {
+    page.entries.back().members.push_back(member);
+    return true;
+  }
+  if (page.entries.size() == static_cast<std::size_t>(limit)) {
+    page.next = page.entries.back().id;
+    return false;
+  }
+  page.entries.push_back({id, {member}});
+  return true;
+}
+
 }  // namespace
 
 std::string RedisIndex::KeyOf(std::string_view member) const {
@@ -105,18 +120,7 @@ absl::StatusOr<RedisIndex::Page> RedisIndex::Read(RedisConnections& connections,
     const absl::StatusOr<Chunk> chunk = ChunkOf(connections.Run(calls), size);
     if (!chunk.ok()) return chunk.status();
     for (const std::string& member : chunk->members) {
-      const RecordId id = *UuidFrom(IdOf(member));
-      if (!Passes(member, name_space, scope)) {
-        // Nothing else is left out.
-      } else if (!page.entries.empty() && page.entries.back().id == id) {
-        page.entries.back().members.push_back(member);
-        continue;
-      } else if (page.entries.size() == static_cast<std::size_t>(limit)) {
-        page.next = page.entries.back().id;
-        return page;
-      } else {
-        page.entries.push_back({id, {member}});
-      }
+      if (Passes(member, name_space, scope) && !AddTo(page, member, limit)) return page;
     }
     if (!chunk->frontier) {
       page.next.reset();

@@ -15,8 +15,6 @@ bool RedisValue::IsInteger() const {
   return reply_ != nullptr && reply_->type == REDIS_REPLY_INTEGER;
 }
 
-bool RedisValue::IsText() const { return reply_ != nullptr && reply_->type == REDIS_REPLY_STRING; }
-
 bool RedisValue::IsNil() const { return reply_ == nullptr || reply_->type == REDIS_REPLY_NIL; }
 
 std::string_view RedisValue::text() const {

@@ -22,7 +22,6 @@ class RedisValue {
 
   bool IsError() const;
   bool IsInteger() const;
-  bool IsText() const;
   bool IsNil() const;
   // The text of a string, a status or an error.
   std::string_view text() const;

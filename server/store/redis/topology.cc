@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/absl_view.h"
 #include "server/store/redis/connection.h"
 
 namespace idempotency::internal {
@@ -227,7 +228,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
     return map_;
   }
   suspect_ = true;
-  LogUnknown(queried.status());
+  LogUnknownServers(queried.status());
   // The last known ones may be right.
   if (map_ != nullptr) return map_;
   return queried.status();
@@ -246,7 +247,7 @@ void RedisTopology::Refresh() {
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
   // The last known master may be right.
-  if (!queried.ok()) return LogUnknown(queried.status());
+  if (!queried.ok()) return LogUnknownServers(queried.status());
   Adopt(before, *std::move(queried));
 }
 
@@ -316,22 +317,19 @@ std::optional<RedisAddress> RedisTopology::NextFailed(const std::vector<RedisAdd
   return tried_;
 }
 
-void RedisTopology::Log(const RedisAddress& server, std::string_view what) {
+void RedisTopology::Log(const std::string& what) {
   const std::optional<std::int64_t> left_out = log_.Admit();
   if (!left_out) return;
-  spdlog::warn("redis: {}: {}{}", server.ToString(), what,
+  spdlog::warn("redis: {}{}", what,
                *left_out == 0 ? "" : absl::StrCat(" (and ", *left_out, " more lines)"));
 }
 
-void RedisTopology::LogUnknown(const absl::Status& failure) {
-  if (log_.Admit()) {
-    spdlog::warn("redis: the servers are not known: {}", std::string(failure.message()));
-  }
+void RedisTopology::Log(const RedisAddress& server, std::string_view what) {
+  Log(absl::StrCat(server.ToString(), ": ", AbslView(what)));
 }
 
-void RedisTopology::LogFailure(const absl::Status& failure) {
-  const std::optional<std::int64_t> left_out = log_.Admit();
-  if (left_out) spdlog::warn("redis: {}", std::string(failure.message()));
+void RedisTopology::LogUnknownServers(const absl::Status& failure) {
+  Log(absl::StrCat("the servers are not known: ", failure.message()));
 }
 
 RedisTopology::Failure& RedisTopology::FailureOf(const RedisAddress& address) {
@@ -342,7 +340,7 @@ RedisTopology::Failure& RedisTopology::FailureOf(const RedisAddress& address) {
 
 void RedisTopology::NoteUnreached(const RedisAddress& address, const absl::Status& failure,
                                   absl::Duration took) {
-  LogFailure(failure);
+  Log(std::string(failure.message()));
   MutexLock lock(mutex_);
   Failure& failed = FailureOf(address);
   const absl::Duration pause = std::max(failed.backoff.Next(), kPausePerAttempt * took);
@@ -350,7 +348,7 @@ void RedisTopology::NoteUnreached(const RedisAddress& address, const absl::Statu
 }
 
 void RedisTopology::NoteFailed(const RedisAddress& address, const absl::Status& failure) {
-  LogFailure(failure);
+  Log(std::string(failure.message()));
   MutexLock lock(mutex_);
   Failure& failed = FailureOf(address);
   const absl::Duration pause = failed.backoff.Next();

@@ -103,8 +103,8 @@ class RedisTopology {
   };
 
   Failure& FailureOf(const RedisAddress& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LogFailure(const absl::Status& failure);
-  void LogUnknown(const absl::Status& failure);
+  void Log(const std::string& what);
+  void LogUnknownServers(const absl::Status& failure);
 
   // The answer to a query that began with `before`, unless another query has seen a later failover
   // meanwhile.
