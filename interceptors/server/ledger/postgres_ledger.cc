@@ -1,7 +1,5 @@
 #include "grpc_idempotency/ledger/postgres_ledger.h"
 
-#include <libpq-fe.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -15,6 +13,7 @@
 #include "core/database_connection_pool.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/log/guard_log.h"
+#include "postgres/conninfo_builder.h"
 #include "postgres/direct_connection.h"
 #include "postgres/libpqxx.h"
 #include "postgres/socket_watchdog.h"
@@ -25,6 +24,7 @@ namespace idempotency {
 using internal::BinaryParameter;
 using internal::ByteaOf;
 using internal::Clock;
+using internal::ConninfoBuilder;
 using internal::DatabaseConnectionPool;
 using internal::DatabaseConnectionPoolOptions;
 using internal::ExecuteWith;
@@ -116,33 +116,15 @@ bool IsUndoneAsAWhole(const pqxx::transaction_base& transaction) {
          dynamic_cast<const pqxx::subtransaction*>(&transaction) == nullptr;
 }
 
-void Append(std::string_view keyword, std::string_view value, std::string& conninfo) {
-  conninfo.append(keyword).append("='");
-  for (const char c : value) {
-    if (c == '\'' || c == '\\') conninfo.push_back('\\');
-    conninfo.push_back(c);
-  }
-  conninfo.append("' ");
-}
-
 // nullopt if libpq cannot parse the given string.
 std::optional<std::string> Conninfo(const PostgresLedgerOptions& options) {
-  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
-      PQconninfoParse(options.conninfo.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
-  if (given == nullptr) return std::nullopt;
-  // If a keyword has several values, the last one counts.
-  std::string conninfo;
-  // libpq's minimum is two seconds.
-  const absl::Duration connect = absl::Ceil(options.connect_timeout, absl::Seconds(1));
-  Append("connect_timeout", absl::StrCat(std::max<std::int64_t>(absl::ToInt64Seconds(connect), 2)),
-         conninfo);
-  Append("application_name", "idempotency-ledger", conninfo);
-  for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
-    if (option->val != nullptr) Append(option->keyword, option->val, conninfo);
-  }
-  Append("target_session_attrs", "read-write", conninfo);
-  Append("client_encoding", "UTF8", conninfo);
-  return conninfo;
+  ConninfoBuilder builder;
+  builder.SetSeconds("connect_timeout", options.connect_timeout);
+  builder.Set("application_name", "idempotency-ledger");
+  if (!builder.SetAll(options.conninfo)) return std::nullopt;
+  builder.Set("target_session_attrs", "read-write");
+  builder.Set("client_encoding", "UTF8");
+  return builder.conninfo();
 }
 
 template <typename Row>

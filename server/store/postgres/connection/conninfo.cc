@@ -2,8 +2,6 @@
 
 #include <libpq-fe.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -13,22 +11,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "postgres/conninfo_builder.h"
+
 namespace idempotency::internal {
 namespace {
-
-void Append(std::string_view keyword, std::string_view value, std::string& conninfo) {
-  conninfo.append(keyword).append("='");
-  for (const char c : value) {
-    if (c == '\'' || c == '\\') conninfo.push_back('\\');
-    conninfo.push_back(c);
-  }
-  conninfo.append("' ");
-}
-
-std::string Seconds(absl::Duration duration) {
-  return absl::StrCat(
-      std::max<std::int64_t>(absl::ToInt64Seconds(absl::Ceil(duration, absl::Seconds(1))), 2));
-}
 
 using ParsedConninfo = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
 
@@ -50,27 +36,21 @@ std::optional<std::string> ValueOf(const std::string& url, std::string_view keyw
 }  // namespace
 
 absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
-  // libpqxx takes one string, and one string cannot contain both a URL and
-  // defaults that the URL may override.
-  const ParsedConninfo given(PQconninfoParse(options.url.c_str(), /*errmsg=*/nullptr),
-                             &PQconninfoFree);
-  if (given == nullptr) return absl::InvalidArgumentError("postgres url: cannot be parsed");
   const absl::Duration reply_timeout = options.statement_timeout + options.reply_grace;
-  // Of several values for one keyword the last counts.
-  std::string conninfo;
-  Append("connect_timeout", Seconds(options.connect_timeout), conninfo);
-  Append("target_session_attrs", options.read_only ? "any" : "read-write", conninfo);
-  Append("application_name", options.application_name, conninfo);
-  Append("keepalives_idle", Seconds(kPostgresKeepaliveIdle), conninfo);
-  Append("keepalives_interval", Seconds(kPostgresKeepaliveInterval), conninfo);
-  Append("keepalives_count", absl::StrCat(kPostgresKeepaliveCount), conninfo);
-  Append("tcp_user_timeout", absl::StrCat(absl::ToInt64Milliseconds(reply_timeout)), conninfo);
-  if (!options.password.empty()) Append("password", options.password, conninfo);
-  for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
-    if (option->val != nullptr) Append(option->keyword, option->val, conninfo);
+  ConninfoBuilder builder;
+  builder.SetSeconds("connect_timeout", options.connect_timeout);
+  builder.Set("target_session_attrs", options.read_only ? "any" : "read-write");
+  builder.Set("application_name", options.application_name);
+  builder.SetSeconds("keepalives_idle", kPostgresKeepaliveIdle);
+  builder.SetSeconds("keepalives_interval", kPostgresKeepaliveInterval);
+  builder.Set("keepalives_count", absl::StrCat(kPostgresKeepaliveCount));
+  builder.Set("tcp_user_timeout", absl::StrCat(absl::ToInt64Milliseconds(reply_timeout)));
+  if (!options.password.empty()) builder.Set("password", options.password);
+  if (!builder.SetAll(options.url)) {
+    return absl::InvalidArgumentError("postgres url: cannot be parsed");
   }
-  Append("client_encoding", "UTF8", conninfo);
-  return conninfo;
+  builder.Set("client_encoding", "UTF8");
+  return builder.conninfo();
 }
 
 bool VerifiesServer(const std::string& url) { return ValueOf(url, "sslmode") == "verify-full"; }
