@@ -33,7 +33,7 @@ namespace idempotency::internal {
 // admitted work: callers that do not read keep no lease from being extended. Those of gRPC calls
 // have a pool of their own, a quarter, up to which they do not count against new work either.
 // From half of it on, sessions with unread answers are not read; over it, calls are ended
-// (SessionRegistry).
+// (UnreadAnswerLimits).
 //
 // The bound holds up to one reply: if no other is held, one is always admitted, so
 // that the largest is not refused permanently.

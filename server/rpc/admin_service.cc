@@ -112,9 +112,9 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
   // In place of Finish(); nothing may be used afterwards.
   void Answer(const grpc::Status& status) {
     hold_.Release();
-    service_.sessions_.Send(
+    service_.unread_answers_.Send(
         {*context_, service_.administration_.clock().Monotonic(), AnswerBytes(*bytes_, status), {}},
-        service_.budget_, answer_);
+        answer_);
     Finish(status);
   }
 

@@ -12,7 +12,7 @@
 #include "server/operation/administration.h"
 #include "server/queue/admin_worker.h"
 #include "server/queue/memory_budget.h"
-#include "server/rpc/session_registry.h"
+#include "server/rpc/unread_answer_limits.h"
 
 namespace idempotency::internal {
 
@@ -29,15 +29,15 @@ using AdminServiceMethods = v1::IdempotencyAdminService::WithRawCallbackMethod_L
 class IdempotencyAdminService final : public AdminServiceMethods {
  public:
   // All of them outlive the server that this is registered with. `budget` holds requests and
-  // answers, and `sessions` ends calls whose callers do not read them. List needs Permission::kRead
-  // in its namespace, the other methods kAdmin.
+  // answers, and `unread_answers` ends calls whose callers do not read them. List needs
+  // Permission::kRead in its namespace, the other methods kAdmin.
   IdempotencyAdminService(Administration& administration, AdminWorker& worker, MemoryBudget& budget,
-                          const AccessControl& access, SessionRegistry& sessions)
+                          const AccessControl& access, UnreadAnswerLimits& unread_answers)
       : administration_(administration),
         worker_(worker),
         budget_(budget),
         access_(access),
-        sessions_(sessions) {}
+        unread_answers_(unread_answers) {}
 
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const grpc::ByteBuffer* request,
@@ -81,7 +81,7 @@ class IdempotencyAdminService final : public AdminServiceMethods {
   AdminWorker& worker_;
   MemoryBudget& budget_;
   const AccessControl& access_;
-  SessionRegistry& sessions_;
+  UnreadAnswerLimits& unread_answers_;
 };
 
 }  // namespace idempotency::internal

@@ -272,7 +272,7 @@ class AdminServiceTest : public ::testing::TestWithParam<ServerApi> {
   Administration administration_{store_, store_, waiters_, observer_};
   AdminWorker worker_;
   IdempotencyAdminService admin_{administration_, worker_, batcher_.budget(), access_,
-                                 service_.sessions()};
+                                 service_.unread_answers()};
   std::unique_ptr<ApiServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyAdminService::Stub> stub_;
@@ -683,9 +683,8 @@ TEST_P(AdminServiceTest, ACallWhoseCallerDoesNotReadEnds) {
   bool ok = false;
   ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
   EXPECT_GT(batcher_.budget().unread_answers(), 0u);
-  service_.sessions().EndStalled(
-      batcher_.budget(),
-      Clock::System().Monotonic() + absl::ToChronoNanoseconds(limits::kPeerTimeout));
+  service_.unread_answers().EndStalled(Clock::System().Monotonic() +
+                                       absl::ToChronoNanoseconds(limits::kPeerTimeout));
   v1::ListResponse response;
   grpc::Status status;
   call->Finish(&response, &status, nullptr);

@@ -12,7 +12,8 @@ namespace idempotency::internal {
 IdempotencyService::IdempotencyService(Batcher& batcher, InFlightWaiters& waiters,
                                        Observer& observer, const IdempotencyServiceOptions& options)
     : operations_(batcher, waiters, observer, options),
-      sessions_(observer, options.first_call),
+      sessions_(observer),
+      unread_answers_(sessions_, operations_.budget(), options.first_call),
       session_options_(options.session),
       access_(options.access),
       max_request_parsed_bytes_(options.max_request_parsed_bytes) {}
@@ -23,7 +24,7 @@ grpc::ServerUnaryReactor* IdempotencyService::Begin(grpc::ServerContextBase* con
                                                     grpc::ByteBuffer* response) {
   // It deletes itself in OnDone.
   auto* const call =
-      std::make_unique<UnaryCall<Request>>(context, operations_, sessions_, access_, response)
+      std::make_unique<UnaryCall<Request>>(context, operations_, unread_answers_, access_, response)
           .release();
   // Any rest in the request stays until the call has ended.
   call->Begin(*request, max_request_parsed_bytes_);
@@ -91,8 +92,8 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService:
   // It deletes itself in OnDone.
   auto* const stream =
       std::make_unique<SessionCall>(
-          operations_, sessions_, session_options_, [context] { context->TryCancel(); },
-          std::move(caller), HostOfPeer(context->peer()))
+          operations_, sessions_, unread_answers_, session_options_,
+          [context] { context->TryCancel(); }, std::move(caller), HostOfPeer(context->peer()))
           .release();
   stream->Start();
   return stream;

@@ -14,12 +14,13 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/session_call.h"
 #include "server/rpc/session_registry.h"
+#include "server/rpc/unread_answer_limits.h"
 
 namespace idempotency::internal {
 
 struct IdempotencyServiceOptions : OperationsOptions {
   SessionOptions session;
-  // Called once: SessionRegistry.
+  // Called once: UnreadAnswerLimits.
   std::function<void()> first_call;
   // Outlives the service. nullptr: everything is permitted.
   const AccessControl* access = nullptr;
@@ -56,10 +57,10 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   // it regularly.
   void CheckCalls() {
     if (access_ != nullptr) sessions_.AnnounceRenewals();
-    sessions_.EndStalled(operations_.budget(), operations_.clock().Monotonic());
+    unread_answers_.EndStalled(operations_.clock().Monotonic());
   }
 
-  SessionRegistry& sessions() { return sessions_; }
+  UnreadAnswerLimits& unread_answers() { return unread_answers_; }
 
   Operations& operations() { return operations_; }
 
@@ -94,6 +95,7 @@ class IdempotencyService final : public IdempotencyServiceMethods {
 
   Operations operations_;
   SessionRegistry sessions_;
+  UnreadAnswerLimits unread_answers_;
   const SessionOptions session_options_;
   const AccessControl* const access_;
   const std::size_t max_request_parsed_bytes_;

@@ -26,14 +26,16 @@ v1::SessionResponse DrainingNotice() {
 }  // namespace
 
 SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
-                         const SessionOptions& options, std::function<void()> cancel_call,
-                         std::unique_ptr<Caller> caller, const std::string& host)
+                         UnreadAnswerLimits& unread_answers, const SessionOptions& options,
+                         std::function<void()> cancel_call, std::unique_ptr<Caller> caller,
+                         const std::string& host)
     : operations_(operations),
       registry_(registry),
+      unread_answers_(unread_answers),
       options_(options),
       cancel_call_(std::move(cancel_call)),
       caller_(std::move(caller)),
-      host_(registry.answers().Of(host)),
+      host_(unread_answers.answers().Of(host)),
       began_(operations.clock().Monotonic()),
       outgoing_(options.max_answer_frame_bytes, host_),
       unanswered_(options.max_in_flight) {}
@@ -53,6 +55,7 @@ void SessionCall::Start() {
     next = Step();
   }
   Do(next);
+  unread_answers_.CallBegins();
   // After the first frame is on its way, which must be the one with the limits.
   if (registry_.Add(this)) AnnounceDraining();
 }
@@ -217,7 +220,7 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
   std::vector<std::unique_ptr<UnansweredOperation>> answered;
   answered.reserve(gathered.ids().size());
   // While they are unanswered, and keep what this uses.
-  if (IsCrowded()) registry_.MakeRoom(budget(), gathered.frames().bytes());
+  if (IsCrowded()) unread_answers_.MakeRoom(gathered.frames().bytes());
   Next next;
   bool last = false;
   {

@@ -30,6 +30,7 @@
 #include "server/rpc/session_options.h"
 #include "server/rpc/session_registry.h"
 #include "server/rpc/unanswered_operations.h"
+#include "server/rpc/unread_answer_limits.h"
 
 namespace idempotency::internal {
 
@@ -52,9 +53,9 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // The first two must outlive it. `cancel_call` cancels the gRPC call, so that OnCancel() follows;
   // it is not called after OnDone(). Without a caller everything is permitted. `host` is its
   // remote host (server/rpc/remote_address.h).
-  SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options,
-              std::function<void()> cancel_call, std::unique_ptr<Caller> caller = nullptr,
-              const std::string& host = "");
+  SessionCall(Operations& operations, SessionRegistry& registry, UnreadAnswerLimits& unread_answers,
+              const SessionOptions& options, std::function<void()> cancel_call,
+              std::unique_ptr<Caller> caller = nullptr, const std::string& host = "");
   ~SessionCall() override;
 
   // Sends the limits and begins to read.
@@ -156,6 +157,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 
   Operations& operations_;
   SessionRegistry& registry_;
+  UnreadAnswerLimits& unread_answers_;
   const SessionOptions options_;
   const std::function<void()> cancel_call_;
   const std::unique_ptr<Caller> caller_;

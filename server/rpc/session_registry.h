@@ -1,14 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 #define IDEMPOTENCY_SERVER_RPC_SESSION_REGISTRY_H_
 
-#include <grpcpp/server_context.h>
-
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -16,25 +9,17 @@
 #include "absl/functional/function_ref.h"
 
 #include "core/mutex.h"
-#include "grpc_idempotency/deadline.h"
 #include "server/observability/observer.h"
-#include "server/queue/memory_budget.h"
-#include "server/rpc/answers_by_host.h"
-#include "server/rpc/oldest_unread.h"
-#include "server/rpc/unary_answers.h"
 
 namespace idempotency::internal {
 
 class SessionCall;
 
-// The open sessions: notifies all of them, and ends sessions and unary calls whose callers do not
-// read. Thread-safe.
+// The open sessions: notifies all of them. Thread-safe.
 class SessionRegistry {
  public:
-  // `observer` must outlive this. `first_call`, if any, is called once, when the first session
-  // begins or a unary call is answered for the first time.
-  explicit SessionRegistry(Observer& observer, std::function<void()> first_call = nullptr)
-      : observer_(observer), first_call_(std::move(first_call)) {}
+  // `observer` must outlive this.
+  explicit SessionRegistry(Observer& observer) : observer_(observer) {}
   SessionRegistry(const SessionRegistry&) = delete;
   SessionRegistry& operator=(const SessionRegistry&) = delete;
 
@@ -45,27 +30,9 @@ class SessionRegistry {
   void Remove(SessionCall* stream) ABSL_LOCKS_EXCLUDED(mutex_);
   // Lets every session announce that the server is about to end.
   void Drain();
-  // A unary call is about to be answered with `bytes` bytes. `reply` is their hold if the answer
-  // contains a reply; otherwise it is empty, or of less.
-  struct UnarySent {
-    grpc::ServerContextBase& call;
-    SteadyTime now;
-    std::size_t bytes = 0;
-    MemoryBudget::Hold reply;
-  };
-  // `answer` begins to be sent, and has a hold in `budget` until it is destroyed.
-  void Send(UnarySent sent, MemoryBudget& budget, UnaryAnswer& answer);
-
   // Lets every session whose caller's credentials are about to end announce that another one must
   // be opened.
   void AnnounceRenewals();
-  // Ends sessions and unary calls whose callers have not read for too long: where all have many
-  // unread answers by `budget`, those that have not read for longest, too.
-  void EndStalled(const MemoryBudget& budget, SteadyTime now);
-  // Ends those that have not read for the longest time, where the unread answers of all are more
-  // than `budget` has for them, or those of one host more than half of that. `added` bytes of
-  // answers are coming.
-  void MakeRoom(const MemoryBudget& budget, std::size_t added);
 
   // Visits every session in the order in which they were opened, and not those that are opened
   // meanwhile. Others begin and end during a visit: it may verify a signature, or write. Sessions
@@ -73,31 +40,13 @@ class SessionRegistry {
   using Visit = absl::FunctionRef<bool(std::uint64_t place, SessionCall&)>;
   void ForEach(Visit abandon) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  AnswersByHost& answers() { return answers_; }
-
  private:
-  // All calls are examined, which takes milliseconds, once for each 1 / kRoomShare of the pool.
-  static constexpr std::size_t kRoomShare = 32;
-
-  void CallBegins();
   // Returns the first session that was opened at `place` or later, and before `end`; null if there
   // is none. The session stays until VisitEnds(). `place` becomes its place.
   SessionCall* BeginVisit(std::uint64_t& place, std::uint64_t end) ABSL_LOCKS_EXCLUDED(mutex_);
   void VisitEnds(std::uint64_t place) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends the oldest of the sessions for which `describe` returns a value, and of the unary answers
-  // that were sent by `until`.
-  using DescribeUnread = std::optional<UnreadAnswers> (SessionCall::*)();
-  void EndOldest(DescribeUnread describe, SteadyTime until, std::size_t excess, std::size_t pool)
-      ABSL_LOCKS_EXCLUDED(mutex_);
 
   Observer& observer_;
-  const std::function<void()> first_call_;
-  std::atomic<bool> called_{false};
-  AnswersByHost answers_;
-  UnaryAnswers unary_;
-  // Since MakeRoom() examined the calls.
-  std::atomic<std::size_t> added_{0};
-  std::atomic<bool> making_room_{false};
   Mutex mutex_;
   CondVar visit_ended_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

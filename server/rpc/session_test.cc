@@ -28,6 +28,7 @@
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/session_call.h"
 #include "server/rpc/session_registry.h"
+#include "server/rpc/unread_answer_limits.h"
 #include "server/store/memory/memory_store.h"
 #include "server/store/testing/operations.h"
 #include "server/testing/api_server.h"
@@ -334,9 +335,9 @@ class UnboundSessionTest : public ::testing::Test {
   // `cancel` is gRPC's.
   SessionCall& Begin(std::function<void()> cancel) {
     // It deletes itself in OnDone().
-    sessions_.push_back(
-        std::make_unique<SessionCall>(operations_, registry_, SessionOptions(), std::move(cancel))
-            .release());
+    sessions_.push_back(std::make_unique<SessionCall>(operations_, registry_, unread_answers_,
+                                                      SessionOptions(), std::move(cancel))
+                            .release());
     sessions_.back()->Start();
     return *sessions_.back();
   }
@@ -364,6 +365,7 @@ class UnboundSessionTest : public ::testing::Test {
   InFlightWaiters waiters_{batcher_, observer_, Waiting(clock_)};
   Operations operations_{batcher_, waiters_, observer_, Operating(clock_)};
   SessionRegistry registry_{observer_};
+  UnreadAnswerLimits unread_answers_{registry_, batcher_.budget()};
   std::vector<SessionCall*> sessions_;
 };
 
@@ -800,7 +802,7 @@ TEST_F(UnboundSessionTest, OthersBeginAndEndWhileStalledOnesAreEnded) {
     EXPECT_EQ(drains.back().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   });
   clock_.Advance(limits::kPeerTimeout);
-  registry_.EndStalled(batcher_.budget(), clock_.Monotonic());
+  unread_answers_.EndStalled(clock_.Monotonic());
   EXPECT_THAT(drains, SizeIs(1));
 }
 
@@ -827,7 +829,7 @@ TEST_F(UnboundSessionTest, AllStalledSessionsAreEnded) {
   int ended = 0;
   for (int i = 0; i < kSessions; ++i) Begin([&] { ++ended; });
   clock_.Advance(limits::kPeerTimeout);
-  registry_.EndStalled(batcher_.budget(), clock_.Monotonic());
+  unread_answers_.EndStalled(clock_.Monotonic());
   EXPECT_EQ(ended, kSessions);
 }
 

@@ -21,9 +21,9 @@
 #include "server/operation/operation_of.h"
 #include "server/operation/operations.h"
 #include "server/operation/pending_operation.h"
-#include "server/rpc/session_registry.h"
 #include "server/rpc/unary_answers.h"
 #include "server/rpc/unary_request.h"
+#include "server/rpc/unread_answer_limits.h"
 
 namespace idempotency::internal {
 
@@ -34,11 +34,12 @@ template <typename Request>
 class UnaryCall final : public grpc::ServerUnaryReactor,
                         public PendingResponse<typename OperationOf<Request>::Response> {
  public:
-  // `operations`, `sessions`, `access` and, until OnDone(), the rest outlive it. `response` is
-  // empty. Without `access` everything is permitted.
-  UnaryCall(grpc::ServerContextBase* context, Operations& operations, SessionRegistry& sessions,
-            const AccessControl* access, grpc::ByteBuffer* response)
-      : UnaryCall(context, operations, sessions, response, operations.clock().Monotonic()) {
+  // `operations`, `unread_answers`, `access` and, until OnDone(), the rest outlive it. `response`
+  // is empty. Without `access` everything is permitted.
+  UnaryCall(grpc::ServerContextBase* context, Operations& operations,
+            UnreadAnswerLimits& unread_answers, const AccessControl* access,
+            grpc::ByteBuffer* response)
+      : UnaryCall(context, operations, unread_answers, response, operations.clock().Monotonic()) {
     if (access != nullptr) this->SetCaller(&caller_.emplace(*access, *context));
     const auto traceparent = context->client_metadata().find(
         grpc::string_ref(kTraceparentName.data(), kTraceparentName.size()));
@@ -74,13 +75,14 @@ class UnaryCall final : public grpc::ServerUnaryReactor,
   using Operation = OperationOf<Request>;
   using Response = typename Operation::Response;
 
-  UnaryCall(grpc::ServerContextBase* context, Operations& operations, SessionRegistry& sessions,
-            grpc::ByteBuffer* response, Batcher::Deadline arrived)
+  UnaryCall(grpc::ServerContextBase* context, Operations& operations,
+            UnreadAnswerLimits& unread_answers, grpc::ByteBuffer* response,
+            Batcher::Deadline arrived)
       : PendingResponse<Response>(Operation::kKind, arrived,
                                   SteadyDeadline(context->raw_deadline(), arrived)),
         context_(context),
         operations_(operations),
-        sessions_(sessions),
+        unread_answers_(unread_answers),
         bytes_(response) {}
 
   Response& response() override { return response_.emplace(); }
@@ -97,9 +99,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor,
       context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
     }
     const grpc::Status sent = status.ok() ? Serialise() : ToGrpcStatus(status);
-    sessions_.Send(
+    unread_answers_.Send(
         {*context_, operations_.clock().Monotonic(), AnswerBytes(*bytes_, sent), this->TakeHold()},
-        operations_.budget(), answer_);
+        answer_);
     // Neither the context nor messages may be used afterwards.
     grpc::ServerUnaryReactor::Finish(sent);
   }
@@ -116,7 +118,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor,
 
   grpc::ServerContextBase* const context_;
   Operations& operations_;
-  SessionRegistry& sessions_;
+  UnreadAnswerLimits& unread_answers_;
   grpc::ByteBuffer* const bytes_;
   std::optional<Caller> caller_;
   std::optional<Response> response_;

@@ -126,7 +126,7 @@ void ServiceStack::ServeAdmin() {
   administration_.emplace(*store_, *store_, *waiters_, observer_);
   admin_worker_.emplace();
   admin_service_.emplace(*administration_, *admin_worker_, batcher_->budget(), *sharing_.access,
-                         service_->sessions());
+                         service_->unread_answers());
 }
 
 void ServiceStack::Register(grpc::ServerBuilder& builder) {

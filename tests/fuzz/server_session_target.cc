@@ -14,6 +14,7 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/session_call.h"
 #include "server/rpc/session_registry.h"
+#include "server/rpc/unread_answer_limits.h"
 #include "server/store/memory/memory_store.h"
 #include "server/testing/gated_store.h"
 #include "tests/fuzz/input.h"
@@ -48,7 +49,7 @@ Options OnClock(const Clock& clock) {
 class Service {
  public:
   Service() {
-    auto stream = std::make_unique<SessionCall>(operations_, registry_, Limits(),
+    auto stream = std::make_unique<SessionCall>(operations_, registry_, unread_answers_, Limits(),
                                                 [this] { served_->Cancel(); });
     SessionCall* const started = stream.release();  // it owns itself
     served_ = std::make_unique<ServedStream>(started);
@@ -113,6 +114,7 @@ class Service {
   InFlightWaiters waiters_{batcher_, observer_, OnClock<InFlightWaitersOptions>(clock_)};
   Operations operations_{batcher_, waiters_, observer_, OnClock<OperationsOptions>(clock_)};
   SessionRegistry registry_{observer_};
+  UnreadAnswerLimits unread_answers_{registry_, batcher_.budget()};
   std::unique_ptr<ServedStream> served_;
   SessionAnswers answers_;
   bool cancelled_ = false;

@@ -26,6 +26,7 @@ void Daemon::Start() {
   options.relaxed_reservations = true;
   operations_.emplace(*batcher_, *waiters_, observer_, options);
   sessions_.emplace(observer_);
+  unread_answers_.emplace(*sessions_, batcher_->budget());
   serving_ = true;
 }
 

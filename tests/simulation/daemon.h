@@ -10,6 +10,7 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/session_registry.h"
+#include "server/rpc/unread_answer_limits.h"
 #include "server/service/sweeper.h"
 #include "tests/simulation/faulty_store.h"
 #include "tests/simulation/plan.h"
@@ -35,6 +36,7 @@ class Daemon {
 
   Operations& operations() { return *operations_; }
   SessionRegistry& sessions() { return *sessions_; }
+  UnreadAnswerLimits& unread_answers() { return *unread_answers_; }
 
  private:
   Process process_;
@@ -47,6 +49,7 @@ class Daemon {
   std::optional<InFlightWaiters> waiters_;
   std::optional<Operations> operations_;
   std::optional<SessionRegistry> sessions_;
+  std::optional<UnreadAnswerLimits> unread_answers_;
 };
 
 }  // namespace idempotency::internal::simulation

@@ -264,9 +264,10 @@ class Stream {
 void ServerEnd::Accept(Daemon& daemon) {
   daemon_ = &daemon;
   // It deletes itself in OnDone.
-  auto* const session = std::make_unique<SessionCall>(daemon.operations(), daemon.sessions(),
-                                                      SessionOptions(), [this] { stream_.Break(); })
-                            .release();
+  auto* const session =
+      std::make_unique<SessionCall>(daemon.operations(), daemon.sessions(), daemon.unread_answers(),
+                                    SessionOptions(), [this] { stream_.Break(); })
+          .release();
   reactor_ = session;
   session->Start();
   BindReactor(session);
