@@ -1,7 +1,6 @@
 #include "grpc_idempotency/embedded/embedded_service.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <prometheus/metric_family.h>
@@ -28,6 +27,7 @@
 #include "server/store/testing/operations.h"
 #include "server/testing/counting_observer.h"
 #include "tests/support/forgotten_records.h"
+#include "tests/support/raw_calls.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -318,19 +318,8 @@ TEST_F(EmbeddedServiceTest, ItsEndCutsOffNoCall) {
 
 TEST_F(EmbeddedServiceTest, ARequestThatCannotBeReadHasAReason) {
   Open();
-  grpc::GenericStub stub(service_->channel());
-  grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const grpc::Slice slice("\xff\xff\xff");
-  auto call = stub.PrepareUnaryCall(&context, "/idempotency.v1.IdempotencyService/Reserve",
-                                    grpc::ByteBuffer(&slice, 1), &queue);
-  call->StartCall();
-  grpc::ByteBuffer received;
-  grpc::Status status;
-  call->Finish(&received, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  ASSERT_TRUE(queue.Next(&tag, &ok));
+  const grpc::Status status = testing::CallRaw(
+      service_->channel(), "/idempotency.v1.IdempotencyService/Reserve", "\xff\xff\xff");
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid) << status.error_message();
 }
 

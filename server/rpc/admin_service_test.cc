@@ -2,7 +2,6 @@
 #include "server/rpc/admin_service.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -39,6 +38,7 @@
 #include "server/store/testing/operations.h"
 #include "server/testing/api_server.h"
 #include "server/testing/store_decorator.h"
+#include "tests/support/raw_calls.h"
 
 namespace idempotency::internal {
 namespace {
@@ -532,21 +532,8 @@ TEST_P(AdminServiceTest, NamesEveryFieldThatIsWrong) {
 
 TEST_P(AdminServiceTest, RefusesWhatIsNoMessage) {
   for (const char* const method : {"List", "Resolve", "Purge", "Reseal", "ListAudit"}) {
-    const grpc::Slice slice("\xff\xff");
-    const grpc::ByteBuffer request(&slice, 1);
-    grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
-    grpc::CompletionQueue queue;
-    const auto call = stub.PrepareUnaryCall(
-        &context, absl::StrCat("/idempotency.v1.IdempotencyAdminService/", method), request,
-        &queue);
-    call->StartCall();
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
+    const grpc::Status status = testing::CallRaw(
+        channel_, absl::StrCat("/idempotency.v1.IdempotencyAdminService/", method), "\xff\xff");
     EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid) << method;
   }
 }

@@ -1,7 +1,6 @@
 #include "server/rpc/idempotency_service.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -29,6 +28,7 @@
 #include "server/testing/api_server.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
+#include "tests/support/raw_calls.h"
 #include "tracing/testing/kept_spans.h"
 
 namespace idempotency::internal {
@@ -84,22 +84,8 @@ class IdempotencyServiceTest : public ::testing::TestWithParam<ServerApi> {
   }
   // For a method, with any bytes.
   absl::Status CallRaw(std::string_view method, const std::string& bytes) {
-    const grpc::Slice slice(bytes);
-    const grpc::ByteBuffer request(&slice, 1);
-    grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
-    grpc::CompletionQueue queue;
-    const auto call = stub.PrepareUnaryCall(
-        &context, absl::StrCat("/idempotency.v1.IdempotencyService/", AbslView(method)), request,
-        &queue);
-    call->StartCall();
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    return FromGrpcStatus(status);
+    return FromGrpcStatus(testing::CallRaw(
+        channel_, absl::StrCat("/idempotency.v1.IdempotencyService/", AbslView(method)), bytes));
   }
   grpc::Status Get(const v1::GetRequest& request, v1::Record* record) {
     grpc::ClientContext context;

@@ -1,5 +1,4 @@
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -34,6 +33,7 @@
 #include "server/testing/api_server.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
+#include "tests/support/raw_calls.h"
 
 namespace idempotency::internal {
 namespace {
@@ -503,30 +503,11 @@ TEST_P(SessionTest, AnEmptyFrameEndsTheStream) {
 }
 
 TEST_P(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
+  const v1::SessionRequest frame = FrameOf({ReserveAs(1, "one")});
   grpc::ClientContext context;
-  v1::SessionRequest frame = FrameOf({ReserveAs(1, "one")});
-  grpc::Slice bytes(frame.SerializeAsString() + "\x0f");
-  grpc::GenericStub generic(server_->InProcessChannel());
-  grpc::CompletionQueue queue;
-  const auto await = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    return ok;
-  };
-  auto stream = generic.PrepareCall(&context, "/idempotency.v1.IdempotencyService/Session", &queue);
-  stream->StartCall(nullptr);
-  ASSERT_TRUE(await());
-  stream->Write(grpc::ByteBuffer(&bytes, 1), nullptr);
-  ASSERT_TRUE(await());
-  // The status follows every message that was sent.
-  grpc::ByteBuffer received;
-  do {
-    stream->Read(&received, nullptr);
-  } while (await());
-  grpc::Status status;
-  stream->Finish(&status, nullptr);
-  ASSERT_TRUE(await());
+  const grpc::Status status = testing::StreamRaw(server_->InProcessChannel(), context,
+                                                 "/idempotency.v1.IdempotencyService/Session",
+                                                 {frame.SerializeAsString() + "\x0f"});
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
 }

@@ -1,6 +1,5 @@
 // Clients of idempotencyd with invalid messages: they take no more of its memory than others.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -21,6 +20,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/uuid.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/raw_calls.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -55,31 +55,10 @@ std::size_t PeakBytes(int pid) {
 
 // A session of `frames`, byte for byte, until it ends.
 grpc::Status SendFrames(const std::string& address, const std::vector<std::string>& frames) {
-  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-  grpc::CompletionQueue queue;
-  const auto await = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue.Next(&tag, &ok) && ok;
-  };
-  auto stream = stub.PrepareCall(&context, "/idempotency.v1.IdempotencyService/Session", &queue);
-  stream->StartCall(nullptr);
-  EXPECT_TRUE(await());
-  for (const std::string& frame : frames) {
-    const grpc::Slice slice(frame);
-    stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-    if (!await()) break;
-  }
-  grpc::ByteBuffer received;
-  do {
-    stream->Read(&received, nullptr);
-  } while (await());
-  grpc::Status status;
-  stream->Finish(&status, nullptr);
-  EXPECT_TRUE(await());
-  return status;
+  return StreamRaw(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()), context,
+                   "/idempotency.v1.IdempotencyService/Session", frames);
 }
 
 std::string Repeated(std::string_view bytes, int times) {
@@ -118,20 +97,12 @@ grpc::ByteBuffer Zeros(std::size_t megabytes) {
 
 grpc::Status CallCompressed(const std::string& address, const char* method,
                             const grpc::ByteBuffer& message) {
-  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
-  grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(&context, method, message, &queue);
-  call->StartCall();
   grpc::ByteBuffer response;
-  grpc::Status status;
-  call->Finish(&response, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  EXPECT_TRUE(queue.Next(&tag, &ok));
-  return status;
+  return CallRaw(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()), context, method,
+                 message, response);
 }
 
 // gRPC inflates a message before a service sees it, and compares its compressed size alone with the

@@ -1,13 +1,12 @@
 #include "tests/support/probe_client.h"
 
-#include <grpcpp/generic/generic_stub.h>
-
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/grpc_status.h"
+#include "tests/support/raw_calls.h"
 
 namespace idempotency::internal::testing {
 namespace {
@@ -73,19 +72,10 @@ Outcome ProbeClient::Send(const Call& call) const {
   for (const std::string& key : call.keys) context.AddMetadata("idempotency-key", key);
   for (const auto& [key, value] : call.metadata) context.AddMetadata(key, value);
 
-  const grpc::Slice slice(request.SerializeAsString());
-  const grpc::ByteBuffer sent(&slice, 1);
   grpc::ByteBuffer received;
-  grpc::CompletionQueue queue;
-  grpc::GenericStub stub(channel_);
-  auto rpc = stub.PrepareUnaryCall(&context, absl::StrCat("/", call.service, "/", call.method),
-                                   sent, &queue);
   Outcome outcome;
-  rpc->StartCall();
-  rpc->Finish(&received, &outcome.status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
+  outcome.status = CallRaw(channel_, context, absl::StrCat("/", call.service, "/", call.method),
+                           BufferOf(request.SerializeAsString()), received);
   outcome.body = Bytes(received);
   outcome.initial_metadata = Copy(context.GetServerInitialMetadata());
   outcome.trailing_metadata = Copy(context.GetServerTrailingMetadata());

@@ -1,12 +1,11 @@
 #include "tests/support/service_client.h"
 
-#include <grpcpp/generic/generic_stub.h>
-
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/grpc_status.h"
+#include "tests/support/raw_calls.h"
 
 namespace idempotency::internal::testing {
 namespace {
@@ -68,20 +67,9 @@ absl::Status ServiceClient::CallRaw(const std::string& method, const std::string
                                     std::chrono::seconds limit) const {
   grpc::ClientContext context;
   context.set_deadline(In(limit));
-  const grpc::Slice slice(bytes);
-  const grpc::ByteBuffer sent(&slice, 1);
   grpc::ByteBuffer received;
-  grpc::CompletionQueue queue;
-  grpc::GenericStub stub(channel_);
-  auto rpc = stub.PrepareUnaryCall(
-      &context, absl::StrCat("/idempotency.v1.IdempotencyService/", method), sent, &queue);
-  grpc::Status status;
-  rpc->StartCall();
-  rpc->Finish(&received, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  return FromGrpcStatus(status);
+  const std::string path = absl::StrCat("/idempotency.v1.IdempotencyService/", method);
+  return FromGrpcStatus(testing::CallRaw(channel_, context, path, BufferOf(bytes), received));
 }
 
 v1::RecordKey SomeRecordKey(const std::string& key) {
