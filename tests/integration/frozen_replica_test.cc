@@ -14,6 +14,7 @@
 #include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/postgres_cluster.h"
 
@@ -67,11 +68,7 @@ class FrozenReplica : public ::testing::Test {
 TEST_F(FrozenReplica, LeavesNoLockBehind) {
   std::vector<ExtendOp> heartbeats;
   for (int i = 0; i < 20; ++i) {
-    ReserveOp op;
-    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", absl::StrCat("key-", i)};
-    op.id = RecordIdFor(op.key);
-    op.fingerprints = {{1, std::string(32, 'a')}};
-    op.on_lease_expiry = LeaseExpiry::kTakeOver;
+    ReserveOp op = ReserveNamed(absl::StrCat("key-", i));
     op.lease = absl::Hours(1);
     const auto verdict = store_->Reserve({&op, 1}).at(0);
     ASSERT_TRUE(verdict.ok()) << verdict.status();

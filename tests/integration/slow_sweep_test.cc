@@ -14,6 +14,7 @@
 #include "server/service/sweeper.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/statements/batched.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -67,11 +68,7 @@ class SlowSweepTest : public ::testing::Test {
     ASSERT_TRUE(sweeper.RunOnce().ok());
     ASSERT_EQ(observer.slow_steps, 1);
 
-    ReserveOp op;
-    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
-    op.id = RecordIdFor(op.key);
-    op.fingerprints = {{1, std::string(32, 'a')}};
-    op.request_token = Uuid::Random();
+    ReserveOp op = AttemptNamed(key);
     op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
     const absl::StatusOr<Verdict> verdict = store_->Reserve({&op, 1}).at(0);
     ASSERT_TRUE(verdict.ok() && std::holds_alternative<Reserved>(*verdict)) << verdict.status();

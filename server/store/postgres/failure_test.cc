@@ -17,6 +17,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/statements/batched.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -49,16 +50,6 @@ END $$;
 CREATE TRIGGER count_inserts BEFORE INSERT ON records
   FOR EACH STATEMENT EXECUTE FUNCTION count_insert()
 )sql";
-
-ReserveOp OpFor(const std::string& key) {
-  ReserveOp op;
-  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
-  op.id = RecordIdFor(op.key);
-  op.fingerprints = {{1, std::string(32, 'a')}};
-  op.request_token = Uuid::Random();
-  op.on_lease_expiry = LeaseExpiry::kTakeOver;
-  return op;
-}
 
 EncodedReply Paid() {
   v1::Reply reply;
@@ -121,30 +112,31 @@ TEST_F(PostgresFailureTest, OfReservations) {
   const auto reserve = [this](const ReserveOp& op) {
     return [this, op] { return Reserve(op).status(); };
   };
-  ExpectNoAnswer(statements_->insert_one, reserve(OpFor("new")));
-  const std::vector<ReserveOp> both = {OpFor("both-0"), OpFor("both-1")};
+  ExpectNoAnswer(statements_->insert_one, reserve(AttemptNamed("new")));
+  const std::vector<ReserveOp> both = {AttemptNamed("both-0"), AttemptNamed("both-1")};
   ExpectNoAnswer(statements_->insert, [&] { return store_->Reserve(both).back().status(); });
 
-  ReserveOp known = OpFor("known");
+  ReserveOp known = AttemptNamed("known");
   MustReserve(known);
   known.request_token = Uuid::Random();
   ExpectNoAnswer(statements_->read_to_reserve, reserve(known));
   // Not inserted, and absent: the clock shows why.
-  ExpectNoAnswer(statements_->read_clock,
-                 reserve(OpFor(Uuid::TimeOrdered(absl::Now() - absl::Hours(25)).ToString())));
+  ExpectNoAnswer(
+      statements_->read_clock,
+      reserve(AttemptNamed(Uuid::TimeOrdered(absl::Now() - absl::Hours(25)).ToString())));
 
-  const ReserveOp forgotten = OpFor("forgotten");
+  const ReserveOp forgotten = AttemptNamed("forgotten");
   MustReserve(forgotten);
   Run("UPDATE records SET created_at = created_at - interval '40 days',"
       " lease_until = lease_until - interval '40 days',"
       " expires_at = expires_at - interval '40 days' WHERE key = 'forgotten'");
   ExpectNoAnswer(statements_->start_afresh, reserve(forgotten));
 
-  ReserveOp taken = OpFor("taken");
+  ReserveOp taken = AttemptNamed("taken");
   MustReserve(taken);
-  const ReserveOp renewed = OpFor("renewed");
+  const ReserveOp renewed = AttemptNamed("renewed");
   MustReserve(renewed);
-  ReserveOp unknown = OpFor("unknown");
+  ReserveOp unknown = AttemptNamed("unknown");
   unknown.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   MustReserve(unknown);
   Run("UPDATE records SET lease_until = clock_timestamp()");
@@ -157,7 +149,7 @@ TEST_F(PostgresFailureTest, OfReservations) {
 }
 
 TEST_F(PostgresFailureTest, OfWritesUnderAToken) {
-  const ReserveOp op = OpFor("held");
+  const ReserveOp op = AttemptNamed("held");
   const Uuid token = MustReserve(op);
   const ExtendOp extension{op.key, op.id, token, absl::Minutes(1), std::nullopt};
   ExpectNoAnswer(statements_->extend, [&] {
@@ -168,21 +160,21 @@ TEST_F(PostgresFailureTest, OfWritesUnderAToken) {
     return store_->Extend({&checkpoint, 1}).at(0).status();
   });
   ExpectNoAnswer(statements_->complete_one, [&] { return Complete(op, token); });
-  const ReserveOp other = OpFor("other");
+  const ReserveOp other = AttemptNamed("other");
   const std::vector<CompleteOp> both = {{op.key, op.id, token, Paid()},
                                         {other.key, other.id, MustReserve(other), Paid()}};
   ExpectNoAnswer(statements_->complete, [&] { return store_->Complete(both).back().status(); });
   // A stale token matches no row, and then the row is read.
   ExpectNoAnswer(statements_->read_to_settle, [&] { return Complete(op, Uuid::Random()); });
-  const ReserveOp given_back = OpFor("given back");
+  const ReserveOp given_back = AttemptNamed("given back");
   const ReleaseOp release{given_back.key, given_back.id, MustReserve(given_back), "why"};
   ExpectNoAnswer(statements_->release, [&] { return store_->Release({&release, 1}).at(0); });
 }
 
 TEST_F(PostgresFailureTest, OfCompletionsAndReservationsTogether) {
-  const ReserveOp running = OpFor("running");
+  const ReserveOp running = AttemptNamed("running");
   const CompleteOp completion{running.key, running.id, MustReserve(running), Paid()};
-  const std::vector<ReserveOp> fresh = {OpFor("fresh-0"), OpFor("fresh-1")};
+  const std::vector<ReserveOp> fresh = {AttemptNamed("fresh-0"), AttemptNamed("fresh-1")};
   ExpectNoAnswer(statements_->complete_and_insert, [&] {
     const SharedAnswers answers = store_->CompleteAndReserve({&completion, 1}, fresh);
     EXPECT_EQ(answers.completions.at(0).ok(), answers.verdicts.at(0).ok());
@@ -192,7 +184,7 @@ TEST_F(PostgresFailureTest, OfCompletionsAndReservationsTogether) {
 }
 
 TEST_F(PostgresFailureTest, OfReads) {
-  const ReserveOp op = OpFor("read");
+  const ReserveOp op = AttemptNamed("read");
   MustReserve(op);
   GetOp get{op.id, op.key};
   ExpectNoAnswer(statements_->read_whole, [&] { return store_->Get({&get, 1}).at(0).status(); });
@@ -219,7 +211,7 @@ TEST_F(PostgresFailureTest, GaugesThatWereNeverReadAreNone) {
 }
 
 TEST_F(PostgresFailureTest, GaugesThatCannotBeReadAreThoseOfBefore) {
-  ReserveOp unknown = OpFor("unknown");
+  ReserveOp unknown = AttemptNamed("unknown");
   const ReleaseOp release{unknown.key, unknown.id, MustReserve(unknown), "why", true};
   ASSERT_TRUE(store_->Release({&release, 1}).at(0).ok());
   ASSERT_EQ(store_->Inspect()->unknown_records, 1);
@@ -237,7 +229,7 @@ TEST_F(PostgresFailureTest, GaugesThatCannotBeReadAreThoseOfBefore) {
 TEST_F(PostgresFailureTest, OfTheSweep) {
   for (const std::string& key :
        {std::string("opaque"), Uuid::TimeOrdered(absl::Now()).ToString()}) {
-    ReserveOp op = OpFor(key);
+    ReserveOp op = AttemptNamed(key);
     op.reply_retention = absl::Hours(1);
     ASSERT_TRUE(Complete(op, MustReserve(op)).ok());
   }
@@ -277,7 +269,7 @@ TEST_F(PostgresFailureTest, AReadOnlyStoreIsUnavailableWhileItsGaugesCannotBeRea
 // Both ways give the same answers; the order in which they are tried depends on the last batches.
 TEST_F(PostgresFailureTest, WhereMostKeysExistTheyAreReadBeforeTheyAreInserted) {
   Run(kCountInserts);
-  const ReserveOp known = OpFor("known");
+  const ReserveOp known = AttemptNamed("known");
   MustReserve(known);
   EXPECT_EQ(Inserts(), "1");
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(Reserve(known).ok());
@@ -286,7 +278,7 @@ TEST_F(PostgresFailureTest, WhereMostKeysExistTheyAreReadBeforeTheyAreInserted) 
   EXPECT_EQ(Inserts(), "7");
   // New keys cost one more read, until most keys are new.
   int fresh = 0;
-  for (; fresh < 3; ++fresh) MustReserve(OpFor(absl::StrCat("new-", fresh)));
+  for (; fresh < 3; ++fresh) MustReserve(AttemptNamed(absl::StrCat("new-", fresh)));
   EXPECT_EQ(Inserts(), "10");
   EXPECT_TRUE(Reserve(known).ok());
   EXPECT_EQ(Inserts(), "11") << "tried first again";
@@ -294,7 +286,7 @@ TEST_F(PostgresFailureTest, WhereMostKeysExistTheyAreReadBeforeTheyAreInserted) 
 
 TEST_F(PostgresFailureTest, SoAreThoseThatCameWithCompletions) {
   Run(kCountInserts);
-  const ReserveOp known = OpFor("known");
+  const ReserveOp known = AttemptNamed("known");
   const CompleteOp completion{known.key, known.id, MustReserve(known), Paid()};
   for (int i = 0; i < 6; ++i) {
     const SharedAnswers answers = store_->CompleteAndReserve({&completion, 1}, {&known, 1});

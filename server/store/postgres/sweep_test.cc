@@ -18,6 +18,7 @@
 #include "server/store/limits.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/testing/store_fixture.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -44,12 +45,9 @@ class PostgresSweepTest : public ::testing::TestWithParam<bool> {
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
     store_ = PostgresStore::Create(schema_->options()).value();
-    op_.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", "opaque"};
-    op_.id = RecordIdFor(op_.key);
+    op_ = ReserveNamed("opaque");
     // Not among the newest.
     if (!GetParam()) NameKeyBy(schema_->Now() - kSettled - absl::Seconds(1));
-    op_.fingerprints = {{1, std::string(32, 'a')}};
-    op_.on_lease_expiry = LeaseExpiry::kTakeOver;
     op_.lease = kLease;
     op_.retention = absl::Hours(48);
   }

@@ -21,6 +21,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -44,15 +45,6 @@ END $$
 )sql";
 constexpr char kHoldClock[] =
     "SELECT pg_advisory_xact_lock(hashtextextended('held ' || current_schema, 0))";
-
-ReserveOp OpFor(const std::string& key) {
-  ReserveOp op;
-  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
-  op.id = RecordIdFor(op.key);
-  op.fingerprints = {{1, std::string(32, 'a')}};
-  op.on_lease_expiry = LeaseExpiry::kTakeOver;
-  return op;
-}
 
 // For a record in the first walk of a sweep: its first statement is the one that reads it.
 std::string OrderedKey() { return Uuid::TimeOrdered(absl::Now()).ToString(); }
@@ -117,7 +109,7 @@ class PostgresWaitTest : public ::testing::Test {
 };
 
 TEST_F(PostgresWaitTest, ATakeOversLeaseBeginsAfterTheWait) {
-  const ReserveOp op = OpFor("charge");
+  const ReserveOp op = ReserveNamed("charge");
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
   absl::StatusOr<Verdict> verdict = absl::UnknownError("did not run");
@@ -132,7 +124,7 @@ TEST_F(PostgresWaitTest, ATakeOversLeaseBeginsAfterTheWait) {
 }
 
 TEST_F(PostgresWaitTest, AnExtensionIsCountedFromAfterTheWait) {
-  const ReserveOp op = OpFor("charge");
+  const ReserveOp op = ReserveNamed("charge");
   const auto granted = Reserve(op);
   ASSERT_TRUE(granted.ok()) << granted.status();
   ExtendOp extension{op.key, op.id, std::get<Reserved>(*granted).token, limits::kDefaultLease,
@@ -151,7 +143,7 @@ TEST_F(PostgresWaitTest, AnExtensionIsCountedFromAfterTheWait) {
 
 // Each row of a batch gets the time of its own turn.
 TEST_F(PostgresWaitTest, ARowBehindOneThatWaitedIsMadeAfterTheWait) {
-  std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two")};
+  std::vector<ReserveOp> ops = {ReserveNamed("one"), ReserveNamed("two")};
   if (ops[1].id < ops[0].id) std::swap(ops[0], ops[1]);
   const std::string insert = absl::StrCat(
       "INSERT INTO records (id, namespace, scope, operation, key, state, require_recovery, attempt,"
@@ -169,7 +161,7 @@ TEST_F(PostgresWaitTest, ARowBehindOneThatWaitedIsMadeAfterTheWait) {
 }
 
 TEST_F(PostgresWaitTest, ARecordThatEndsDuringTheWaitIsNotCompleted) {
-  const ReserveOp op = OpFor("charge");
+  const ReserveOp op = ReserveNamed("charge");
   const auto granted = Reserve(op);
   ASSERT_TRUE(granted.ok()) << granted.status();
   const CompleteOp completion{op.key, op.id, std::get<Reserved>(*granted).token,
@@ -207,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(Statements, PostgresChangedRowTest,
                          });
 
 TEST_P(PostgresChangedRowTest, AHeartbeatDuringTheWaitKeepsTheLease) {
-  const ReserveOp op = OpFor("charge");
+  const ReserveOp op = ReserveNamed("charge");
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
   absl::StatusOr<Verdict> verdict = absl::UnknownError("did not run");
@@ -220,7 +212,7 @@ TEST_P(PostgresChangedRowTest, AHeartbeatDuringTheWaitKeepsTheLease) {
 
 // The other attempt's lease is over by then, too.
 TEST_P(PostgresChangedRowTest, AnotherAttemptDuringTheWaitIsSeen) {
-  const ReserveOp op = OpFor("charge");
+  const ReserveOp op = ReserveNamed("charge");
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
   absl::StatusOr<Verdict> verdict = absl::UnknownError("did not run");
@@ -235,7 +227,7 @@ TEST_P(PostgresChangedRowTest, AnotherAttemptDuringTheWaitIsSeen) {
 
 // The attempt that has sent it goes on.
 TEST_P(PostgresChangedRowTest, AHeartbeatDuringTheWaitOfAResolutionKeepsTheAttempt) {
-  const ReserveOp op = OpFor("charge");
+  const ReserveOp op = ReserveNamed("charge");
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
   ResolveOp resolve;
@@ -255,7 +247,7 @@ TEST_P(PostgresChangedRowTest, AHeartbeatDuringTheWaitOfAResolutionKeepsTheAttem
 // between.
 
 TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepStays) {
-  const ReserveOp op = OpFor(OrderedKey());
+  const ReserveOp op = ReserveNamed(OrderedKey());
   ASSERT_TRUE(Reserve(op).ok());
   Run("UPDATE records SET created_at = created_at - interval '40 days',"
       " lease_until = lease_until - interval '40 days',"
@@ -270,7 +262,7 @@ TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepStays) {
 }
 
 TEST_P(PostgresChangedRowTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
-  ReserveOp op = OpFor(OrderedKey());
+  ReserveOp op = ReserveNamed(OrderedKey());
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
@@ -285,7 +277,7 @@ TEST_P(PostgresChangedRowTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
 
 // A recorded outcome must not become unknown.
 TEST_P(PostgresChangedRowTest, ACompletionUnderTheSweepStays) {
-  ReserveOp op = OpFor(OrderedKey());
+  ReserveOp op = ReserveNamed(OrderedKey());
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
@@ -300,7 +292,7 @@ TEST_P(PostgresChangedRowTest, ACompletionUnderTheSweepStays) {
 }
 
 TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToItsTombstone) {
-  const ReserveOp op = OpFor(OrderedKey());
+  const ReserveOp op = ReserveNamed(OrderedKey());
   ASSERT_TRUE(Reserve(op).ok());
   Run("UPDATE records SET lease_until = created_at - interval '1 hour',"
       " expires_at = created_at - interval '1 hour',"
@@ -319,7 +311,7 @@ class PostgresEndUnknownTest : public PostgresChangedRowTest {
  protected:
   // How many a step ends, while the one record, UNKNOWN for long enough, becomes another.
   std::int64_t EndsUnder(const std::string& meanwhile) {
-    const ReserveOp op = OpFor("charge");
+    const ReserveOp op = ReserveNamed("charge");
     const auto granted = Reserve(op);
     EXPECT_TRUE(granted.ok()) << granted.status();
     if (!granted.ok()) return -1;

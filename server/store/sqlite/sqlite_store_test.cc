@@ -35,6 +35,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/limits.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/blocking_call.h"
 #include "tests/support/file_mount.h"
 #include "tests/support/full_disk.h"
@@ -77,15 +78,6 @@ class SqliteStoreTest : public ::testing::Test {
     EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
         << sqlite3_errmsg(database);
     sqlite3_close(database);
-  }
-
-  static ReserveOp OpFor(const std::string& key) {
-    ReserveOp op;
-    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
-    op.id = RecordIdFor(op.key);
-    op.fingerprints = {{1, std::string(32, 'a')}};
-    op.on_lease_expiry = LeaseExpiry::kTakeOver;
-    return op;
   }
 
   const testing::TempFolder folder_;
@@ -152,7 +144,7 @@ TEST_F(SqliteStoreTest, ADamagedFileIsRefused) {
   {
     const auto store = Open();
     std::vector<ReserveOp> ops;
-    for (int i = 0; i < 200; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+    for (int i = 0; i < 200; ++i) ops.push_back(ReserveNamed(absl::StrCat("key-", i)));
     store->Reserve(ops);
   }
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
@@ -208,7 +200,7 @@ TEST_F(SqliteStoreTest, AReadOnlyFileIsRefused) {
 // and refuses writes.
 TEST_F(SqliteStoreTest, FilesBesideItThatAreReadOnlyAreRefused) {
   namespace fs = std::filesystem;
-  const ReserveOp op = OpFor("one");
+  const ReserveOp op = ReserveNamed("one");
   const auto source = Open();
   ASSERT_TRUE(source->Reserve({&op, 1})[0].ok());
   fs::permissions(folder_.path(), fs::perms::all);
@@ -276,7 +268,7 @@ TEST_F(SqliteStoreTest, AFileThatIsMountedAloneIsRefused) {
 // machine removes records whose replies were returned.
 TEST_F(SqliteStoreTest, WhatIsRecoveredFromTheLogIsSyncedBeforeItIsAnswered) {
   const std::string recovered = folder_.File("recovered.db");
-  const ReserveOp op = OpFor("one");
+  const ReserveOp op = ReserveNamed("one");
   const auto killed = Open();
   ASSERT_TRUE(killed->Reserve({&op, 1})[0].ok());
   std::filesystem::copy_file(path_, recovered);
@@ -295,7 +287,7 @@ class SqliteMovedFileTest : public SqliteStoreTest,
 // Otherwise completions are acknowledged that nobody finds any more.
 TEST_P(SqliteMovedFileTest, IsNoticedAndNothingIsAcknowledged) {
   const auto store = Open();
-  const ReserveOp op = OpFor("before");
+  const ReserveOp op = ReserveNamed("before");
   const auto reserved = store->Reserve({&op, 1}).at(0);
   ASSERT_TRUE(reserved.ok()) << reserved.status();
   ASSERT_TRUE(store->Inspect().ok());
@@ -341,7 +333,7 @@ TEST_F(SqliteStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   sqlite3* other = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
-  const std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two")};
+  const std::vector<ReserveOp> ops = {ReserveNamed("one"), ReserveNamed("two")};
   for (const auto& answer : (*store)->Reserve(ops)) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   }
@@ -361,7 +353,7 @@ TEST_F(SqliteStoreTest, ABatchWaitsForAnotherProgramAsLongAsItMay) {
   sqlite3* other = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
-  const ReserveOp op = OpFor("one");
+  const ReserveOp op = ReserveNamed("one");
   BlockingCall<absl::Status> reserves([&] { return store->Reserve({&op, 1}).at(0).status(); });
   EXPECT_TRUE(reserves.AwaitBlocked());
   sqlite3_close(other);
@@ -375,7 +367,7 @@ class SqliteDamageTest : public SqliteStoreTest,
 
 TEST_P(SqliteDamageTest, IsDataLossForItsRecordAlone) {
   const auto store = Open();
-  const std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("sound")};
+  const std::vector<ReserveOp> ops = {ReserveNamed("damaged"), ReserveNamed("sound")};
   std::vector<CompleteOp> completions;
   for (const auto& answer : store->Reserve(ops)) {
     const ReserveOp& op = ops[completions.size()];
@@ -415,7 +407,7 @@ TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsNotSwept) {
   SqliteOptions options;
   options.clock = &clock;
   const auto store = SqliteStore::Open(path_, options).value();
-  const ReserveOp op = OpFor("damaged");
+  const ReserveOp op = ReserveNamed("damaged");
   ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
   RunSql("PRAGMA ignore_check_constraints = ON; UPDATE records SET tombstone_until = 1");
   clock.Advance(op.retention + limits::kClockStepMargin);
@@ -435,12 +427,12 @@ TEST_F(SqliteStoreTest, AStepOfTheSweepFreesABoundedSize) {
   v1::Reply reply;
   reply.set_body(std::string(7 * 1024 * 1024, 'r'));
   for (const char* const key : {"1", "2", "3", "4"}) {
-    const ReserveOp op = OpFor(key);
+    const ReserveOp op = ReserveNamed(key);
     const CompleteOp complete{op.key, op.id, std::get<Reserved>(*store->Reserve({&op, 1})[0]).token,
                               EncodeReply(reply)};
     ASSERT_TRUE(store->Complete({&complete, 1})[0].ok());
   }
-  clock.Advance(OpFor("1").retention + limits::kClockStepMargin);
+  clock.Advance(ReserveNamed("1").retention + limits::kClockStepMargin);
   SweepOp op;
   const auto first = store->Sweep(op);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -463,7 +455,7 @@ TEST_F(SqliteStoreTest, TheDefaultsAreThoseThatAreDocumented) {
 
 TEST_F(SqliteStoreTest, ADamagedReplyIsLeftToItsDigest) {
   const auto store = Open();
-  const ReserveOp op = OpFor("damaged");
+  const ReserveOp op = ReserveNamed("damaged");
   v1::Reply reply;
   reply.set_body("paid");
   const CompleteOp complete{op.key, op.id, std::get<Reserved>(*store->Reserve({&op, 1})[0]).token,
@@ -513,13 +505,13 @@ class SqliteDamagedPageTest : public SqliteStoreTest {
 
   ManualClock clock_;
   SqliteOptions options_;
-  std::vector<ReserveOp> ops_ = {OpFor("damaged"), OpFor("sound")};
+  std::vector<ReserveOp> ops_ = {ReserveNamed("damaged"), ReserveNamed("sound")};
 };
 
 TEST_F(SqliteDamagedPageTest, FailsItsRecordAlone) {
   const auto store = OpenDamaged();
   ASSERT_NE(store, nullptr);
-  std::vector<ReserveOp> batch = {OpFor("new"), ops_[0], ops_[1], OpFor("new-2")};
+  std::vector<ReserveOp> batch = {ReserveNamed("new"), ops_[0], ops_[1], ReserveNamed("new-2")};
   const auto verdicts = store->Reserve(batch);
   EXPECT_EQ(ReasonOf(verdicts[1].status()), Reason::kRecordDamaged) << verdicts[1].status();
   ASSERT_TRUE(verdicts[2].ok()) << verdicts[2].status();
@@ -544,7 +536,7 @@ TEST_F(SqliteDamagedPageTest, FailsItsRecordAlone) {
 // Commits succeed: health says nothing else.
 TEST_F(SqliteStoreTest, GaugesThatCannotBeReadAreThoseOfBefore) {
   const auto store = Open();
-  const ReserveOp op = OpFor("open");
+  const ReserveOp op = ReserveNamed("open");
   ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
   const auto before = store->Inspect();
   ASSERT_TRUE(before.ok()) << before.status();
@@ -556,7 +548,7 @@ TEST_F(SqliteStoreTest, GaugesThatCannotBeReadAreThoseOfBefore) {
   EXPECT_EQ(inspected->oldest_reserved_age, before->oldest_reserved_age);
   EXPECT_FALSE(inspected->read);
   // The other one can be read.
-  const ReserveOp lost = OpFor("lost");
+  const ReserveOp lost = ReserveNamed("lost");
   const auto granted = store->Reserve({&lost, 1})[0];
   ASSERT_TRUE(granted.ok()) << granted.status();
   ReleaseOp release{lost.key, lost.id, std::get<Reserved>(*granted).token, "why"};
@@ -605,7 +597,7 @@ TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweep) {
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->visited, 2);
   EXPECT_EQ(swept->replies_dropped, 1);
-  const ReserveOp op = OpFor("new");
+  const ReserveOp op = ReserveNamed("new");
   EXPECT_TRUE(store->Reserve({&op, 1})[0].ok());
 }
 
@@ -621,7 +613,7 @@ TEST_F(SqliteDamagedPageTest, DoesNotStopTheSweepThatRemovesItsRecord) {
     EXPECT_EQ(swept->removed, removed) << "the sound one, once";
     EXPECT_FALSE(swept->next.has_value());
   }
-  const ReserveOp op = OpFor("new");
+  const ReserveOp op = ReserveNamed("new");
   EXPECT_TRUE(store->Reserve({&op, 1})[0].ok());
 }
 
@@ -691,7 +683,7 @@ class SqliteDamagedLeafTest : public SqliteStoreTest {
       const auto store = SqliteStore::Open(path_, options_).value();
       std::vector<ReserveOp> ops;
       std::vector<CompleteOp> completions;
-      for (int i = 0; i < kRecords; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+      for (int i = 0; i < kRecords; ++i) ops.push_back(ReserveNamed(absl::StrCat("key-", i)));
       for (const auto& verdict : store->Reserve(ops)) {
         const ReserveOp& op = ops[completions.size()];
         completions.push_back(
@@ -808,7 +800,7 @@ TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
   SqliteOptions options;
   options.clock = &clock;
   const auto store = SqliteStore::Open(path_, options).value();
-  std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("sound")};
+  std::vector<ReserveOp> ops = {ReserveNamed("damaged"), ReserveNamed("sound")};
   for (ReserveOp& op : ops) op.tombstone = absl::Hours(1);
   std::vector<CompleteOp> completions;
   for (const auto& answer : store->Reserve(ops)) {
@@ -831,11 +823,11 @@ TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
 
 TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) {
   const auto store = Open();
-  const ReserveOp before = OpFor("before");
+  const ReserveOp before = ReserveNamed("before");
   const auto reserved = store->Reserve({&before, 1});
   ASSERT_TRUE(reserved[0].ok());
   std::vector<ReserveOp> ops;
-  for (int i = 0; i < 256; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+  for (int i = 0; i < 256; ++i) ops.push_back(ReserveNamed(absl::StrCat("key-", i)));
   {
     const FullDisk full(std::filesystem::file_size(path_ + "-wal") + 8192);
     for (const auto& answer : store->Reserve(ops)) {
@@ -921,7 +913,7 @@ class LargeRepliesTest : public SqliteStoreTest {
       v1::Reply reply;
       reply.set_body(std::string(kReplyBytes, 'r'));
       for (int i = 0; i < kRecords; ++i) {
-        ReserveOp op = OpFor(absl::StrCat("key-", i));
+        ReserveOp op = ReserveNamed(absl::StrCat("key-", i));
         op.tombstone = tombstone;
         const auto verdicts = store->Reserve({&op, 1});
         CompleteOp complete{op.key, op.id, std::get<Reserved>(*verdicts[0]).token,
@@ -1004,7 +996,7 @@ TEST_F(SqliteStoreTest, ALogThatAReaderKeepsIsReported) {
   // Returns the size of the log.
   const auto write = [&]() -> std::int64_t {
     std::vector<ReserveOp> ops;
-    for (int i = 0; i < 1000; ++i) ops.push_back(OpFor(absl::StrCat("key-", ++written)));
+    for (int i = 0; i < 1000; ++i) ops.push_back(ReserveNamed(absl::StrCat("key-", ++written)));
     for (const auto& answer : store->Reserve(ops)) EXPECT_TRUE(answer.ok()) << answer.status();
     return store->Inspect()->sqlite_wal_bytes.value();
   };
@@ -1059,7 +1051,7 @@ TEST_F(SqliteStoreTest, OnAFullDiskItOpensAndIsRead) {
   constexpr std::uintmax_t kLogIndexBytes = 32 * 1024;
   const auto store = Open();
   std::vector<ReserveOp> ops;
-  for (int i = 0; i < 1000; ++i) ops.push_back(OpFor(absl::StrCat("key-", i)));
+  for (int i = 0; i < 1000; ++i) ops.push_back(ReserveNamed(absl::StrCat("key-", i)));
   for (const auto& answer : store->Reserve(ops)) ASSERT_TRUE(answer.ok()) << answer.status();
   const std::string copy = folder_.File("copy.db");
   for (const char* const suffix : {"", "-wal"}) {
@@ -1079,7 +1071,7 @@ TEST_F(SqliteStoreTest, OnAFullDiskItOpensAndIsRead) {
 TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {
   const auto store = Open();
   for (const char* const key : {"one", "two", "three"}) {
-    const ReserveOp op = OpFor(key);
+    const ReserveOp op = ReserveNamed(key);
     int before = syncs;
     const auto verdict = store->Reserve({&op, 1}).at(0);
     EXPECT_GT(syncs, before) << "a reservation";
@@ -1108,14 +1100,14 @@ TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
   options.clock = &clock;
   const auto store = SqliteStore::Open(path_, options);
   ASSERT_TRUE(store.ok()) << store.status();
-  const ReserveOp op = OpFor("one");
+  const ReserveOp op = ReserveNamed("one");
   const auto verdict = (*store)->Reserve({&op, 1}).at(0);
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   const Uuid token = std::get<Reserved>(*verdict).token;
   const ExtendOp extension{op.key, op.id, token, limits::kDefaultLease, std::nullopt};
   EXPECT_TRUE((*store)->Extend({&extension, 1}).at(0).ok());
   const CompleteOp completion{op.key, op.id, token, EncodeReply(v1::Reply())};
-  const ReserveOp other = OpFor("two");
+  const ReserveOp other = ReserveNamed("two");
   EXPECT_TRUE((*store)->CompleteAndReserve({&completion, 1}, {&other, 1}).completions[0].ok());
   EXPECT_TRUE((*store)->Sweep({}).ok());
   EXPECT_EQ(reads, 4);
@@ -1124,7 +1116,7 @@ TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
 
 TEST_F(SqliteStoreTest, ErrorsHoldNothingOfTheOperation) {
   const auto store = Open();
-  ReserveOp op = OpFor("secret-key");
+  ReserveOp op = ReserveNamed("secret-key");
   store->Reserve({&op, 1});
   op.key.key = "other-secret";
   const absl::Status status = store->Reserve({&op, 1})[0].status();

@@ -10,6 +10,7 @@
 
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/record_operations.h"
 #include "server/store/verdict.h"
 
@@ -26,6 +27,12 @@ inline ReserveOp ReserveNamed(std::string_view name, char request = 'a') {
   op.id = IdNamed(name);
   op.fingerprints = {{1, std::string(32, request)}};
   op.on_lease_expiry = LeaseExpiry::kTakeOver;
+  return op;
+}
+// With a token of its own: a repetition of it is no other attempt.
+inline ReserveOp AttemptNamed(std::string_view name) {
+  ReserveOp op = ReserveNamed(name);
+  op.request_token = Uuid::Random();
   return op;
 }
 inline CompleteOp CompleteNamed(std::string_view name, const Uuid& token,

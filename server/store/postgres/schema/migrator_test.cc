@@ -22,6 +22,7 @@
 #include "server/store/postgres/connection/conninfo.h"
 #include "server/store/postgres/postgres_store.h"
 #include "server/store/postgres/schema/lock_wait.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -168,11 +169,7 @@ TEST_F(PostgresMigratorTest, ALongTransactionDelaysTheMigrationAndNotTraffic) {
   options.lock_timeout = absl::Seconds(30);
   const auto store = PostgresStore::Create(options).value();
   const auto traffic = [&store](const std::string& key) {
-    ReserveOp op;
-    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
-    op.id = RecordIdFor(op.key);
-    op.fingerprints = {{1, std::string(32, 'a')}};
-    op.on_lease_expiry = LeaseExpiry::kTakeOver;
+    const ReserveOp op = ReserveNamed(key);
     return store->Reserve({&op, 1}).at(0).status();
   };
   std::vector<Migration> later(AllMigrations().begin(), AllMigrations().end());

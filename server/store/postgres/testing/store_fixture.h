@@ -13,11 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres/options.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/testing/operations.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -26,15 +26,7 @@ namespace idempotency::internal {
 // A store on a schema of its own, at the server that all tests share.
 class PostgresStoreTest : public ::testing::Test {
  protected:
-  static ReserveOp OpFor(const std::string& key) {
-    ReserveOp op;
-    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
-    op.id = RecordIdFor(op.key);
-    op.fingerprints = {{1, std::string(32, 'a')}};
-    op.request_token = Uuid::Random();
-    op.on_lease_expiry = LeaseExpiry::kTakeOver;
-    return op;
-  }
+  static ReserveOp OpFor(const std::string& key) { return AttemptNamed(key); }
   static EncodedReply ReplyWith(const std::string& body) {
     v1::Reply reply;
     reply.set_body(body);

@@ -30,11 +30,7 @@ namespace idempotency::internal {
 // Stores on servers, and the operations of their callers.
 class RedisStoreTest : public ::testing::Test {
  public:
-  static ReserveOp OpFor(const std::string& key) {
-    ReserveOp op = ReserveNamed(key);
-    op.request_token = Uuid::Random();
-    return op;
-  }
+  static ReserveOp OpFor(const std::string& key) { return AttemptNamed(key); }
   // For the keys `prefix`0, `prefix`1, ...
   static std::vector<ReserveOp> OpsFor(const std::string& prefix, int count) {
     std::vector<ReserveOp> ops;
