@@ -1,8 +1,6 @@
 -- Stores a reply.
 local a = {key = ARGV[3], token = ARGV[4], digest = ARGV[5], others = ARGV[6], reply = ARGV[7]}
 
-local function lost(record, cause) return confirmed(record, {'failed', 'lost', cause}) end
-
 -- The digest of the reply, or one of the same reply under other keys.
 local function is_same(stored)
   if stored == a.digest then return true end

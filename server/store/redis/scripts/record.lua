@@ -108,4 +108,10 @@ local function confirmed(record, answer)
   return answer
 end
 
+-- The caller's reservation is over.
+local function lost(record, cause) return confirmed(record, {'failed', 'lost', cause}) end
+
+-- The cause in a record that is not RESERVED any more.
+local LOST_BY = {[COMPLETED] = 'COMPLETED', [RELEASED] = 'RELEASED', [UNKNOWN] = 'OUTCOME_UNKNOWN'}
+
 local function flag(value) return value and 1 or 0 end

@@ -2,10 +2,6 @@
 local a = {key = ARGV[3], token = ARGV[4], reason = ARGV[5], unknown = ARGV[6] == '1',
            pause = tonumber(ARGV[7])}
 
-local function lost(record, cause) return confirmed(record, {'failed', 'lost', cause}) end
-
-local LOST_BY = {[COMPLETED] = 'COMPLETED', [RELEASED] = 'RELEASED', [UNKNOWN] = 'OUTCOME_UNKNOWN'}
-
 local record = load()
 if record == false then return {'failed', 'damaged'} end
 if not record then return lost(nil, 'RECORD_EXPIRED') end

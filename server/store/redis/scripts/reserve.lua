@@ -132,7 +132,7 @@ local function decide(record)
     if a.recover then return next_attempt(record, true) end
     return confirmed(record, outcome_unknown(record, false))
   end
-  if repeats then return confirmed(record, {'failed', 'lost', 'RELEASED'}) end
+  if repeats then return lost(record, 'RELEASED') end
   if now < record.le then
     return confirmed(record, {'in_flight', record.at, record.le - now, 1})
   end
