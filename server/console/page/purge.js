@@ -1,12 +1,13 @@
 // Forgetting records: they are counted, then forgotten.
-import { call, faultTitle, Fault, sentence } from "./calls.js";
+import { call, Fault } from "./calls.js";
 import { announce, byId, fillFacts, foreign, onSubmit, open, whileBusy } from "./dom.js";
+import { Outcome } from "./outcome.js";
 import { daemonNow } from "./overview.js";
-import { number, printable, timeText } from "./text.js";
+import { number, timeText } from "./text.js";
 
 const dialog = byId("purge-dialog");
 const form = byId("purge-dialog-form");
-const outcome = byId("purge-outcome");
+const outcome = new Outcome(byId("purge-outcome"));
 const write = byId("purge-write");
 
 // {target, namespace, one, facts, done}: `target` is that of a PurgeRequest.
@@ -28,18 +29,13 @@ function changed(event) {
   checked = null;
   form.elements.confirm.value = "";
   byId("purge-confirm").hidden = true;
-  report("", "");
+  outcome.report("", "");
   allow();
 }
 
 // Many records are forgotten only after the namespace was typed.
 function allow() {
   write.disabled = !checked || (!current.one && form.elements.confirm.value !== current.namespace);
-}
-
-function report(level, text) {
-  outcome.dataset.level = level;
-  outcome.textContent = text;
 }
 
 // Calls until the whole target was visited; the sums of the pages.
@@ -58,7 +54,7 @@ async function purge(request, verb) {
       if (sums.purged > 0) fault.message += `; ${verb} ${number(sums.purged)} so far: do it again for the others`;
       throw fault;
     }
-    if (token) report("", `${verb} ${number(sums.purged)} so far…`);
+    if (token) outcome.report("", `${verb} ${number(sums.purged)} so far…`);
   } while (token);
   return { ...sums, found };
 }
@@ -73,15 +69,6 @@ function sumText(sums, verb) {
   return parts.join(" ");
 }
 
-async function attempt(action) {
-  try {
-    await action();
-  } catch (fault) {
-    if (!(fault instanceof Fault)) throw fault;
-    report("bad", `${faultTitle(fault)}: ${printable(sentence(fault))}`);
-  }
-}
-
 async function count() {
   const fields = form.elements;
   const request = { ...current.target, reason: fields.reason.value, force: fields.force.checked };
@@ -91,7 +78,8 @@ async function count() {
   // Of one record: only as it was counted.
   checked = some ? { ...request, ...sums.found } : null;
   const late = request.tombstone ? "Their keys are refused afterwards." : "A late retry of theirs will run again.";
-  report(some ? "good" : "bad", `${sumText(sums, "would be forgotten")} ${some ? `${late} Nothing is written yet.` : ""}`);
+  outcome.report(some ? "good" : "bad",
+    `${sumText(sums, "would be forgotten")} ${some ? `${late} Nothing is written yet.` : ""}`);
   byId("purge-confirm").hidden = !some || current.one;
   allow();
   if (some) (current.one ? write : fields.confirm).focus();
@@ -137,7 +125,7 @@ function showDone(text) {
 export function startPurge() {
   form.addEventListener("input", changed);
   dialog.addEventListener("close", () => { closed = !dialog.open; });
-  onSubmit(form, () => attempt(count));
-  write.addEventListener("click", () => whileBusy(form, () => attempt(forget)));
+  onSubmit(form, () => outcome.attempt(count));
+  write.addEventListener("click", () => whileBusy(form, () => outcome.attempt(forget)));
   onSubmit(byId("purge-form"), openMany);
 }

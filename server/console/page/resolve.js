@@ -1,12 +1,13 @@
 // Settling one record: it is checked as it was shown, then written.
-import { call, faultTitle, Fault, sentence } from "./calls.js";
+import { call, Fault } from "./calls.js";
 import { announce, byId, fillFacts, foreign, make, onSubmit, open, stateTag, whileBusy } from "./dom.js";
+import { Outcome } from "./outcome.js";
 import { daemonNow } from "./overview.js";
-import { codes, milliseconds, printable, stateName, timeText } from "./text.js";
+import { codes, milliseconds, stateName, timeText } from "./text.js";
 
 const dialog = byId("resolve-dialog");
 const form = byId("resolve-form");
-const outcome = byId("resolve-outcome");
+const outcome = new Outcome(byId("resolve-outcome"));
 const write = byId("resolve-write");
 const maxBody = 40 * 1024;
 
@@ -36,15 +37,10 @@ function isRunning(shown) {
 function changed() {
   checked = null;
   write.disabled = true;
-  report("", "");
+  outcome.report("", "");
   const completes = form.elements.outcome.value === "RESOLVE_OUTCOME_COMPLETED";
   byId("reply-fields").hidden = !completes;
   byId("body-field").hidden = byId("body-hint").hidden = form.elements.code.value !== "0";
-}
-
-function report(level, text) {
-  outcome.dataset.level = level;
-  outcome.textContent = text;
 }
 
 async function requestOf() {
@@ -71,21 +67,12 @@ async function base64(file) {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }
 
-async function attempt(action) {
-  try {
-    await action();
-  } catch (fault) {
-    if (!(fault instanceof Fault)) throw fault;
-    report("bad", `${faultTitle(fault)}: ${printable(sentence(fault))}`);
-  }
-}
-
 async function check() {
   const request = await requestOf();
   const answer = await call("Resolve", { ...request, validate_only: true });
   checked = request;
   write.disabled = false;
-  report("good", `The record would be ${stateName(answer.state)} (it is ${stateName(answer.previous_state)}), ` +
+  outcome.report("good", `The record would be ${stateName(answer.state)} (it is ${stateName(answer.previous_state)}), ` +
     `attempt ${answer.attempt}, kept until ${timeText(answer.expires_at, daemonNow())}. Nothing is written yet.`);
   write.focus();
 }
@@ -102,6 +89,6 @@ async function settle() {
 export function startResolve() {
   form.elements.code.replaceChildren(...codes.map((name, code) => make("option", { value: code }, name)));
   form.addEventListener("input", changed);
-  onSubmit(form, () => attempt(check));
-  write.addEventListener("click", () => whileBusy(form, () => attempt(settle)));
+  onSubmit(form, () => outcome.attempt(check));
+  write.addEventListener("click", () => whileBusy(form, () => outcome.attempt(settle)));
 }
