@@ -37,6 +37,7 @@
 #include "tests/support/file_mount.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/process.h"
+#include "tests/support/sqlite_write_lock.h"
 #include "tests/support/subreaper.h"
 #include "tests/support/temp_folder.h"
 
@@ -74,6 +75,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Process;
 using ::testing::SizeIs;
+using testing::SqliteWriteLock;
 
 std::string WorkName(int i) { return absl::StrCat("order-", i, "/charge"); }
 
@@ -268,12 +270,10 @@ TEST_F(SqliteKeyStoreTest, ConnectionsGetOneKeyForOneWork) {
 
 // SQLite's own waiting does not cover this moment.
 TEST_F(SqliteKeyStoreTest, AFileThatAnotherProcessIsMakingIsWaitedFor) {
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto other = std::make_unique<SqliteWriteLock>(path_);
   BlockingCall<bool> opening([&] { return Open() != nullptr; });
   EXPECT_TRUE(opening.AwaitBlocked());
-  sqlite3_close(other);
+  other.reset();
   EXPECT_TRUE(opening.Get());
 }
 
@@ -342,15 +342,13 @@ TEST_F(SqliteKeyStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   const auto store = SqliteKeyStore::Open(path_, options);
   ASSERT_TRUE(store.ok()) << store.status();
   const std::string known = KeyFor(**store, "known");
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto other = std::make_unique<SqliteWriteLock>(path_);
   const absl::Status status = (*store)->KeyFor("secret-work").status();
   EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable);
   EXPECT_THAT(status.ToString(), ::testing::Not(HasSubstr("secret-work")));
   EXPECT_EQ(ReasonOf((*store)->Forget("known", known)), Reason::kStoreUnavailable);
   EXPECT_EQ(KeyFor(**store, "known"), known) << "reading goes on";
-  sqlite3_close(other);
+  other.reset();
   EXPECT_TRUE((*store)->KeyFor("secret-work").ok());
 }
 
@@ -361,15 +359,13 @@ TEST_F(SqliteKeyStoreTest, AReadDoesNotWaitForAnotherProgram) {
   const auto store = SqliteKeyStore::Open(path_, options);
   ASSERT_TRUE(store.ok()) << store.status();
   const std::string known = KeyFor(**store, "known");
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto other = std::make_unique<SqliteWriteLock>(path_);
   BlockingCall<absl::Status> write([&] { return (*store)->KeyFor("new").status(); });
   EXPECT_TRUE(write.AwaitBlocked());
   EXPECT_EQ(KeyFor(**store, "known"), known);
   EXPECT_THAT((*store)->Unfinished().value(), SizeIs(1));
   EXPECT_FALSE(write.Returned());
-  sqlite3_close(other);
+  other.reset();
   EXPECT_TRUE(write.Get().ok());
 }
 
@@ -381,9 +377,7 @@ TEST_F(SqliteKeyStoreTest, ThreadsDoNotWaitForAnotherProgramOneAfterTheOther) {
   const auto store = SqliteKeyStore::Open(path_, options);
   ASSERT_TRUE(store.ok()) << store.status();
   const std::string known = KeyFor(**store, "known");
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto other = std::make_unique<SqliteWriteLock>(path_);
   const absl::Time begin = absl::Now();
   std::vector<std::unique_ptr<BlockingCall<absl::Status>>> calls;
   for (int i = 0; i < kThreads; ++i) {
@@ -392,7 +386,7 @@ TEST_F(SqliteKeyStoreTest, ThreadsDoNotWaitForAnotherProgramOneAfterTheOther) {
   }
   for (const auto& call : calls) EXPECT_EQ(ReasonOf(call->Get()), Reason::kStoreUnavailable);
   EXPECT_LT(absl::Now() - begin, kThreads * kBusyTimeout / 2);
-  sqlite3_close(other);
+  other.reset();
 }
 
 // One that stands still while it recovers the log: then reads wait too.
@@ -462,19 +456,16 @@ TEST_F(SqliteKeyStoreTest, OnlyTheOwnerMayReadTheFile) {
 TEST_F(SqliteKeyStoreTest, AFileThatStaysLockedIsRefusedAfterTheBusyTimeout) {
   SqliteKeyStoreOptions options;
   options.busy_timeout = absl::Milliseconds(1);
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto other = std::make_unique<SqliteWriteLock>(path_);
   const auto in_the_making = SqliteKeyStore::Open(path_, options);
   EXPECT_THAT(in_the_making.status().ToString(), HasSubstr("cannot use a write-ahead log"));
-  sqlite3_close(other);
+  other.reset();
 
   Open();
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  other = std::make_unique<SqliteWriteLock>(path_);
   const auto made = SqliteKeyStore::Open(path_, options);
   EXPECT_THAT(made.status().ToString(), HasSubstr("cannot be written"));
-  sqlite3_close(other);
+  other.reset();
 }
 
 TEST_F(SqliteKeyStoreTest, WhatIsNoDatabaseIsNotWaitedFor) {

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <atomic>
 #include <chrono>
@@ -22,6 +21,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/raw_calls.h"
 #include "tests/support/service_client.h"
+#include "tests/support/sqlite_write_lock.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal::testing {
@@ -158,24 +158,6 @@ TEST(HostileRequests, TakeNoMoreMemoryThanOthers) {
   EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
 }
 
-// While this exists, every store call of the daemon fails.
-class StoreHeld {
- public:
-  explicit StoreHeld(const std::string& file) {
-    sqlite3* opened = nullptr;
-    EXPECT_EQ(sqlite3_open(file.c_str(), &opened), SQLITE_OK);
-    database_.reset(opened);
-    sqlite3_busy_timeout(opened, 10'000);
-    EXPECT_EQ(sqlite3_exec(opened, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
-  }
-
- private:
-  struct Close {
-    void operator()(sqlite3* database) const { sqlite3_close(database); }
-  };
-  std::unique_ptr<sqlite3, Close> database_;
-};
-
 // Each of them is a megabyte, and thirty once parsed. While the store has not answered, the daemon
 // keeps only the operation of each.
 TEST(HostileRequests, AreNotKeptWhileTheyWaitForTheStore) {
@@ -197,7 +179,8 @@ TEST(HostileRequests, AreNotKeptWhileTheyWaitForTheStore) {
   std::atomic<bool> is_full{false};
   std::vector<std::future<Reason>> calls;
   {
-    const StoreHeld held(file);
+    // Every store call of the daemon fails.
+    const SqliteWriteLock held(file);
     for (int i = 0; i < kCallers; ++i) {
       calls.push_back(std::async(std::launch::async, [&] {
         // On a busy machine the first ones fail before the last ones arrive.

@@ -39,6 +39,7 @@
 #include "tests/support/blocking_call.h"
 #include "tests/support/file_mount.h"
 #include "tests/support/full_disk.h"
+#include "tests/support/sqlite_write_lock.h"
 #include "tests/support/temp_folder.h"
 
 namespace {
@@ -57,6 +58,7 @@ namespace {
 using testing::BlockingCall;
 using testing::FullDisk;
 using ::testing::HasSubstr;
+using testing::SqliteWriteLock;
 
 class SqliteStoreTest : public ::testing::Test {
  protected:
@@ -330,9 +332,7 @@ TEST_F(SqliteStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   options.busy_timeout = absl::Milliseconds(1);
   const auto store = SqliteStore::Open(path_, options);
   ASSERT_TRUE(store.ok()) << store.status();
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto other = std::make_unique<SqliteWriteLock>(path_);
   const std::vector<ReserveOp> ops = {ReserveNamed("one"), ReserveNamed("two")};
   for (const auto& answer : (*store)->Reserve(ops)) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
@@ -342,7 +342,7 @@ TEST_F(SqliteStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
       << "reading goes on";
   EXPECT_EQ(ReasonOf((*store)->Inspect().status()), Reason::kStoreUnavailable)
       << "but nothing could be kept";
-  sqlite3_close(other);
+  other.reset();
   for (const auto& answer : (*store)->Reserve(ops)) EXPECT_TRUE(answer.ok()) << answer.status();
 }
 
@@ -350,13 +350,11 @@ TEST_F(SqliteStoreTest, ABatchWaitsForAnotherProgramAsLongAsItMay) {
   SqliteOptions options;
   options.busy_timeout = absl::Seconds(20);
   const auto store = SqliteStore::Open(path_, options).value();
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto other = std::make_unique<SqliteWriteLock>(path_);
   const ReserveOp op = ReserveNamed("one");
   BlockingCall<absl::Status> reserves([&] { return store->Reserve({&op, 1}).at(0).status(); });
   EXPECT_TRUE(reserves.AwaitBlocked());
-  sqlite3_close(other);
+  other.reset();
   EXPECT_TRUE(reserves.Get().ok());
 }
 
