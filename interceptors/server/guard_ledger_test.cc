@@ -104,6 +104,22 @@ class GuardLedgerTest : public testing::Test {
     return decided.get_future().get();
   }
   std::shared_ptr<LiveExecution> Run() { return ExecutionOf(Admit()); }
+  // The caller gets no answer while the store has not recorded the reply.
+  void ExpectToWaitForTheStore(const std::shared_ptr<LiveExecution>& execution,
+                               const std::string& text) {
+    store_->Hold(Operation::kComplete);
+    EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body(text))).error),
+              Reason::kOutcomeNotRecorded);
+    store_->AnswerHeld(Operation::kComplete);
+  }
+  // Of replies that are sent before the store has recorded them.
+  std::vector<Places::Place> TakeAllPlaces() {
+    std::vector<Places::Place> taken;
+    while (Places::Place place = reservations_->replies_ahead().TryTake()) {
+      taken.push_back(std::move(place));
+    }
+    return taken;
+  }
   // Commits `text` as the reply, in a transaction of this execution.
   bool Commit(Execution& execution, const std::string& text) {
     FakeTransaction transaction{*ledger_, {}};
@@ -519,10 +535,7 @@ TEST_F(GuardLedgerTest, ACommittedReplyIsRecordedWhenTheStoreIsBack) {
 TEST_F(GuardLedgerTest, ALookedUpReplyWaitsForTheStore) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
-  store_->Hold(Operation::kComplete);
-  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
-            Reason::kOutcomeNotRecorded);
-  store_->AnswerHeld(Operation::kComplete);
+  ExpectToWaitForTheStore(execution, "paid");
 }
 
 TEST_F(GuardLedgerTest, ACommittedReplyThatIsLargeWaitsForTheStore) {
@@ -530,33 +543,21 @@ TEST_F(GuardLedgerTest, ACommittedReplyThatIsLargeWaitsForTheStore) {
   const std::string large(limits::kMaxReplyAheadBytes, 'x');
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message(large)).ok());
-  store_->Hold(Operation::kComplete);
-  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body(large))).error),
-            Reason::kOutcomeNotRecorded);
-  store_->AnswerHeld(Operation::kComplete);
+  ExpectToWaitForTheStore(execution, large);
 }
 
 TEST_F(GuardLedgerTest, OverTheBoundCommittedRepliesWaitForTheStore) {
-  std::vector<Places::Place> taken;
-  while (Places::Place place = reservations_->replies_ahead().TryTake()) {
-    taken.push_back(std::move(place));
-  }
+  const std::vector<Places::Place> taken = TakeAllPlaces();
   EXPECT_EQ(taken.size(), limits::kMaxRepliesAhead);
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
-  store_->Hold(Operation::kComplete);
-  EXPECT_EQ(ReasonOf(SettleWith(execution, Answer(Body("paid"))).error),
-            Reason::kOutcomeNotRecorded);
-  store_->AnswerHeld(Operation::kComplete);
+  ExpectToWaitForTheStore(execution, "paid");
 }
 
 // In an outage each of them is recorded for longer than recording_timeout.
 TEST_F(GuardLedgerTest, ACommittedReplyHasItsPlaceUntilItIsRecorded) {
-  std::vector<Places::Place> taken;
-  while (Places::Place place = reservations_->replies_ahead().TryTake()) {
-    taken.push_back(std::move(place));
-  }
+  std::vector<Places::Place> taken = TakeAllPlaces();
   taken.pop_back();
   std::promise<absl::Status> timed_out;
   options_.hooks.on_recorded = [&](const RecordedEvent& event) {

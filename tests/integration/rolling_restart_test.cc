@@ -20,37 +20,48 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// Whether the channel has found `daemon`: calls alternate between the daemons that it is connected
-// to.
-bool AwaitConnected(v1::IdempotencyService::Stub& stub, const DaemonProcess& daemon) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < deadline) {
-    grpc::ClientContext context;
-    v1::GetResponse response;
-    stub.Get(&context, SomeGet("nobody's"), &response);
-    if (absl::EndsWith(context.peer(), daemon.address())) return true;
+class RollingRestartTest : public ::testing::Test {
+ protected:
+  // Whether the channel has found both daemons: calls alternate between those that it is connected
+  // to.
+  bool AwaitConnected() { return AwaitConnected(first_) && AwaitConnected(second_); }
+  bool AwaitConnected(const DaemonProcess& daemon) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < deadline) {
+      grpc::ClientContext context;
+      v1::GetResponse response;
+      stub_->Get(&context, SomeGet("nobody's"), &response);
+      if (absl::EndsWith(context.peer(), daemon.address())) return true;
+    }
+    return false;
   }
-  return false;
-}
 
-TEST(RollingRestartTest, SessionsMoveWithoutAFailedOperation) {
-  auto cluster = PostgresCluster::Create().value();
-  MigrateStore(cluster->url());
-  DaemonProcess first(cluster->url());
-  DaemonProcess second(cluster->url());
-  const auto channel =
-      grpc::CreateCustomChannel(absl::StrCat("ipv4:", first.address(), ",", second.address()),
+  const std::unique_ptr<PostgresCluster> cluster_ = MigratedCluster();
+  DaemonProcess first_{cluster_->url()};
+  DaemonProcess second_{cluster_->url()};
+  const std::shared_ptr<grpc::Channel> channel_ =
+      grpc::CreateCustomChannel(absl::StrCat("ipv4:", first_.address(), ",", second_.address()),
                                 grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
-  const auto stub = v1::IdempotencyService::NewStub(channel);
+  const std::unique_ptr<v1::IdempotencyService::Stub> stub_ =
+      v1::IdempotencyService::NewStub(channel_);
+
+ private:
+  static std::unique_ptr<PostgresCluster> MigratedCluster() {
+    auto cluster = PostgresCluster::Create().value();
+    MigrateStore(cluster->url());
+    return cluster;
+  }
+};
+
+TEST_F(RollingRestartTest, SessionsMoveWithoutAFailedOperation) {
   ConnectionOptions options;
   options.session.streams = 2;
-  const auto connection = MakeConnection(channel, options);
+  const auto connection = MakeConnection(channel_, options);
   SessionCycles cycles(*connection);
   for (int round = 0; round < 2; ++round) {
-    for (DaemonProcess* daemon : {&first, &second}) {
+    for (DaemonProcess* daemon : {&first_, &second_}) {
       // An operator who restarts daemons waits until one is back before stopping the next.
-      ASSERT_TRUE(AwaitConnected(*stub, first));
-      ASSERT_TRUE(AwaitConnected(*stub, second));
+      ASSERT_TRUE(AwaitConnected());
       ASSERT_TRUE(cycles.AwaitMore(200));
       EXPECT_EQ(daemon->Terminate().code, 0);
       ASSERT_TRUE(cycles.AwaitMore(200));
@@ -62,20 +73,11 @@ TEST(RollingRestartTest, SessionsMoveWithoutAFailedOperation) {
 }
 
 // kill -9: unanswered operations are sent again, under the same tokens.
-TEST(RollingRestartTest, AKilledDaemonLosesNothing) {
-  auto cluster = PostgresCluster::Create().value();
-  MigrateStore(cluster->url());
-  DaemonProcess first(cluster->url());
-  DaemonProcess second(cluster->url());
-  const auto channel =
-      grpc::CreateCustomChannel(absl::StrCat("ipv4:", first.address(), ",", second.address()),
-                                grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
-  const auto stub = v1::IdempotencyService::NewStub(channel);
-  const auto connection = MakeConnection(channel);
+TEST_F(RollingRestartTest, AKilledDaemonLosesNothing) {
+  const auto connection = MakeConnection(channel_);
   SessionCycles cycles(*connection);
-  for (DaemonProcess* daemon : {&first, &second, &first, &second}) {
-    ASSERT_TRUE(AwaitConnected(*stub, first));
-    ASSERT_TRUE(AwaitConnected(*stub, second));
+  for (DaemonProcess* daemon : {&first_, &second_, &first_, &second_}) {
+    ASSERT_TRUE(AwaitConnected());
     ASSERT_TRUE(cycles.AwaitMore(100));
     daemon->Kill();
     ASSERT_TRUE(cycles.AwaitMore(100));

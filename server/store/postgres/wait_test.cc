@@ -188,6 +188,13 @@ class PostgresChangedRowTest : public PostgresWaitTest,
   const char* HoldSweep() const {
     return GetParam() == PostgresStatementMode::kBatched ? kHoldClock : kLockRows;
   }
+  // A step of the sweep, between whose reads and writes the rows are changed.
+  absl::StatusOr<SweepProgress> SweepUnder(const std::string& change) {
+    absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+    RunBehind(
+        HoldSweep(), [&] { swept = store_->Sweep({}); }, change);
+    return swept;
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Statements, PostgresChangedRowTest,
@@ -252,10 +259,8 @@ TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepStays) {
   Run("UPDATE records SET created_at = created_at - interval '40 days',"
       " lease_until = lease_until - interval '40 days',"
       " expires_at = expires_at - interval '40 days'");
-  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
-  RunBehind(
-      HoldSweep(), [&] { swept = store_->Sweep({}); },
-      "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
+  const absl::StatusOr<SweepProgress> swept =
+      SweepUnder("UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->removed, 0);
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM records"), "1");
@@ -266,10 +271,8 @@ TEST_P(PostgresChangedRowTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
-  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
-  RunBehind(
-      HoldSweep(), [&] { swept = store_->Sweep({}); },
-      "UPDATE records SET lease_until = clock_timestamp() + interval '1 hour'");
+  const absl::StatusOr<SweepProgress> swept =
+      SweepUnder("UPDATE records SET lease_until = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->marked_unknown, 0);
   EXPECT_EQ(schema_->Value("SELECT state FROM records"), "1");
@@ -281,9 +284,7 @@ TEST_P(PostgresChangedRowTest, ACompletionUnderTheSweepStays) {
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
-  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
-  RunBehind(
-      HoldSweep(), [&] { swept = store_->Sweep({}); },
+  const absl::StatusOr<SweepProgress> swept = SweepUnder(
       "UPDATE records SET state = 2, completed_at = clock_timestamp(), reply = 'r',"
       " reply_digest = sha256('r')");
   ASSERT_TRUE(swept.ok()) << swept.status();
@@ -297,10 +298,8 @@ TEST_P(PostgresChangedRowTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToIt
   Run("UPDATE records SET lease_until = created_at - interval '1 hour',"
       " expires_at = created_at - interval '1 hour',"
       " tombstone_until = created_at + interval '1 day'");
-  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
-  RunBehind(
-      HoldSweep(), [&] { swept = store_->Sweep({}); },
-      "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
+  const absl::StatusOr<SweepProgress> swept =
+      SweepUnder("UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->entombed, 0);
   EXPECT_EQ(schema_->Value("SELECT octet_length(fingerprints) > 0 FROM records"), "t");
