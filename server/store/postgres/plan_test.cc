@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
+#include "grpc_idempotency/uuid.h"
 #include "postgres/socket_watchdog.h"
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/statements/batched.h"
@@ -134,7 +137,8 @@ class PostgresPlanTest : public PostgresStoreTest {
         {&statements.count_scope, "records_by_namespace"},
         {&statements.count_namespace, "records_by_namespace"},
         {&statements.read_contents, "records_by_namespace"},
-        {&statements.places.in_namespace, "records_by_namespace"},
+        {&statements.places.in_scopes, "records_by_namespace"},
+        {&statements.places.in_scope, "records_by_namespace"},
         {&statements.places.unknown, "records_unknown"},
         {&statements.places.children, "records_by_parent"},
         {&statements.read_audit, "audit_log_by_namespace"},
@@ -154,6 +158,31 @@ class PostgresPlanTest : public PostgresStoreTest {
                   HasSubstr("Index Cond"))
           << statement->name << plan;
     }
+  }
+
+  // How many pages the server reads for it.
+  static int PagesOf(PostgresConnection& connection, const PostgresStatement& statement,
+                     const std::string& values) {
+    EXPECT_EQ(connection.TryPrepare(statement), "") << statement.name;
+    const auto plan = connection.ExecuteScript(
+        absl::StrCat("EXPLAIN (ANALYZE, BUFFERS, TIMING off, COSTS off) EXECUTE \"", statement.name,
+                     "\"", values));
+    EXPECT_TRUE(plan.ok()) << statement.name << plan.status();
+    // That of the whole plan is the first one.
+    for (int row = 0; plan.ok() && row < plan->rows(); ++row) {
+      const std::string line = plan->Text(row, 0);
+      if (!absl::StrContains(line, "Buffers: ")) continue;
+      int pages = 0;
+      for (const absl::string_view count : absl::StrSplit(line, ' ')) {
+        const std::pair<absl::string_view, absl::string_view> parts =
+            absl::StrSplit(count, absl::MaxSplits('=', 1));
+        int number = 0;
+        if (absl::SimpleAtoi(parts.second, &number)) pages += number;
+      }
+      return pages;
+    }
+    ADD_FAILURE() << "no buffers of " << statement.name;
+    return 0;
   }
 
  private:
@@ -229,6 +258,48 @@ TEST_F(PostgresPlanTest, OnATableWithOneRecordLeft) {
   ExpectIndexLookups();
   Fill();
   ExpectIndexLookups();
+}
+
+// The end of a range is found without the rows behind it.
+TEST_F(PostgresPlanTest, AWalkReadsNothingBehindItsRange) {
+  ASSERT_TRUE(schema_
+                  ->Execute("INSERT INTO records (id, namespace, scope, operation, key, state,"
+                            " require_recovery, attempt, token, created_at, lease_until,"
+                            " expires_at, fingerprints, watched, parent_namespace, parent_scope,"
+                            " parent_operation, parent_key)"
+                            " SELECT gen_random_uuid(), 'n', 's', 'o', i::text, 4, false, 1,"
+                            " gen_random_uuid(), now(), now(), now(), 'f', true, 'n', 's', 'o', 'p'"
+                            " FROM generate_series(1, 50000) i")
+                  .ok());
+  ASSERT_TRUE(schema_->Execute("VACUUM ANALYZE records").ok());
+  SocketWatchdog watchdog;
+  auto connection = PostgresConnection::Open(schema_->options(), watchdog);
+  ASSERT_TRUE(connection.ok());
+  const PostgresStatements batched(schema_->options().clock_sql);
+  const SingleRowStatements single_row(schema_->options().clock_sql);
+  const std::string first = absl::StrCat("'", Uuid().ToString(), "'");
+  const std::string second = "'00000000-0000-0000-0000-000000000001'";
+  const auto values = [](const std::vector<std::string>& all) {
+    return absl::StrCat("(", absl::StrJoin(all, ","), ")");
+  };
+  // Behind each there are 50,000 rows.
+  const std::string scope = values({"'n'", "'a'", first, "500"});
+  const std::string in_scope = values({"'n'", "'s'", first, second, "500"});
+  const std::string scopes = values({"'n'", "'a'", first, "'b'", "500"});
+  const std::pair<const PostgresStatement*, std::string> walks[] = {
+      {&batched.list_scope, scope},
+      {&batched.count_scope, values({"false", "'n'", "'a'", first, "500"})},
+      {&batched.places.in_scope, in_scope},
+      {&batched.places.in_scopes, scopes},
+      {&batched.places.unknown, values({"'n'", first, second, "500"})},
+      {&batched.places.children, values({"'p'", first, second, "500"})},
+      {&single_row.measure_usage_in_scope, values({"'n'", "'s'", first, second, "500", "now()"})},
+      {&single_row.measure_usage_in_scopes, values({"'n'", "'a'", first, "'b'", "500", "now()"})},
+  };
+  for (const auto& [statement, parameters] : walks) {
+    // The levels of an index, and their neighbours.
+    EXPECT_LE(PagesOf(**connection, *statement, parameters), 8) << statement->name;
+  }
 }
 
 TEST_F(PostgresPlanTest, OnATableOfItsRealSize) {

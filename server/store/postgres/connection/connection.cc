@@ -128,8 +128,9 @@ std::string SetLockTimeout(absl::Duration timeout) {
 std::string ConnectionSettings(const PostgresOptions& options) {
   // Operations read few rows by primary key, and walks a range of one index. On a table
   // that was analysed while it was small the planner chooses other kinds of plans, and
-  // throughput falls to a quarter. These settings keep it from those, but not from the wrong
-  // index: the predicates of the partial indexes do (migration 008).
+  // throughput falls to a quarter. These settings keep it from those. From the wrong index the
+  // predicates of the partial indexes do (migration 008), and the order of a range: another index
+  // would have to be sorted.
   return absl::StrCat(
       "SET search_path TO ", options.schema, ";SET statement_timeout TO ",
       absl::ToInt64Milliseconds(options.statement_timeout), ";",
@@ -146,7 +147,8 @@ std::string ConnectionSettings(const PostgresOptions& options) {
       // Citus plans what several nodes answer for its parameters' values only.
       options.statements == PostgresStatementMode::kSingleRow ? "auto" : "force_generic_plan",
       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
-      ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
+      ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off;SET enable_sort TO off"
+      ";SET enable_incremental_sort TO off"
       ";SET jit TO off"
       // An interrupted wait for a standby is reported by a warning alone.
       ";SET client_min_messages TO warning"

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
@@ -37,22 +38,6 @@ void AppendCharacter(std::uint32_t number, std::string& text) {
     add_rest(6);
   }
   add_rest(0);
-}
-
-// Behind every scope.
-const std::string& LastScope() {
-  static const std::string* const kLast = [] {
-    auto* const last = new std::string;  // never destroyed
-    while (last->size() <= limits::kMaxScopeBytes) AppendCharacter(kLastCharacter, *last);
-    return last;
-  }();
-  return *kLast;
-}
-
-Uuid LastId() {
-  Uuid::Bytes bytes;
-  bytes.fill(0xFF);
-  return Uuid(bytes);
 }
 
 // The first number in (low, high] up to which `probe` meets a row that cannot be read; it is met up
@@ -116,7 +101,26 @@ RecordPlace PlaceBefore(const RecordPlace& place) {
   return {place.scope, number == 0 ? place.id : UuidOf(number - 1)};
 }
 
-RecordPlace LastPlace() { return {LastScope(), LastId()}; }
+RecordId LastId() {
+  Uuid::Bytes bytes;
+  bytes.fill(0xFF);
+  return Uuid(bytes);
+}
+
+const std::string& LastScope() {
+  static const std::string* const kLast = [] {
+    auto* const last = new std::string;  // never destroyed
+    while (last->size() <= limits::kMaxScopeBytes) AppendCharacter(kLastCharacter, *last);
+    return last;
+  }();
+  return *kLast;
+}
+
+// The server's texts have no character 0.
+std::string ScopeBehind(std::string scope) {
+  scope += '\1';
+  return scope;
+}
 
 RecordPlaces::RecordPlaces(PostgresConnection& connection, const PlaceStatements& statements,
                            UnreadablePlaces& unreadable, ListWalk walk, std::string_view first_part,
@@ -129,7 +133,7 @@ RecordPlaces::RecordPlaces(PostgresConnection& connection, const PlaceStatements
       look_(look) {}
 
 RecordPlace RecordPlaces::LastAfter(const RecordPlace& after) const {
-  return walk_ == ListWalk::kNamespace ? LastPlace() : RecordPlace{after.scope, LastId()};
+  return {walk_ == ListWalk::kNamespace ? LastScope() : after.scope, LastId()};
 }
 
 RecordPlace RecordPlaces::InOrder(const RecordPlace& place) const {
@@ -158,17 +162,52 @@ absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::Read(const RecordPlace& a
                                                             const std::optional<RecordPlace>& until,
                                                             int limit) {
   const RecordPlace last = until ? *until : LastAfter(after);
-  PostgresParameters parameters;
-  parameters.AddBytes(range_.first_part);
-  for (const RecordPlace* const place : {&after, &last}) {
-    if (IsByScope()) parameters.AddBytes(place->scope);
-    parameters.Add(place->id);
+  if (!IsByScope()) {
+    PostgresParameters range;
+    range.AddBytes(range_.first_part);
+    range.Add(after.id);
+    range.Add(last.id);
+    return Execute(walk_ == ListWalk::kUnknown ? statements_.unknown : statements_.children,
+                   std::move(range), limit);
   }
-  parameters.Add(limit);
-  const PostgresStatement& by_id =
-      walk_ == ListWalk::kUnknown ? statements_.unknown : statements_.children;
-  const auto rows =
-      connection_.ExecuteOne(IsByScope() ? statements_.in_namespace : by_id, parameters);
+  if (after.scope == last.scope) return ReadInScope(after, last.id, limit);
+  if (last.id == LastId()) return ReadInScopes(after, ScopeBehind(last.scope), limit);
+  absl::StatusOr<std::vector<RecordPlace>> places = ReadInScopes(after, last.scope, limit);
+  if (!places.ok() || places->size() == static_cast<std::size_t>(limit)) return places;
+  const auto in_last =
+      ReadInScope({last.scope, RecordId()}, last.id, limit - static_cast<int>(places->size()));
+  if (!in_last.ok()) return in_last.status();
+  places->insert(places->end(), in_last->begin(), in_last->end());
+  return places;
+}
+
+absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::ReadInScope(const RecordPlace& after,
+                                                                   const RecordId& last,
+                                                                   int limit) {
+  PostgresParameters range;
+  range.AddBytes(range_.first_part);
+  range.AddBytes(after.scope);
+  range.Add(after.id);
+  range.Add(last);
+  return Execute(statements_.in_scope, std::move(range), limit);
+}
+
+absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::ReadInScopes(const RecordPlace& after,
+                                                                    std::string_view end,
+                                                                    int limit) {
+  PostgresParameters range;
+  range.AddBytes(range_.first_part);
+  range.AddBytes(after.scope);
+  range.Add(after.id);
+  range.AddBytes(end);
+  return Execute(statements_.in_scopes, std::move(range), limit);
+}
+
+absl::StatusOr<std::vector<RecordPlace>> RecordPlaces::Execute(const PostgresStatement& statement,
+                                                               PostgresParameters range,
+                                                               int limit) {
+  range.Add(limit);
+  const auto rows = connection_.ExecuteOne(statement, range);
   if (!rows.ok()) return rows.status();
   // Columns: scope, id.
   std::vector<RecordPlace> places;
@@ -226,7 +265,7 @@ absl::StatusOr<std::optional<RecordPlace>> RecordPlaces::FindUnreadable(const Re
   const auto id = internal::FindUnreadable(
       connection_, from.id, LastId(),
       [&](const Uuid& until) {
-        return GoOn(Probe(after, {from.scope, until}));
+        return GoOn(Probe(from, {from.scope, until}));
       },
       next.status());
   if (!id.ok()) return id.status();

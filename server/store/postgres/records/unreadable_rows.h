@@ -58,8 +58,11 @@ absl::StatusOr<std::optional<Uuid>> FindUnreadable(PostgresConnection& connectio
 
 // The place just before `place`.
 RecordPlace PlaceBefore(const RecordPlace& place);
-// Behind every record of a namespace.
-RecordPlace LastPlace();
+// Behind every id, and behind every scope.
+RecordId LastId();
+const std::string& LastScope();
+// The first scope behind `scope`.
+std::string ScopeBehind(std::string scope);
 
 // How a walk passes a row that was found unreadable before.
 enum class Look {
@@ -99,6 +102,14 @@ class RecordPlaces {
   bool IsByScope() const { return walk_ == ListWalk::kNamespace || walk_ == ListWalk::kScope; }
   // `place` as far as the order of the walk has it.
   RecordPlace InOrder(const RecordPlace& place) const;
+  // Up to `last`, in the scope of `after`.
+  absl::StatusOr<std::vector<RecordPlace>> ReadInScope(const RecordPlace& after,
+                                                       const RecordId& last, int limit);
+  // Of all scopes before `end`.
+  absl::StatusOr<std::vector<RecordPlace>> ReadInScopes(const RecordPlace& after,
+                                                        std::string_view end, int limit);
+  absl::StatusOr<std::vector<RecordPlace>> Execute(const PostgresStatement& statement,
+                                                   PostgresParameters range, int limit);
   absl::Status Probe(const RecordPlace& after, const RecordPlace& until);
   // The scope of the first unreadable row behind `after`, which is another one.
   absl::StatusOr<std::string> FindScope(const RecordPlace& after, const absl::Status& failure);

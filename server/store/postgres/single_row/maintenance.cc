@@ -72,17 +72,22 @@ absl::StatusOr<UsageStep> SingleRowMaintenance::Measure(const UsageOp& op,
                                                         const std::optional<RecordPlace>& until,
                                                         const SingleRowTime& time, int limit) {
   const RecordPlace after = op.after.value_or(RecordPlace());
-  const RecordPlace end = until ? *until : LastPlace();
+  const bool in_one_scope = until && until->scope == after.scope;
   PostgresParameters parameters;
   parameters.AddBytes(op.name_space);
-  for (const RecordPlace* const place : {&after, &end}) {
-    parameters.AddBytes(place->scope);
-    parameters.Add(place->id);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  if (in_one_scope) {
+    parameters.Add(until->id);
+  } else {
+    parameters.AddBytes(until ? until->scope : ScopeBehind(LastScope()));
   }
   parameters.Add(limit);
   parameters.Add(time.judged);
-  const auto rows =
-      records_.connection().ExecuteOne(records_.statements().measure_usage, parameters);
+  const SingleRowStatements& statements = records_.statements();
+  const auto rows = records_.connection().ExecuteOne(
+      in_one_scope ? statements.measure_usage_in_scope : statements.measure_usage_in_scopes,
+      parameters);
   if (!rows.ok()) return rows.status();
   UsageStep step;
   step.visited = rows->rows();
@@ -95,6 +100,8 @@ absl::StatusOr<UsageStep> SingleRowMaintenance::Measure(const UsageOp& op,
   const int last = rows->rows() - 1;
   if (step.visited == limit) {
     step.next = RecordPlace{rows->Text(last, 0), rows->GetUuid(last, 1)};
+  } else if (until && !in_one_scope) {
+    step.next = RecordPlace{until->scope, RecordId()};
   } else {
     step.next = until;
   }

@@ -27,7 +27,8 @@ class SingleRowMaintenance {
   absl::Status Inspect(StoreGauges& gauges);
 
  private:
-  // Up to `until`; nullopt: to the end.
+  // Up to `until`, or up to its scope if that is another one than that of `after`; nullopt: to the
+  // end.
   absl::StatusOr<UsageStep> Measure(const UsageOp& op, const std::optional<RecordPlace>& until,
                                     const SingleRowTime& time, int limit);
   absl::Status ReadOldest(StoreGauges& gauges);

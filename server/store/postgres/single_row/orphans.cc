@@ -44,15 +44,14 @@ absl::StatusOr<SingleRowOrphans::Page> SingleRowOrphans::ReadUntil(const RecordI
 }
 
 absl::StatusOr<SingleRowOrphans::Page> SingleRowOrphans::Read(const RecordId& after) {
-  absl::StatusOr<Page> page = ReadUntil(after, LastPlace().id);
+  absl::StatusOr<Page> page = ReadUntil(after, LastId());
   if (!IsUnreadable(page.status())) return page;
   const auto probe = [&](const RecordId& until) -> absl::StatusOr<bool> {
     const absl::Status read = ReadUntil(after, until).status();
     if (!read.ok()) return read;
     return false;
   };
-  const auto place =
-      FindUnreadable(records_.connection(), after, LastPlace().id, probe, page.status());
+  const auto place = FindUnreadable(records_.connection(), after, LastId(), probe, page.status());
   if (!place.ok()) return place.status();
   page = ReadUntil(after, PlaceBefore({"", place->value()}).id);
   if (page.ok() && page->next.is_nil()) page->next = place->value();

@@ -10,12 +10,15 @@ namespace idempotency::internal {
 struct PlaceStatements {
   // `sql` contains kRangesSql.
   explicit PlaceStatements(SqlSections& sql)
-      : in_namespace(sql.Statement("places_in_namespace")),
+      : in_scopes(sql.Statement("places_in_scopes")),
+        in_scope(sql.Statement("places_in_scope")),
         unknown(sql.Statement("places_of_unknown")),
         children(sql.Statement("places_of_children")) {}
 
-  // Also of a scope: up to its last place.
-  PostgresStatement in_namespace;
+  // Of a namespace, up to the end of a scope.
+  PostgresStatement in_scopes;
+  // Of one scope, up to a place.
+  PostgresStatement in_scope;
   PostgresStatement unknown;
   PostgresStatement children;
 };

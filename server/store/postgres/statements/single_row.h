@@ -64,7 +64,8 @@ struct SingleRowStatements {
   PlaceStatements places;
   // Of checkpoints.
   PostgresStatement walk_checkpoints;
-  PostgresStatement measure_usage;
+  PostgresStatement measure_usage_in_scopes;
+  PostgresStatement measure_usage_in_scope;
 
   // The gauges.
   PostgresStatement open_for_long;

@@ -37,14 +37,22 @@ INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, 
 VALUES ($1::timestamptz, $2::text, $3::text, $4::smallint, $5::boolean, $6::text, $7::uuid,
   $8::bytea, $9::smallint, $10::integer, $11::integer)
 
--- statement: measure_row_usage
--- $1-$6 as in {places_in_namespace}, $7 now. Returns scope, id, whether it is live, and the reply's
--- bytes.
+-- piece: row_usage
+-- Whether it is live at $6, and the reply's bytes.
 SELECT t.scope, t.id,
-  (t.expires_at > $7::timestamptz OR t.state = 4 OR (t.state = 1 AND t.require_recovery)),
+  (t.expires_at > $6::timestamptz OR t.state = 4 OR (t.state = 1 AND t.require_recovery)),
   octet_length(t.reply)
 FROM records t
-{places_range}
+
+-- statement: measure_usage_in_scopes
+-- $1-$5 as in {scopes_range}, $6 now. Returns scope, id, whether it is live, and the reply's bytes.
+{row_usage}
+{scopes_range}
+
+-- statement: measure_usage_in_scope
+-- $1-$5 as in {within_scope_range}, $6 now. Returns the same.
+{row_usage}
+{within_scope_range}
 )sql";
 
 }  // namespace idempotency::internal::single_row_sql
