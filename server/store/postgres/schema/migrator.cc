@@ -18,6 +18,7 @@
 
 #include "core/absl_view.h"
 #include "core/sha256.h"
+#include "server/store/postgres/connection/sql_state.h"
 #include "server/store/postgres/schema/distribution.h"
 #include "server/store/postgres/schema/lock_wait.h"
 #include "server/store/postgres/schema/roles.h"
@@ -84,11 +85,14 @@ TimePoint EndOfPatience() {
   return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kMigrationPatience);
 }
 
+// Whether another session's lock or change made it fail, so that another try may not.
+bool IsInTheWay(const absl::Status& failure) {
+  return absl::IsDeadlineExceeded(failure) || absl::IsAborted(failure);
+}
+
 // Of a failure that another try may undo, its own.
 absl::StatusCode CodeOf(const absl::Status& failure) {
-  const bool in_the_way = failure.code() == absl::StatusCode::kDeadlineExceeded ||
-                          failure.code() == absl::StatusCode::kAborted;
-  return in_the_way ? failure.code() : absl::StatusCode::kUnavailable;
+  return IsInTheWay(failure) ? failure.code() : absl::StatusCode::kUnavailable;
 }
 
 absl::Status Failed(const Migration& migration, const absl::Status& failure) {
@@ -179,17 +183,20 @@ absl::StatusOr<int> PostgresMigrator::Persist(PostgresConnection& connection,
   const TimePoint deadline = EndOfPatience();
   while (true) {
     absl::StatusOr<int> done = step();
-    const bool in_the_way = done.status().code() == absl::StatusCode::kDeadlineExceeded ||
-                            done.status().code() == absl::StatusCode::kAborted;
-    if (!in_the_way) return done;
+    if (!IsInTheWay(done.status())) return done;
     const std::string remedy = RemedyForLockWait(connection, options_.schema);
     if (std::chrono::steady_clock::now() >= deadline) {
       return absl::UnavailableError(absl::StrCat(done.status().message(), "; ", remedy));
     }
-    spdlog::warn(
-        "postgres: the migration waits for a lock that another session holds; trying again. "
-        "Traffic continues. If the wait does not end: {}",
-        remedy);
+    if (absl::IsAborted(done.status())) {
+      spdlog::warn("postgres: another session made a change at the same time; trying again: {}",
+                   std::string(done.status().message()));
+    } else {
+      spdlog::warn(
+          "postgres: the migration waits for a lock that another session holds; trying again. "
+          "Traffic continues. If the wait does not end: {}",
+          remedy);
+    }
     absl::SleepFor(kMigrationLockPause);
   }
 }
@@ -323,6 +330,10 @@ absl::Status PostgresMigrator::CheckSchema() {
     if (state.empty()) continue;
     if ((*connection)->lost()) return absl::UnavailableError("postgres session lost");
     if (state == kLockNotAvailable) return absl::UnavailableError("a migration runs");
+    if (!IsLasting(state)) {
+      return absl::UnavailableError(absl::StrCat("postgres cannot prepare `", statement.name,
+                                                 "` now (SQLSTATE ", state, ")"));
+    }
     return absl::FailedPreconditionError(
         absl::StrCat("postgres schema ", options_.schema, " is recorded at version ",
                      migrations_.size(), " but cannot run `", statement.name, "` (SQLSTATE ", state,
@@ -374,7 +385,11 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
   if (!rows.ok()) {
     // Not a fault of the schema.
     if (connection.lost()) return absl::UnavailableError("postgres session lost");
-    if (rows.status().code() == absl::StatusCode::kDeadlineExceeded) return rows.status();
+    if (IsInTheWay(rows.status())) return rows.status();
+    if (!IsLasting(SqlStateOf(rows.status()))) {
+      return absl::UnavailableError(absl::StrCat(
+          "cannot read ", schema, ".schema_migrations now: ", rows.status().message()));
+    }
     return absl::FailedPreconditionError(
         absl::StrCat("postgres schema ", schema,
                      " has a schema_migrations that this program did not create or that",

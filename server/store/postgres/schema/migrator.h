@@ -51,7 +51,8 @@ struct MigrationState {
 //                        this program's, or was changed by hand; the server
 //                        is too old; or a daemon uses the schema that Down() is to
 //                        revert
-//   UNAVAILABLE          the server cannot be reached, or a migration failed
+//   UNAVAILABLE          the server cannot be reached, a migration failed, or a statement did
+//                        for a reason of the moment, such as a cancellation or a full disk
 //
 // Thread-compatible; each call opens its own connection.
 class PostgresMigrator {
