@@ -8,12 +8,17 @@
 #include "absl/strings/str_join.h"
 
 #include "core/absl_view.h"
+#include "server/store/postgres/connection/sql_state.h"
 
 namespace idempotency::internal {
 namespace {
 
 // A name of Postgres has 63 bytes.
 constexpr std::size_t kMaxPrefixBytes = 63 - sizeof("_sweeper") + 1;
+
+// SQLSTATEs of a role, or a membership, that another session made meanwhile.
+constexpr absl::string_view kUniqueViolation = "23505";
+constexpr absl::string_view kDuplicateObject = "42710";
 
 constexpr PostgresTablePrivileges kAppTables[] = {
     {"records", "SELECT, INSERT, UPDATE"},
@@ -81,6 +86,15 @@ std::string CreateStatements(const std::vector<std::string>& names) {
   });
 }
 
+// Roles are of the whole server, and the lock of a migration is of its database: a migration of
+// another one may make the same roles at the same time. ABORTED then.
+absl::Status ChangeRoles(PostgresConnection& connection, const std::string& sql) {
+  absl::Status failure = connection.ExecuteScript(sql).status();
+  const std::string state = SqlStateOf(failure);
+  if (state != kUniqueViolation && state != kDuplicateObject) return failure;
+  return absl::AbortedError(failure.message());
+}
+
 absl::Status Create(PostgresConnection& connection, const std::vector<std::string>& missing) {
   if (missing.empty()) return absl::OkStatus();
   const auto role = connection.ExecuteScript(
@@ -93,7 +107,7 @@ absl::Status Create(PostgresConnection& connection, const std::vector<std::strin
                      " CREATEROLE, and repeat the command; or make the roles yourself: ",
                      CreateStatements(missing)));
   }
-  return connection.ExecuteScript(CreateStatements(missing)).status();
+  return ChangeRoles(connection, CreateStatements(missing));
 }
 
 // Only a member of a role can give it something.
@@ -102,8 +116,9 @@ absl::Status JoinOwner(PostgresConnection& connection, const std::string& owner)
       absl::StrCat("SELECT current_user, pg_has_role(", Quoted(owner), ", 'MEMBER')"));
   if (!member.ok()) return member.status();
   if (member->Bool(0, 1)) return absl::OkStatus();
-  const auto joined = connection.ExecuteScript(absl::StrCat("GRANT ", owner, " TO CURRENT_USER"));
-  if (joined.ok() || joined.status().code() == absl::StatusCode::kAborted) return joined.status();
+  const absl::Status joined =
+      ChangeRoles(connection, absl::StrCat("GRANT ", owner, " TO CURRENT_USER"));
+  if (joined.ok() || absl::IsAborted(joined)) return joined;
   return absl::FailedPreconditionError(absl::StrCat(
       "the postgres role ", member->Text(0, 0), " is not a member of ", owner,
       ". As a superuser: GRANT ", owner, " TO ", member->Text(0, 0), ", and repeat the command"));

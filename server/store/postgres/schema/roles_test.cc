@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -194,6 +196,38 @@ TEST_F(PostgresRolesTest, ARepetitionRestoresWhatAHandChanged) {
   EXPECT_EQ(schema_->Value(absl::StrCat("SELECT has_column_privilege('", Role("admin"),
                                         "', 'audit_log', 'reason', 'UPDATE')")),
             "f");
+}
+
+// Roles are of the whole server, and a migration excludes those of its own schema alone.
+TEST_F(PostgresRolesTest, RolesThatAnotherMigrationMakesAtTheSameTimeAreUsed) {
+  const auto create_at_once = [this](const std::string& prefix, bool before_the_look) {
+    const auto other = testing::PostgresSchema::Create(schema_->options().url).value();
+    std::string create;
+    for (const std::string& name : PostgresRoleNames(prefix)) {
+      absl::StrAppend(&create, "CREATE ROLE ", name, " NOLOGIN;");
+      logins_.push_back(name);
+    }
+    Execute(before_the_look ? "BEGIN;" + create : "BEGIN; LOCK TABLE pg_authid IN SHARE MODE");
+    absl::Status made;
+    std::thread makes([&] {
+      pthread_setname_np(pthread_self(), "makes");
+      made = PostgresMigrator(other->options()).CreateRoles(prefix);
+    });
+    while (schema_->Value("SELECT count(*) FROM pg_locks WHERE NOT granted"
+                          " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") == "0") {
+      std::this_thread::yield();
+    }
+    if (!before_the_look) Execute(create);
+    Execute("COMMIT");
+    makes.join();
+    return made;
+  };
+  // Its row is in the way, then the role.
+  for (const bool before_the_look : {true, false}) {
+    const std::string prefix = absl::StrCat(prefix_, "_", before_the_look ? "a" : "b");
+    const absl::Status made = create_at_once(prefix, before_the_look);
+    EXPECT_TRUE(made.ok()) << made;
+  }
 }
 
 TEST_F(PostgresRolesTest, AMigrationOfALoginLeavesNewTablesToTheOwner) {
