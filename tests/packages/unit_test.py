@@ -113,6 +113,10 @@ class UnitTest(unittest.TestCase):
             self.assertEqual((service.one("Restart"), service.one("RestartSec"),
                               service.one("StartLimitIntervalSec")), ("always", "2", "0"), unit)
 
+    # An index that is interrupted is built again from its beginning.
+    def test_no_time_limit_ends_a_migration(self):
+        self.assertEqual(ServiceUnit(UNITS[2]).one("TimeoutStartSec"), "infinity")
+
     def test_an_upgrade_restarts_the_service_unless_its_schema_is_migrated_first(self):
         for store in ("sqlite:/var/lib/idempotency/records.db", "'sqlite:/records.db'",
                       "rediss+cluster://app@redis-0:6379,redis-1:6379?tls_ca=/ca.crt"):
