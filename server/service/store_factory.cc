@@ -24,6 +24,15 @@ absl::StatusOr<OpenedStore> OpenSqlite(const StoreAddress& address) {
   return OpenedStore{*std::move(store), nullptr};
 }
 
+// Distributing the records locks the tables, for which the checks wait that follow the choice.
+absl::Status CheckChoice(const StoreAddress& address, const PostgresOptions& options) {
+  if (options.statements != PostgresStatementMode::kBatched) return absl::OkStatus();
+  const absl::StatusOr<PostgresStatementMode> now = ChooseStatements(options, address.statements);
+  if (!now.ok()) return now.status();
+  if (*now == options.statements) return absl::OkStatus();
+  return absl::UnavailableError("the records were distributed during the start");
+}
+
 // Also chooses the statements.
 absl::Status PrepareSchema(const StoreAddress& address, SchemaPolicy policy,
                            PostgresOptions& options) {
@@ -40,7 +49,8 @@ absl::Status PrepareSchema(const StoreAddress& address, SchemaPolicy policy,
                  absl::FormatDuration(options.clock_margin));
   }
   if (absl::Status status = PostgresMigrator(options).CheckSchema(); !status.ok()) return status;
-  return CheckPostgresAccess(options);
+  if (absl::Status status = CheckPostgresAccess(options); !status.ok()) return status;
+  return CheckChoice(address, options);
 }
 
 absl::StatusOr<OpenedStore> OpenRedis(const StoreAddress& address, int connections) {

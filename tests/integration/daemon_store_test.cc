@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,6 +25,7 @@
 #include "server/store/postgres/connection/connection.h"
 #include "server/store/postgres/options.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/fake_citus.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/programs.h"
@@ -267,6 +269,39 @@ TEST_F(PostgresSchemas, RecreatedUnderADaemonIsDetected) {
            Clock::now() < deadline);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("was recreated"));
   EXPECT_TRUE(health.AwaitServing(false));
+}
+
+// Their distribution holds locks for which a daemon that starts waits.
+TEST_F(PostgresSchemas, DistributedDuringTheStart) {
+  MigrateStore(store_);
+  ExecuteSql(store_, kFakeCitus);
+  PostgresOptions options;
+  options.url = store_;
+  options.idle_in_transaction_timeout = absl::Hours(1);
+  SocketWatchdog watchdog;
+  const auto distribution = PostgresConnection::Open(options, watchdog).value();
+  ASSERT_TRUE(distribution->Begin().ok());
+  const auto locked = distribution->ExecuteScript(
+      "SET LOCAL allow_system_table_mods TO on; LOCK TABLE records IN ACCESS EXCLUSIVE MODE;"
+      " INSERT INTO pg_dist_partition VALUES ('records', 'h')");
+  ASSERT_TRUE(locked.ok()) << locked.status();
+  std::thread distributes([&] {
+    pthread_setname_np(pthread_self(), "distributes");
+    const std::string waits =
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
+        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))";
+    const Clock::time_point deadline = Clock::now() + std::chrono::seconds(60);
+    while (Clock::now() < deadline) {
+      const auto found = distribution->ExecuteScript(waits);
+      if (!found.ok() || found->Bool(0, 0)) break;
+    }
+    EXPECT_TRUE(distribution->Commit().ok());
+  });
+  DaemonProcess daemon(store_);
+  EXPECT_TRUE(HealthWatch(daemon.address()).AwaitServing(true));
+  distributes.join();
+  daemon.Terminate();
+  EXPECT_THAT(daemon.process().Stderr(), HasSubstr("one statement for each record"));
 }
 
 TEST_F(PostgresSchemas, OfAnotherName) {

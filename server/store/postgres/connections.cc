@@ -53,9 +53,9 @@ absl::Status PostgresConnections::Begin(PostgresConnection& connection) {
   if (!begun.ok()) return begun.status();
   // Columns: has the lock, abandoned connections.
   if (!begun->Bool(0, 0)) {
-    spdlog::warn("postgres: the schema {} is being reverted; no session is opened",
+    spdlog::warn("postgres: the schema {} is being reverted or distributed; no session is opened",
                  options_.schema);
-    return absl::UnavailableError("the schema is being reverted");
+    return absl::UnavailableError("the schema is being reverted or distributed");
   }
   const std::int64_t abandoned = begun->Integer(0, 1);
   if (abandoned < options_.max_abandoned_sessions) return absl::OkStatus();
@@ -71,12 +71,31 @@ absl::Status PostgresConnections::CheckSchema(PostgresConnection& connection) {
   const bool is_gone =
       !looked.ok() && absl::StrContains(looked.status().message(), kUndefinedTable);
   if (!looked.ok() && !is_gone) return looked.status();  // proves nothing about the schema
+  const absl::StatusOr<bool> misfit = NeedsOtherStatements(connection);
+  if (!misfit.ok()) return misfit.status();
   MutexLock lock(mutex_);
   absl::Status found = Judge(looked);
+  if (found.ok() && *misfit) {
+    found =
+        SchemaGone(options_.schema,
+                   "was distributed by Citus after this process began, whose statements are for "
+                   "one server: restart idempotencyd");
+  }
   if (!found.ok() && schema_.ok()) spdlog::error("postgres: {}", std::string(found.message()));
   if (found.ok() && !schema_.ok()) spdlog::info("postgres: the schema is valid again");
   schema_ = found;
   return found;
+}
+
+absl::StatusOr<bool> PostgresConnections::NeedsOtherStatements(
+    PostgresConnection& connection) const {
+  if (options_.statements != PostgresStatementMode::kBatched) return false;
+  const absl::StatusOr<bool> distributed = IsDistributed(connection, options_.schema);
+  // The log has the reason.
+  if (!distributed.ok()) {
+    return absl::UnavailableError("cannot read whether the records are distributed");
+  }
+  return distributed;
 }
 
 absl::Status PostgresConnections::Judge(const absl::StatusOr<PostgresResult>& looked) {

@@ -30,6 +30,8 @@ namespace idempotency::internal {
 //     removed while a daemon uses it.
 //   - A schema that was removed nevertheless (by hand), or replaced by an empty one, is
 //     detected: its records are lost, and every key would run again.
+//   - Records that were distributed after the statements were chosen, while this process had no
+//     session, are detected: statements for whole batches behave wrongly on several nodes.
 //   - A node of a distributed server whose commits are not durable is detected. One that is silent
 //     fails the operations of its records alone, so it is checked once it answers.
 //
@@ -60,6 +62,8 @@ class PostgresConnections {
   // Whether this call is to check the nodes.
   bool TakeNodesCheck();
   absl::Status Begin(PostgresConnection& connection);
+  // Whether the records are distributed, and the statements are those for whole batches.
+  absl::StatusOr<bool> NeedsOtherStatements(PostgresConnection& connection) const;
   absl::Status Judge(const absl::StatusOr<PostgresResult>& looked)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -10,6 +10,7 @@
 
 #include "core/absl_view.h"
 #include "postgres/socket_watchdog.h"
+#include "server/store/postgres/statements/batched.h"
 
 namespace idempotency::internal {
 namespace {
@@ -28,6 +29,17 @@ absl::StatusOr<bool> HasCitus(PostgresConnection& connection) {
       connection.ExecuteScript("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')");
   if (!found.ok()) return found.status();
   return found->Bool(0, 0);
+}
+
+// The lock that a store's session takes: without it the records may be distributed at this moment.
+absl::Status LockAsStore(PostgresConnection& connection, const std::string& schema) {
+  const auto locked = connection.ExecuteScript(
+      absl::StrCat("SELECT pg_try_advisory_lock_shared(", AbslView(kPostgresServeLock), ")"));
+  if (!locked.ok()) return absl::UnavailableError(locked.status().message());
+  // There is no key where there is no schema.
+  if (locked->IsNull(0, 0) || locked->Bool(0, 0)) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("the postgres schema ", schema, " is being distributed or reverted"));
 }
 
 }  // namespace
@@ -83,6 +95,7 @@ absl::StatusOr<PostgresStatementMode> ChooseStatements(
   SocketWatchdog watchdog;
   const auto connection = PostgresConnection::Open(options, watchdog);
   if (!connection.ok()) return connection.status();
+  if (absl::Status locked = LockAsStore(**connection, options.schema); !locked.ok()) return locked;
   const absl::StatusOr<bool> distributed = IsDistributed(**connection, options.schema);
   if (!distributed.ok()) return absl::UnavailableError(distributed.status().message());
   if (!*distributed && wanted != PostgresStatementMode::kSingleRow) {

@@ -31,8 +31,8 @@ void LogSilentNodes(const absl::Status& failure);
 // The statements for the schema of `options`: those of `wanted`, else kSingleRow where its records
 // are distributed, else kBatched. FAILED_PRECONDITION for batches over distributed records: they
 // may deadlock across nodes, and a completion that was answered may read as pending while a node
-// is away; or as CheckNodesCommit(). UNAVAILABLE if the server cannot be reached; a silent node
-// does not prevent the others from serving.
+// is away; or as CheckNodesCommit(). UNAVAILABLE if the server cannot be reached, or the schema
+// is being distributed or reverted; a silent node does not prevent the others from serving.
 absl::StatusOr<PostgresStatementMode> ChooseStatements(
     const PostgresOptions& options, const std::optional<PostgresStatementMode>& wanted);
 
