@@ -52,6 +52,7 @@ PostgresSchema::~PostgresSchema() {
 
 absl::Status PostgresSchema::InstallClock() {
   options_.clock_sql = absl::StrCat(options_.schema, ".test_now()");
+  options_.max_clock_ahead = absl::InfiniteDuration();
   return Execute(absl::StrReplaceAll(kTestClock, {{"{schema}", options_.schema}})).status();
 }
 

@@ -6,6 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "server/store/limits.h"
+
 namespace idempotency::internal {
 
 // The shape of the statements of a store.
@@ -102,6 +104,11 @@ struct PostgresOptions {
   // counts as live, and a record as remembered, for that much longer. At most
   // limits::kClockStepMargin. Zero for one node, whose clock decides alone.
   absl::Duration clock_margin = absl::ZeroDuration();
+
+  // By how much the server's clock may be ahead of this machine's while records are removed. Beyond
+  // it one of the two is wrong, and records would be removed before their time: their keys would
+  // run again. The same as the time for which they are kept longer than needed.
+  absl::Duration max_clock_ahead = limits::kClockStepMargin;
 
   // The store's clock, as an SQL expression. Only tests change it.
   std::string clock_sql = "clock_timestamp()";

@@ -45,6 +45,7 @@ TEST(PostgresOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.min_backoff, absl::Milliseconds(50));
   EXPECT_EQ(options.max_backoff, absl::Milliseconds(500));
   EXPECT_EQ(options.application_name, "idempotencyd");
+  EXPECT_EQ(options.max_clock_ahead, absl::Minutes(5));
   EXPECT_EQ(options.clock_sql, "clock_timestamp()");
   // Both ends detect a machine that was lost after 25 s.
   EXPECT_EQ(kPostgresKeepaliveIdle + kPostgresKeepaliveCount * kPostgresKeepaliveInterval,

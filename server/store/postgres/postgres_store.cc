@@ -7,7 +7,12 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
 #include "core/clock.h"
+#include "grpc_idempotency/errors.h"
 #include "server/store/postgres/batched/admin.h"
 #include "server/store/postgres/batched/maintenance.h"
 #include "server/store/postgres/batched/read.h"
@@ -289,7 +294,22 @@ auto PostgresStore::Maintain(Call call) -> decltype(call(std::declval<Batched&>(
   return call(records);
 }
 
+absl::Status PostgresStore::CheckClock() {
+  const absl::StatusOr<Pool::Lease> connection = AcquireForMaintenance();
+  if (!connection.ok()) return connection.status();
+  const auto read = (*connection)->Execute(statements_.read_clock, {});
+  if (!read.ok()) return ToCallerStatus(read.status());
+  const absl::Duration ahead = read->Time(0, 0) - absl::Now();
+  if (ahead <= options_.max_clock_ahead) return absl::OkStatus();
+  return MakeError(
+      Reason::kStoreUnavailable,
+      absl::StrCat("the clock of the database server is ", absl::FormatDuration(ahead),
+                   " ahead of this machine's: no record is removed, since it may be before its "
+                   "time. Set both clocks right"));
+}
+
 absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
+  if (const absl::Status clock = CheckClock(); !clock.ok()) return clock;
   const absl::StatusOr<SweepProgress> progress =
       Maintain<SingleRowSweep, BatchedSweep>([&op](auto& sweep) { return sweep.Step(op); });
   const bool is_last = progress.ok() && !progress->next && !progress->too_slow;
@@ -335,6 +355,7 @@ absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
 }
 
 absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
+  if (const absl::Status clock = CheckClock(); !clock.ok()) return clock;
   return Maintain<SingleRowMaintenance, BatchedMaintenance>(
       [&op](auto& maintenance) { return maintenance.EndUnknown(op); });
 }

@@ -126,6 +126,9 @@ class PostgresStore final : public Store {
   // Calls `call` with the operations of the mode in use, on such a connection.
   template <typename SingleRow, typename Batched, typename Call>
   auto Maintain(Call call) -> decltype(call(std::declval<Batched&>()));
+  // OK while the server's clock may decide that a record is over. Before each step, so that a clock
+  // that is set wrong for a moment removes nothing.
+  absl::Status CheckClock();
   // A page of SingleRowOrphans, after each pass of the sweep.
   void RemoveOrphans();
   absl::Status ProveCommits(PostgresConnection& connection);

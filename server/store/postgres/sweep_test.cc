@@ -1,6 +1,7 @@
 // The time that a step of the sweep reports, until the same records need it again.
 #include "server/store/postgres/batched/sweep.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/limits.h"
@@ -108,6 +110,27 @@ class PostgresSweepTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Ids, PostgresSweepTest, ::testing::Bool(), [](const auto& parameter) {
   return parameter.param ? "Hashed" : "Ordered";
 });
+
+// A clock that is set a day ahead for a moment: the record would run again.
+TEST_P(PostgresSweepTest, NothingIsRemovedByAClockThatIsFarAhead) {
+  PostgresOptions options = schema_->options();
+  options.max_clock_ahead = limits::kClockStepMargin;
+  const auto careful = PostgresStore::Create(options).value();
+  Complete(Reserve());
+  SweepOp op;
+  op.limit = 10;
+  EXPECT_TRUE(careful->Sweep(op).ok());
+  Advance(absl::Hours(72));
+  const absl::Status refused = careful->Sweep(op).status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("72h"));
+  EndUnknownOp end;
+  end.name_space = op_.key.name_space;
+  EXPECT_EQ(ReasonOf(careful->EndUnknown(end).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM records"), "1");
+  EXPECT_TRUE(store_->Sweep(op).ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM records"), "0");
+}
 
 TEST_P(PostgresSweepTest, ARunningReservationIsLookedAtWhenItHasBeenOpenForAMinute) {
   op_.lease = absl::Minutes(10);
