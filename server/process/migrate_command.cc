@@ -13,6 +13,7 @@
 #include "server/store/postgres/schema/migrator.h"
 #include "server/store/postgres/schema/roles.h"
 #include "server/store/redis/identity.h"
+#include "server/store/redis/markers.h"
 #include "server/store/redis/options.h"
 #include "server/store/redis/redis_store.h"
 
@@ -102,7 +103,7 @@ absl::StatusOr<std::string> Migrate(const StoreAddress& store, std::optional<int
 absl::StatusOr<std::string> PrepareRedis(const MigrateOptions& options) {
   absl::StatusOr<RedisOptions> redis = ParseRedisUrl(options.store.location);
   if (!redis.ok()) return redis.status();
-  const absl::StatusOr<RedisStore::MarkerFaults> faults = RedisStore::FindMarkerFaults(*redis);
+  const absl::StatusOr<RedisMarkers::Faults> faults = RedisStore::FindMarkerFaults(*redis);
   if (!faults.ok()) return faults.status();
   const std::string store = options.store.Display();
   if (options.status) {
@@ -111,7 +112,8 @@ absl::StatusOr<std::string> PrepareRedis(const MigrateOptions& options) {
             ? ""
             : absl::StrCat(", ", faults->differing, " of them with another value than the others");
     return absl::StrCat(store, ": ", RedisIdentity::kMarkers - faults->missing, " of ",
-                        RedisIdentity::kMarkers, " markers are there", differing, "\n");
+                        RedisIdentity::kMarkers, " markers are there", differing,
+                        faults->preparing ? ", the preparation has not ended" : "", "\n");
   }
   if (faults->count() == 0) return absl::StrCat(store, ": nothing to do\n");
   redis->accept_empty = true;

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/store/redis/identity.h"
+#include "server/store/redis/options.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/programs.h"
@@ -18,6 +20,7 @@ namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string UrlOf(const RedisProcess& server) {
   return absl::StrCat("redis://127.0.0.1:", server.port());
@@ -92,6 +95,28 @@ TEST(DaemonOnRedis, LostDataAreNotServedBeforeMigrate) {
   EXPECT_THAT(RunDaemon({"migrate", store}).out, HasSubstr("wrote 128 markers"));
   daemon.Restart();
   EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("lost")).ok());
+  EXPECT_EQ(daemon.Terminate().code, 0);
+}
+
+// `migrate` runs beside `serve`, or was stopped.
+TEST(DaemonOnRedis, APreparationThatHasNotEndedIsWaitedFor) {
+  const auto server = StartServer();
+  const std::string store = absl::StrCat("--store=", UrlOf(*server));
+  const RedisOptions options = ParseRedisUrl(UrlOf(*server)).value();
+  server->Must({"SET", RedisIdentity(options).keys().front(), "preparing:1:x"});
+  EXPECT_THAT(RunDaemon({"migrate", "--status", store}).out,
+              HasSubstr("0 of 128 markers are there, the preparation has not ended"));
+  DaemonProcess daemon(UrlOf(*server));
+  {
+    HealthWatch health(daemon.address());
+    EXPECT_TRUE(health.AwaitServing(false));
+    EXPECT_THAT(daemon.process().Stderr(), HasSubstr("the preparation under idempotency has not"));
+    const Ended prepared = RunDaemon({"migrate", store});
+    EXPECT_THAT(prepared.out, HasSubstr("wrote 128 markers"));
+    EXPECT_THAT(prepared.err, Not(HasSubstr("lost records")));
+    EXPECT_TRUE(health.AwaitServing(true)) << daemon.process().Stderr();
+  }
+  EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("prepared")).ok());
   EXPECT_EQ(daemon.Terminate().code, 0);
 }
 

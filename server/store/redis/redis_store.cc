@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <variant>
 
@@ -15,6 +14,7 @@
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/limits.h"
+#include "server/store/redis/markers.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/slots.h"
 #include "server/store/reply_envelope.h"
@@ -103,16 +103,15 @@ absl::Status RedisStore::Begin() {
     const auto checked = RedisConnection::Open(server, options_);
     if (!checked.ok() && !MayBeAway(checked.status())) return checked.status();
   }
-  const absl::StatusOr<Markers> found = ReadMarkers(**connections);
-  if (!found.ok()) return found.status();
+  const RedisMarkers found = ReadRedisMarkers(**connections, identity_);
   // An outage of a part does not keep this process from the rest: each server is checked again when
   // it is reached. Faults are for a look at all of them.
-  const bool faulty = found->faults.count() > 0;
-  const bool enough = MayBeAway(found->unread) && !faulty && !found->identity.empty();
-  if (!found->unread.ok() && !enough) return found->unread;
-  if (faulty && !options_.accept_empty) return LacksMarkers(found->faults);
+  const bool faulty = found.faults.count() > 0;
+  const bool enough = MayBeAway(found.unread) && !faulty && !found.identity.empty();
+  if (!found.unread.ok() && !enough) return found.unread;
+  if (faulty && !options_.accept_empty) return RefusedForMarkers(found.faults, options_);
   const absl::StatusOr<std::string> identity =
-      faulty ? WriteMarkers(**connections, *found) : found->identity;
+      faulty ? WriteRedisMarkers(**connections, identity_, found) : found.identity;
   if (!identity.ok()) return identity.status();
   if (!absl::StartsWith(*identity, RedisIdentity::kLayout)) {
     return absl::FailedPreconditionError(
@@ -129,96 +128,14 @@ bool RedisStore::MayBeAway(const absl::Status& failure) const {
   return options_.mode == RedisOptions::Mode::kCluster && absl::IsUnavailable(failure);
 }
 
-absl::StatusOr<RedisStore::MarkerFaults> RedisStore::FindMarkerFaults(const RedisOptions& options) {
+absl::StatusOr<RedisMarkers::Faults> RedisStore::FindMarkerFaults(const RedisOptions& options) {
   if (absl::Status valid = ValidateRedisOptions(options); !valid.ok()) return valid;
   RedisStore store(options);
   const auto connections = RedisConnections::Open(store.options_, store.topology_, store.identity_);
   if (!connections.ok()) return connections.status();
-  const absl::StatusOr<Markers> found = store.ReadMarkers(**connections);
-  if (!found.ok()) return found.status();
-  if (!found->unread.ok()) return found->unread;
-  return found->faults;
-}
-
-absl::StatusOr<RedisStore::Markers> RedisStore::ReadMarkers(RedisConnections& connections) const {
-  std::vector<RedisCall> reads;
-  for (const std::string& key : identity_.keys()) reads.push_back(RedisCalls::Plain({"GET", key}));
-  Markers found;
-  int unread = 0;
-  std::map<std::string, int> counts;
-  for (const absl::StatusOr<RedisReply>& reply : connections.Run(reads)) {
-    if (!reply.ok()) {
-      found.unread.Update(reply.status());
-      ++unread;
-      continue;
-    }
-    const std::string value(reply->value().text());
-    if (value.empty()) {
-      found.faults.missing += 1;
-      continue;
-    }
-    const int count = ++counts[value];
-    if (count > counts[found.identity]) found.identity = value;
-  }
-  found.faults.differing =
-      RedisIdentity::kMarkers - unread - found.faults.missing - counts[found.identity];
-  return found;
-}
-
-absl::Status RedisStore::LacksMarkers(const MarkerFaults& faults) const {
-  const bool all = faults.missing == RedisIdentity::kMarkers;
-  const std::string of =
-      absl::StrCat(" of ", RedisIdentity::kMarkers, " markers under ", options_.prefix, " ");
-  const std::string what =
-      faults.missing > 0
-          ? absl::StrCat(faults.missing, of,
-                         "are missing: ", all ? "it is new, or lost its data" : "it lost records")
-          : absl::StrCat(faults.differing, of,
-                         "differ from the others: a server has older data, and lost records");
-  return absl::FailedPreconditionError(absl::StrCat(
-      DisplayRedis(options_), ": ", what,
-      ". Before the first start run `idempotencyd migrate --store=redis://...` once; a program "
-      "that "
-      "embeds the service may open it once with EmbeddedOptions::accept_empty. After a loss "
-      "restore the data; or accept that operations whose records are lost may run again: set "
-      "not_before in --config to the time now, and then run that command"));
-}
-
-absl::StatusOr<std::string> RedisStore::WriteMarkers(RedisConnections& connections,
-                                                     const Markers& found) const {
-  if (!found.identity.empty()) {
-    spdlog::warn(
-        "redis: {} of {} markers were missing, and {} had another value: a server lost records, or "
-        "was prepared by two processes at the same time. Operations whose records are lost run "
-        "again",
-        found.faults.missing, RedisIdentity::kMarkers, found.faults.differing);
-  }
-  const absl::StatusOr<std::string> decided =
-      found.identity.empty() ? DecideIdentity(connections) : found.identity;
-  if (!decided.ok()) return decided.status();
-  std::vector<RedisCall> writes;
-  for (const std::string& key : identity_.keys()) {
-    writes.push_back(RedisCalls::Plain({"SET", key, *decided}));
-  }
-  for (const absl::StatusOr<RedisReply>& reply : connections.Run(writes)) {
-    if (!reply.ok()) return reply.status();
-  }
-  return decided;
-}
-
-// One process decides on the value that all take.
-absl::StatusOr<std::string> RedisStore::DecideIdentity(RedisConnections& connections) const {
-  const std::string wanted = absl::StrCat(RedisIdentity::kLayout, Uuid::Random().ToString());
-  const std::string& first = identity_.keys().front();
-  const std::vector<RedisCall> decide = {RedisCalls::Plain({"SET", first, wanted, "NX"}),
-                                         RedisCalls::Plain({"GET", first})};
-  std::string decided;
-  for (const RedisCall& call : decide) {
-    const auto replies = connections.Run({&call, 1});
-    if (!replies[0].ok()) return replies[0].status();
-    decided = std::string(replies[0]->value().text());
-  }
-  return decided;
+  const RedisMarkers found = ReadRedisMarkers(**connections, store.identity_);
+  if (!found.unread.ok()) return found.unread;
+  return found.faults;
 }
 
 void RedisStore::WarnOfLosses(RedisConnections& connections) {

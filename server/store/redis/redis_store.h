@@ -19,6 +19,7 @@
 #include "server/store/redis/connections.h"
 #include "server/store/redis/identity.h"
 #include "server/store/redis/index.h"
+#include "server/store/redis/markers.h"
 #include "server/store/redis/options.h"
 #include "server/store/redis/record.h"
 #include "server/store/redis/topology.h"
@@ -48,17 +49,12 @@ class RedisStore final : public Store {
   //   FAILED_PRECONDITION  The server must not hold records (CheckRedisServer), or has those of
   //                        another layout, or lacks markers, and RedisOptions::accept_empty is not
   //                        set.
-  //   UNAVAILABLE          It cannot be reached now, or is a replica: try again.
+  //   UNAVAILABLE          It cannot be reached now, is a replica, or another process prepares it:
+  //                        try again.
   static absl::StatusOr<std::unique_ptr<RedisStore>> Open(const RedisOptions& options);
-  // How many of RedisIdentity::kMarkers are not as they should be. Changes nothing. The errors of
+  // Which of RedisIdentity::kMarkers are not as they should be. Changes nothing. The errors of
   // Open.
-  struct MarkerFaults {
-    int missing = 0;
-    // Have another value than most: of a server that was restored from an older backup.
-    int differing = 0;
-    int count() const { return missing + differing; }
-  };
-  static absl::StatusOr<MarkerFaults> FindMarkerFaults(const RedisOptions& options);
+  static absl::StatusOr<RedisMarkers::Faults> FindMarkerFaults(const RedisOptions& options);
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
@@ -101,25 +97,10 @@ class RedisStore final : public Store {
     std::optional<RecordId> next;
   };
 
-  // What the markers show (RedisIdentity).
-  struct Markers {
-    // The value of most markers; empty if all of them are missing.
-    std::string identity;
-    MarkerFaults faults;
-    // Of a server that could not be read; the markers of such servers count as nothing.
-    absl::Status unread;
-  };
-
   explicit RedisStore(const RedisOptions& options);
 
   // Finds the markers and the layout, or writes them with RedisOptions::accept_empty.
   absl::Status Begin();
-  absl::StatusOr<Markers> ReadMarkers(RedisConnections& connections) const;
-  // The identity that they have then.
-  absl::StatusOr<std::string> WriteMarkers(RedisConnections& connections,
-                                           const Markers& found) const;
-  absl::StatusOr<std::string> DecideIdentity(RedisConnections& connections) const;
-  absl::Status LacksMarkers(const MarkerFaults& faults) const;
   void WarnOfLosses(RedisConnections& connections);
   // A server of a Cluster is not reached, and the others may serve.
   bool MayBeAway(const absl::Status& failure) const;
