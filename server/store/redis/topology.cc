@@ -101,7 +101,7 @@ void RedisTopology::NoteSentinel(const RedisAddress& sentinel, bool answered, ab
 
 absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels(std::int64_t known_epoch,
                                                                  Sentinels sentinels) {
-  absl::StatusOr<Map> best = absl::UnavailableError("no Sentinel knows the master");
+  absl::StatusOr<Map> best = absl::UnavailableError("no Sentinel answers");
   std::vector<RedisAddress> paused;
   std::size_t answers = 0;
   const auto query = [&](const RedisAddress& sentinel) {
@@ -123,9 +123,13 @@ absl::StatusOr<RedisTopology::Map> RedisTopology::QuerySentinels(std::int64_t kn
       return best;
     }
   }
-  // Each costs RedisOptions::connect_timeout, which the others do not wait for.
-  for (const RedisAddress& sentinel : paused) {
-    if (best.ok() || query(sentinel)) break;
+  // Each costs RedisOptions::connect_timeout. A call does not wait for them: it has the last known
+  // master.
+  if (sentinels == Sentinels::kAll) {
+    for (const RedisAddress& sentinel : paused) {
+      if (best.ok()) break;
+      query(sentinel);
+    }
   }
   if (best.ok() && best->epoch < known_epoch && 2 * answers <= options_.addresses.size()) {
     return absl::UnavailableError(

@@ -91,8 +91,8 @@ class RedisTopology {
     // higher.
     std::int64_t epoch = 0;
   };
-  // How many of the Sentinels are queried: those up to the first that is not behind, or each of
-  // them.
+  // How many of the Sentinels are queried: those up to the first that is not behind, and none that
+  // is paused; or each of them, and the paused ones if no other one answers.
   enum class Sentinels { kFirst, kAll };
   struct Failure {
     Failure(absl::Duration min_backoff, absl::Duration max_backoff)
