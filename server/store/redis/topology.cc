@@ -192,17 +192,28 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Query(
   return failure;
 }
 
+bool RedisTopology::IsFresh() const {
+  const auto now = std::chrono::steady_clock::now();
+  const bool just_queried =
+      queried_at_ && now < *queried_at_ + absl::ToChronoNanoseconds(kMinRefresh);
+  return map_ != nullptr && (!suspect_ || just_queried);
+}
+
 absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current() {
-  const auto fresh = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto now = std::chrono::steady_clock::now();
-    const bool just_queried =
-        queried_at_ && now < *queried_at_ + absl::ToChronoNanoseconds(kMinRefresh);
-    return map_ != nullptr && (!suspect_ || just_queried);
-  };
   {
     MutexLock lock(mutex_);
-    if (fresh()) return map_;
+    if (IsFresh()) return map_;
   }
+  const absl::Status queried = QueryUnlessFresh();
+  // Without a mutex: a log that blocks does not stop the other callers.
+  if (!queried.ok()) LogUnknownServers(queried);
+  MutexLock lock(mutex_);
+  // The last known ones may be right.
+  if (map_ == nullptr) return queried;
+  return map_;
+}
+
+absl::Status RedisTopology::QueryUnlessFresh() {
   MutexLock querying(querying_);
   std::vector<RedisAddress> known;
   std::int64_t known_epoch = 0;
@@ -210,7 +221,7 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
   std::shared_ptr<const Map> before;
   {
     MutexLock lock(mutex_);
-    if (fresh()) return map_;
+    if (IsFresh()) return absl::OkStatus();
     before = map_;
     if (map_ != nullptr) {
       known_epoch = map_->epoch;
@@ -227,15 +238,12 @@ absl::StatusOr<std::shared_ptr<const RedisTopology::Map>> RedisTopology::Current
   absl::StatusOr<std::shared_ptr<const Map>> queried = Query(known, known_epoch, sentinels);
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
-  if (queried.ok()) {
-    Adopt(before, *queried);
-    return map_;
+  if (!queried.ok()) {
+    suspect_ = true;
+    return queried.status();
   }
-  suspect_ = true;
-  LogUnknownServers(queried.status());
-  // The last known ones may be right.
-  if (map_ != nullptr) return map_;
-  return queried.status();
+  Adopt(before, *std::move(queried));
+  return absl::OkStatus();
 }
 
 void RedisTopology::Refresh() {
@@ -248,11 +256,11 @@ void RedisTopology::Refresh() {
   // Without querying_: a Sentinel that does not answer takes no time of calls.
   absl::StatusOr<std::shared_ptr<const Map>> queried =
       Query({}, before == nullptr ? 0 : before->epoch, Sentinels::kAll);
+  // The last known master may be right.
+  if (!queried.ok()) LogUnknownServers(queried.status());
   MutexLock lock(mutex_);
   queried_at_ = std::chrono::steady_clock::now();
-  // The last known master may be right.
-  if (!queried.ok()) return LogUnknownServers(queried.status());
-  Adopt(before, *std::move(queried));
+  if (queried.ok()) Adopt(before, *std::move(queried));
 }
 
 void RedisTopology::Adopt(const std::shared_ptr<const Map>& before,
@@ -369,8 +377,10 @@ void RedisTopology::NoteReplica(const RedisAddress& address) {
 }
 
 void RedisTopology::NoteLost(const RedisAddress& address, const absl::Status& failure) {
-  MutexLock lock(mutex_);
-  if (lost_.size() >= kMaxServers || !lost_.insert(address).second) return;
+  {
+    MutexLock lock(mutex_);
+    if (lost_.size() >= kMaxServers || !lost_.insert(address).second) return;
+  }
   spdlog::error("redis: {}", std::string(failure.message()));
 }
 

@@ -110,8 +110,12 @@ class RedisTopology {
   // meanwhile.
   void Adopt(const std::shared_ptr<const Map>& before, std::shared_ptr<const Map> queried)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // There is a map, and no reason to query again.
+  bool IsFresh() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The current map; queried if there is none, or it is suspect.
   absl::StatusOr<std::shared_ptr<const Map>> Current();
+  // The error of the query, after which the map is as before.
+  absl::Status QueryUnlessFresh();
   absl::StatusOr<std::shared_ptr<const Map>> Query(const std::vector<RedisAddress>& known,
                                                    std::int64_t known_epoch, Sentinels sentinels);
   // The master of the highest epoch. A Sentinel that is cut off from the others goes on to name the

@@ -3,20 +3,30 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "server/store/redis/options.h"
+#include "tests/support/held_port.h"
 #include "tests/support/redis_process.h"
 
 namespace idempotency::internal {
 namespace {
 
+using testing::HeldPort;
 using testing::RedisProcess;
 using testing::RedisProcessOptions;
 
@@ -86,6 +96,65 @@ TEST_F(SilentSentinelsTest, TheFirstCallWaitsForThem) {
   Thaw();
   // It is paused for longer than this takes, and the only one that may know a master.
   EXPECT_TRUE(testing::Eventually([&] { return topology.ServerOf(0).ok(); }));
+}
+
+// Each line calls the topology from another thread, and waits for it a while.
+class CallingSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit CallingSink(std::function<void()> call) : call_(std::move(call)) {}
+  int lines() const { return lines_; }
+  int stopped() const { return stopped_; }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& /*line*/) override {
+    ++lines_;
+    calls_.push_back(std::async(std::launch::async, [this] {
+      pthread_setname_np(pthread_self(), "call");
+      call_();
+    }));
+    if (calls_.back().wait_for(std::chrono::seconds(5)) != std::future_status::ready) ++stopped_;
+  }
+  void flush_() override {}
+
+  const std::function<void()> call_;
+  int lines_ = 0;
+  int stopped_ = 0;
+  std::vector<std::future<void>> calls_;
+};
+
+// A pipe that is full, for example.
+TEST(RedisTopologyTest, ALogThatBlocksStopsNoOtherCaller) {
+  const HeldPort nobody;
+  RedisOptions options;
+  options.mode = RedisOptions::Mode::kSentinel;
+  options.master = "main";
+  options.addresses = {{"127.0.0.1", nobody.number()}};
+  const auto before = spdlog::default_logger();
+  const auto expect_free = [&](const std::function<void(RedisTopology&)>& log) {
+    RedisTopology topology(options);
+    const auto sink = std::make_shared<CallingSink>([&topology] {
+      topology.NoteReached({"127.0.0.1", 2});
+    });
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("calling", sink));
+    log(topology);
+    spdlog::set_default_logger(before);
+    EXPECT_EQ(sink->lines(), 1);
+    EXPECT_EQ(sink->stopped(), 0);
+  };
+  {
+    SCOPED_TRACE("the servers are not known to a call");
+    expect_free([](RedisTopology& topology) { EXPECT_FALSE(topology.ServerOf(0).ok()); });
+  }
+  {
+    SCOPED_TRACE("the servers are not known to an inspection");
+    expect_free([](RedisTopology& topology) { topology.Refresh(); });
+  }
+  {
+    SCOPED_TRACE("a server lost its data");
+    expect_free([](RedisTopology& topology) {
+      topology.NoteLost({"127.0.0.1", 1}, absl::FailedPreconditionError("it lost its data"));
+    });
+  }
 }
 
 }  // namespace
