@@ -101,16 +101,16 @@ using Stub = ::grpc::health::v1::Health::StubInterface;
 // Between two tries.
 constexpr absl::Duration kPause = absl::Milliseconds(200);
 
-absl::StatusOr<std::unique_ptr<Stub>> StubFor(const Target& target, const HealthOptions& options) {
-  const absl::StatusOr<Credentials> credentials = CredentialsFor(target, options);
-  if (!credentials.ok()) return credentials.status();
+// With a connection of its own. Between calls no thread of this process polls, and a connection of
+// an earlier try would advance only every 5 s, by one step of its handshake: a call on a new
+// connection polls until it is established or has failed.
+std::unique_ptr<Stub> ConnectAnew(const Target& target, const Credentials& credentials,
+                                  const HealthOptions& options) {
   grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (!options.tls_name.empty()) arguments.SetSslTargetNameOverride(options.tls_name);
-  // A server that starts meanwhile is found at the next try.
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
-                   static_cast<int>(absl::ToInt64Milliseconds(kPause)));
   return ::grpc::health::v1::Health::NewStub(
-      grpc::CreateCustomChannel(target.address.ToString(), *credentials, arguments));
+      grpc::CreateCustomChannel(target.address.ToString(), credentials, arguments));
 }
 
 // What to do if the server closed the connection without an answer: it does so if it uses TLS and
@@ -135,16 +135,20 @@ absl::Status NotServing(const Target& target, const std::string& message) {
   const std::string failure =
       absl::StrCat(target.address.ToString(), " did not report that it serves: ", message);
   if (!absl::StrContains(message, "Socket closed")) return absl::UnavailableError(failure);
-  return absl::UnavailableError(absl::StrCat(failure, "; ", AdviceIfClosed(target)));
+  return absl::UnavailableError(
+      absl::StrCat(failure, "; ", AdviceIfClosed(target),
+                   "; or there are too many connections (idempotency_connections_refused_total)"));
 }
 
-absl::Status Check(Stub& stub, const Target& target, const HealthOptions& options) {
+absl::Status Check(const Target& target, const Credentials& credentials,
+                   const HealthOptions& options) {
+  const std::unique_ptr<Stub> stub = ConnectAnew(target, credentials, options);
   grpc::ClientContext context;
   context.set_deadline(GrpcDeadlineIn(options.timeout));
   HealthCheckRequest request;
   request.set_service(options.service);
   HealthCheckResponse response;
-  const grpc::Status status = stub.Check(&context, request, &response);
+  const grpc::Status status = stub->Check(&context, request, &response);
   if (!status.ok()) return NotServing(target, status.error_message());
   if (response.status() != HealthCheckResponse::SERVING) {
     return absl::UnavailableError(
@@ -159,11 +163,11 @@ absl::Status Check(Stub& stub, const Target& target, const HealthOptions& option
 absl::Status ProbeHealth(const HealthOptions& options, const std::string& proc) {
   const absl::StatusOr<Target> target = FindTarget(options, proc);
   if (!target.ok()) return target.status();
-  const auto stub = StubFor(*target, options);
-  if (!stub.ok()) return stub.status();
+  const absl::StatusOr<Credentials> credentials = CredentialsFor(*target, options);
+  if (!credentials.ok()) return credentials.status();
   const SteadyTime end = DeadlineIn(options.wait);
   for (;;) {
-    absl::Status serving = Check(**stub, *target, options);
+    absl::Status serving = Check(*target, *credentials, options);
     if (serving.ok() || TimeUntil(end, std::chrono::steady_clock::now()) <= kPause) return serving;
     absl::SleepFor(kPause);
   }

@@ -299,6 +299,24 @@ TEST_F(IdempotencydTest, HealthIsCheckedOverTls) {
               HasSubstr("cannot be read: Is a directory"));
 }
 
+TEST_F(IdempotencydTest, HealthFindsAServerWithTlsAsSoonAsItServes) {
+  const auto server = authority_.Issue("idempotencyd");
+  Write("server.pem", server.certificate);
+  Write("server.key", server.key);
+  const HeldPort port;
+  const auto health = Start({"health", "--address=" + port.address(), "--tls", "--wait=60s"});
+  const auto process = Start({"serve", Store(), "--metrics=", "--listen=" + port.address(),
+                              "--tls_cert=" + folder_.File("server.pem"),
+                              "--tls_key=" + folder_.File("server.key")});
+  ASSERT_TRUE(process->WaitForLine("idempotencyd: serving on ").ok()) << process->Stderr();
+  const absl::Time serving = absl::Now();
+  const auto exit = health->Wait();
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  EXPECT_EQ(exit->code, 0) << health->Stderr();
+  // A handshake of which each step waits for gRPC's timer takes 10 s or longer.
+  EXPECT_LT(absl::Now() - serving, absl::Seconds(5));
+}
+
 TEST_F(IdempotencydTest, HealthIsCheckedOverMutualTls) {
   const auto server = authority_.Issue("idempotencyd");
   const auto client = authority_.Issue("health");
