@@ -400,6 +400,7 @@ TEST(ProgramTest, APageThatFailsOnceIsRequestedAgain) {
   for (const char* const line : kListings) {
     for (const grpc::Status& failure :
          {grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone"),
+          grpc::Status(grpc::StatusCode::CANCELLED, "the daemon ends"),
           ToGrpcStatus(MakeError(Reason::kOverloaded, "too much to do"))}) {
       const Pages service(/*failures=*/1, failure);
       const Result result = RunLine(absl::StrCat(line, service.address()));

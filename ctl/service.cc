@@ -23,8 +23,10 @@ constexpr int kPageSize = 200;
 // Before a page is requested again; doubled each time. All together almost eight seconds.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(250);
 
+// A server that stops cancels its calls.
 bool MayPass(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kUnavailable || ReasonOf(status) == Reason::kOverloaded;
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
+         ReasonOf(status) == Reason::kOverloaded;
 }
 
 // A status without a reason is of gRPC itself: the server was not reached, or is no idempotencyd.
@@ -125,6 +127,11 @@ absl::StatusOr<v1::ListAuditResponse> Service::ListAudit(const v1::ListAuditRequ
       request);
 }
 
+bool Service::cancelled() const {
+  const MutexLock lock(mutex_);
+  return cancelled_;
+}
+
 void Service::Pause(absl::Duration pause) {
   const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
   MutexLock lock(mutex_);
@@ -139,7 +146,7 @@ absl::StatusOr<Response> Service::NextPage(
   for (int tries = 1;; ++tries) {
     absl::StatusOr<Response> page = (this->*method)(request);
     if (page.ok() || request.page_token().empty() || tries == kPageTries ||
-        !MayPass(page.status())) {
+        !MayPass(page.status()) || cancelled()) {
       return page;
     }
     Pause(pause);

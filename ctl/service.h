@@ -46,7 +46,8 @@ class Service {
 
   // Calls `visit` for each record, over all pages, until it returns false, and `page_ended` after
   // each page. A page behind the first one is requested kPageTries times
-  // while the server is unavailable or overloaded: all before it would have been read in vain.
+  // while the server is unavailable, stops or is overloaded: all before it would have been read in
+  // vain.
   struct Visited {
     // None is left.
     bool all = false;
@@ -70,6 +71,7 @@ class Service {
   template <typename Response, typename Request>
   absl::StatusOr<Response> NextPage(absl::StatusOr<Response> (Service::*method)(const Request&),
                                     const Request& request);
+  bool cancelled() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits, unless Cancel() was called.
   void Pause(absl::Duration pause) ABSL_LOCKS_EXCLUDED(mutex_);
   template <typename Response, typename Method, typename Request>
@@ -78,7 +80,7 @@ class Service {
   const Options options_;
   const std::unique_ptr<v1::IdempotencyService::Stub> records_;
   const std::unique_ptr<v1::IdempotencyAdminService::Stub> administration_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar was_cancelled_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   // Null: none.

@@ -58,9 +58,11 @@ class WatchCommand final : public Command {
 
   static constexpr absl::Duration kMaxRetryPause = absl::Seconds(30);
 
-  // A replica restarts, the store fails over, the network is interrupted.
+  // A replica restarts, the store fails over, the network is interrupted. A server that stops
+  // cancels its calls; an interrupt of this program ends it before.
   static bool MayPass(const absl::Status& status) {
-    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+           absl::IsCancelled(status);
   }
 
   // After a listing; reports when the service stops answering, and when it answers again.

@@ -519,19 +519,22 @@ TEST(WatchTest, AnInterruptEndsAListingThatHasBegun) {
 }
 
 TEST(WatchTest, AnOutageDoesNotEndIt) {
-  ScriptedAdmin admin({grpc::Status::OK, grpc::Status(grpc::StatusCode::UNAVAILABLE, "it restarts"),
+  ScriptedAdmin admin({grpc::Status::OK, grpc::Status(grpc::StatusCode::CANCELLED, "it stops"),
+                       grpc::Status(grpc::StatusCode::UNAVAILABLE, "it restarts"),
                        grpc::Status::OK});
   const auto process = Watch(admin);
   EXPECT_TRUE(process->WaitForLine("- ").ok()) << process->Stderr();
-  EXPECT_THAT(process->Stdout(), AllOf(HasSubstr("record-0"), HasSubstr("record-2")));
+  EXPECT_THAT(process->Stdout(), AllOf(HasSubstr("record-0"), HasSubstr("record-3")));
   ASSERT_TRUE(admin.AwaitUnansweredCall()) << process->Stderr();
   process->Signal(SIGINT);
   const auto ended = process->Wait();
   ASSERT_TRUE(ended.ok()) << ended.status();
   EXPECT_EQ(ended->code, 0);
-  EXPECT_EQ(process->Stderr(), absl::StrCat("No listing: ", admin.address(),
-                                            ": it restarts; the next try in 1s.\n"
-                                            "The service answers again.\n"));
+  EXPECT_EQ(process->Stderr(),
+            absl::StrCat("No listing: ", admin.address(),
+                         ": it stops; the next try in 1s.\nNo listing: ", admin.address(),
+                         ": it restarts; the next try in 2s.\n"
+                         "The service answers again.\n"));
 }
 
 TEST(WatchTest, ARefusalEndsIt) {
