@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -180,6 +183,35 @@ TEST(LogWriterTest, AReaderThatDoesNotReadCostsTheOldestLines) {
   // The thread may have taken a line before there were more than two.
   EXPECT_THAT(text, AnyOf("left out: 3\nd\ne\n", "a\nleft out: 2\nd\ne\n"));
   EXPECT_TRUE(writer.Flush(absl::Seconds(20)));
+}
+
+// The files of this process have at most that many bytes: more are refused, as by a full disk.
+void LimitFiles(rlim_t bytes) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = bytes;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+TEST(LogWriterTest, AFullDiskCostsLinesAndJoinsNone) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  ASSERT_NE(file, nullptr);
+  const auto before = signal(SIGXFSZ, SIG_IGN);
+  rlimit unlimited{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+  LogWriter writer(fileno(file.get()), &LeftOut);
+  LimitFiles(10);
+  for (const char* const line : {"12345678\n", "cut\n", "lost\n", "lost\n"}) writer.Write(line);
+  EXPECT_TRUE(writer.Flush(absl::Seconds(20)));
+  LimitFiles(unlimited.rlim_cur);
+  for (const char* const line : {"a\n", "b\n"}) writer.Write(line);
+  EXPECT_TRUE(writer.Flush(absl::Seconds(20)));
+  signal(SIGXFSZ, before);
+
+  std::rewind(file.get());
+  std::array<char, 100> text{};
+  const std::size_t size = std::fread(text.data(), 1, text.size(), file.get());
+  EXPECT_EQ(std::string(text.data(), size), "12345678\nc\nleft out: 3\na\nb\n");
 }
 
 TEST(LogWriterTest, AReaderThatDoesNotReadDelaysNoEnd) {

@@ -99,41 +99,49 @@ void LogWriter::RequestEnd() {
 }
 
 void LogWriter::Run() {
-  for (std::string line = Next(); !line.empty(); line = Next()) {
-    static_cast<void>(WriteNow(line));
-    MutexLock lock(mutex_);
-    pending_.fetch_sub(1, std::memory_order_release);
-    changed_.NotifyAll();
+  for (Next next = AwaitNext(); !next.text.empty(); next = AwaitNext()) {
+    Written(next, WriteNow(next.text));
   }
 }
 
-std::string LogWriter::Next() {
-  std::string next;
-  std::size_t left_out = 0;
-  {
-    MutexLock lock(mutex_);
-    while (lines_.empty() && !closed_) changed_.Wait(lock);
-    if (closed_) return next;
-    next = std::move(lines_.front());
-    lines_.pop_front();
-    left_out = std::exchange(left_out_, 0);
-  }
-  if (left_out > 0) next.insert(0, report_(left_out));
+LogWriter::Next LogWriter::AwaitNext() {
+  Next next;
+  MutexLock lock(mutex_);
+  while (lines_.empty() && !closed_) changed_.Wait(lock);
+  if (closed_) return next;
+  if (cut_) next.text = "\n";
+  next.left_out = std::exchange(left_out_, 0);
+  if (next.left_out > 0) next.text += report_(next.left_out);
+  next.report_bytes = next.text.size();
+  next.text += lines_.front();
+  lines_.pop_front();
   return next;
 }
 
-bool LogWriter::WriteNow(std::string_view text) const {
+std::size_t LogWriter::WriteNow(std::string_view text) const {
+  const std::size_t all = text.size();
   while (!text.empty()) {
     std::array<pollfd, 2> fds = {pollfd{descriptor_, POLLOUT, 0}, pollfd{stop_, POLLIN, 0}};
     if (poll(fds.data(), fds.size(), -1) < 0) continue;  // EINTR
-    if (fds[1].revents != 0) return false;
+    if (fds[1].revents != 0) break;
     // A pipe that is ready takes this much at once.
     const ssize_t written =
         write(descriptor_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-    if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (written < 0 && errno != EINTR && errno != EAGAIN) break;
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
-  return true;
+  return all - text.size();
+}
+
+void LogWriter::Written(const Next& next, std::size_t bytes) {
+  MutexLock lock(mutex_);
+  if (bytes < next.text.size()) {
+    ++left_out_;
+    if (bytes < next.report_bytes) left_out_ += next.left_out;
+  }
+  if (bytes > 0) cut_ = next.text[bytes - 1] != '\n';
+  pending_.fetch_sub(1, std::memory_order_release);
+  changed_.NotifyAll();
 }
 
 }  // namespace idempotency::internal

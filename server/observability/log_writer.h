@@ -18,7 +18,8 @@
 namespace idempotency::internal {
 
 // Writes lines to a descriptor on a thread of its own: a reader that does not read delays nobody
-// who logs, and costs lines.
+// who logs, and costs lines. So does a disk without space: a line after one that was written in
+// part begins on a new line, and the lines that were lost are counted.
 //
 // Thread-safe.
 class LogWriter {
@@ -48,11 +49,23 @@ class LogWriter {
   std::size_t pending() const { return pending_.load(std::memory_order_acquire); }
 
  private:
+  // What is written at once.
+  struct Next {
+    // Empty: end.
+    std::string text;
+    // The lines that it reports as left out, in its first `report_bytes`.
+    std::size_t left_out = 0;
+    std::size_t report_bytes = 0;
+  };
+
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for a line; empty: end.
-  std::string Next() ABSL_LOCKS_EXCLUDED(mutex_);
-  // False if nobody can read it, or the writer is to end.
-  bool WriteNow(std::string_view text) const;
+  // Waits for a line.
+  Next AwaitNext() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The bytes that were written: fewer if nobody can read them, there is no space for them, or the
+  // writer is to end.
+  std::size_t WriteNow(std::string_view text) const;
+  // After a write of which that much succeeded.
+  void Written(const Next& next, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   void RequestEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int descriptor_;
@@ -66,6 +79,8 @@ class LogWriter {
   CondVar changed_;
   std::deque<std::string> lines_ ABSL_GUARDED_BY(mutex_);
   std::size_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The last line was written in part.
+  bool cut_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;
