@@ -25,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/connection/not_connected.h"
+#include "client/connection/transport_error_reporter.h"
 #include "client/testing/fake_service.h"
 #include "client/testing/log_lines.h"
 #include "core/answer_kind.h"
@@ -39,9 +40,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
 using Kind = ConnectionOptions::Kind;
 using testing::Dial;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using testing::FakeService;
 using ::testing::HasSubstr;
 using testing::HeldPort;
@@ -318,6 +321,18 @@ TEST_P(ConnectionTest, ARestartedServerIsFoundAgainQuickly) {
   EXPECT_THAT(log_.All(),
               ElementsAre(StartsWith("calls to idempotencyd fail"), "idempotencyd answers again"))
       << "in the application's log";
+}
+
+// As a server does that refuses the certificate of its client.
+TEST(TransportErrorReporterTest, AConnectionThatIsClosedIsReportedWithTheLikelyCauses) {
+  LogLines log;
+  TransportErrorReporter reporter(ApplicationLog(log.Sink()));
+  reporter.Report(grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed"));
+  reporter.Answered();
+  reporter.Report(grpc::Status(grpc::StatusCode::UNAVAILABLE, "Connection refused"));
+  EXPECT_THAT(log.All(), ElementsAre(AllOf(HasSubstr("14: Socket closed; "), HasSubstr("expired"),
+                                           HasSubstr("handshake failed")),
+                                     "idempotencyd answers again", EndsWith("Connection refused")));
 }
 
 TEST_P(ConnectionTest, TheDeadlineTravelsAndEndsTheCall) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/answer_kind.h"
@@ -33,6 +34,15 @@ std::string DescribeFailure(grpc::StatusCode code) {
   }
 }
 
+// With TLS 1.3 a client learns that the server refuses its certificate by the closed connection, as
+// it does of a process that ended.
+std::string AdviceFor(const std::string& error) {
+  if (!absl::StrContains(error, "Socket closed")) return "";
+  return "; if it continues, idempotencyd refuses the connection: only one side uses TLS, or the "
+         "client certificate of this one is missing, has expired, or is of an authority that "
+         "--tls_client_ca lacks. The log of idempotencyd has event=\"handshake failed\"";
+}
+
 }  // namespace
 
 void TransportErrorReporter::Answered() {
@@ -58,7 +68,8 @@ void TransportErrorReporter::Report(const grpc::Status& status) {
     log_.Write(
         LogSeverity::kWarning,
         absl::StrCat("calls to idempotencyd fail, reported once until it answers: status code ",
-                     static_cast<int>(code), ": ", status.error_message()));
+                     static_cast<int>(code), ": ", status.error_message(),
+                     AdviceFor(status.error_message())));
   }
 }
 
