@@ -104,7 +104,8 @@ ROWS = [
          [(rate("idempotency_operations_shed_total", "reason"), "operation: {{reason}}"),
           (rate("idempotency_operations_overdue_total", "job"), "deadline passed"),
           (rate("idempotency_connections_refused_total", "reason"), "connection: {{reason}}"),
-          (rate("idempotency_calls_refused_total", "reason"), "call: {{reason}}")]),
+          (rate("idempotency_calls_refused_total", "reason"), "call: {{reason}}"),
+          (rate("idempotency_handshakes_failed_total", "job"), "TLS handshake")]),
         ("Sweep", "ops", "Records removed after their end, steps that were made, and sweeps that "
          "failed, or left the store to another session.",
          [(rate("idempotency_swept_records_total", "job"), "removed"),

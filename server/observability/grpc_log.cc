@@ -4,6 +4,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 
 #include "core/absl_view.h"
 #include "server/observability/log.h"
@@ -29,7 +34,30 @@ std::optional<std::int64_t> GrpcErrorThrottle::Admit(std::string_view file) {
 
 namespace {
 
+// Those that exist.
+struct HandshakeReports {
+  Mutex mutex;
+  absl::flat_hash_set<const FailedHandshakeReports::Report*> reports ABSL_GUARDED_BY(mutex);
+};
+
+// Never destroyed: gRPC's threads may log after static destruction has started.
+HandshakeReports& AllHandshakeReports() {
+  static HandshakeReports& all = *std::make_unique<HandshakeReports>().release();
+  return all;
+}
+
+// False: it is another message, or no report is wanted.
+bool ReportHandshake(std::string_view file, std::string_view text) {
+  if (!absl::EndsWith(AbslView(file), "ssl_transport_security.cc")) return false;
+  if (!absl::StartsWith(AbslView(text), "Handshake failed")) return false;
+  HandshakeReports& all = AllHandshakeReports();
+  MutexLock lock(all.mutex);
+  for (const FailedHandshakeReports::Report* const report : all.reports) (*report)(text);
+  return !all.reports.empty();
+}
+
 void LogEvent(LogLevel level, std::string_view file, std::string_view text) {
+  if (ReportHandshake(file, text)) return;
   if (level != LogLevel::kError) return Log(level, "grpc", {{"text", AbslView(text)}});
   // Never destroyed: gRPC's threads may log after static destruction has started.
   static GrpcErrorThrottle& throttle = *std::make_unique<GrpcErrorThrottle>().release();
@@ -39,6 +67,18 @@ void LogEvent(LogLevel level, std::string_view file, std::string_view text) {
 }
 
 }  // namespace
+
+FailedHandshakeReports::FailedHandshakeReports(Report report) : report_(std::move(report)) {
+  HandshakeReports& all = AllHandshakeReports();
+  MutexLock lock(all.mutex);
+  all.reports.insert(&report_);
+}
+
+FailedHandshakeReports::~FailedHandshakeReports() {
+  HandshakeReports& all = AllHandshakeReports();
+  MutexLock lock(all.mutex);
+  all.reports.erase(&report_);
+}
 
 #if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 66
 

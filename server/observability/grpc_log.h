@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_OBSERVABILITY_GRPC_LOG_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,25 @@ class GrpcErrorThrottle {
   Mutex mutex_;
   // As many as gRPC has files.
   absl::node_hash_map<std::string, LogThrottle> throttles_ ABSL_GUARDED_BY(mutex_);
+};
+
+// While it exists, `report` is called with gRPC's text for each TLS handshake that fails in this
+// process, of servers and of clients, in place of an event of gRPC's log. gRPC has no other sign of
+// it. None with GRPC_VERBOSITY=NONE, or before LogWhatGrpcLogs(). A connection that is closed
+// without a TLS message, as load balancers probe a port, is none.
+class FailedHandshakeReports {
+ public:
+  using Report = std::function<void(std::string_view error)>;
+
+  // `report` is called on gRPC's threads, one at a time; it returns soon and calls no gRPC.
+  explicit FailedHandshakeReports(Report report);
+  // Waits for a report that runs.
+  ~FailedHandshakeReports();
+  FailedHandshakeReports(const FailedHandshakeReports&) = delete;
+  FailedHandshakeReports& operator=(const FailedHandshakeReports&) = delete;
+
+ private:
+  const Report report_;
 };
 
 // From now on gRPC's log messages become events of this log, for the life of the process; of errors

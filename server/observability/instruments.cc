@@ -166,6 +166,8 @@ ListenerInstruments::ListenerInstruments(Registry& registry)
     : connections_refused(CountersByReason(registry, "idempotency_connections_refused_total",
                                            "Connections closed instead of served, by reason.",
                                            kAllConnectionRefusals)),
+      handshakes_failed(OneCounter(registry, "idempotency_handshakes_failed_total",
+                                   "TLS handshakes of clients that failed.")),
       calls_refused(CountersByReason(registry, "idempotency_calls_refused_total",
                                      "Calls refused at their arrival, by reason.",
                                      kAllCallRefusals)),

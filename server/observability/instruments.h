@@ -81,6 +81,7 @@ struct ListenerInstruments {
 
   SeriesOf<prometheus::Counter, ConnectionRefusal, std::size(kAllConnectionRefusals)>
       connections_refused;
+  prometheus::Counter& handshakes_failed;
   SeriesOf<prometheus::Counter, CallRefusal, std::size(kAllCallRefusals)> calls_refused;
   prometheus::Counter& callers_refused;
   prometheus::Counter& administrators_refused;

@@ -73,6 +73,8 @@ class Metrics : public Observer {
     spans_.dropped.Increment(static_cast<double>(spans));
   }
   void ConfigRead(bool valid) override { files_.config_valid.Set(valid ? 1 : 0); }
+  // A TLS handshake of the process failed. Not of an Observer: only the process notices it.
+  void HandshakeFailed() { listeners_.handshakes_failed.Increment(); }
   void PlaintextServed(bool exposed) override { listeners_.plaintext_exposed.Set(exposed ? 1 : 0); }
 
  private:

@@ -133,6 +133,13 @@ ConnectionTable::Verdict ConnectionAcceptor::Admit(int socket, const sockaddr_st
   return table_.Admit(socket, peer);
 }
 
+std::vector<std::string> ConnectionAcceptor::RecentPeers() {
+  MutexLock lock(mutex_);
+  std::vector<std::string> peers;
+  for (const RemoteAddress& remote : table_.Recent()) peers.push_back(TextOf(remote));
+  return peers;
+}
+
 void ConnectionAcceptor::CloseForStreams(const RemoteAddress& remote) {
   {
     MutexLock lock(mutex_);

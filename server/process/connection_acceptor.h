@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -45,6 +47,9 @@ class ConnectionAcceptor {
   // Connections that were passed on, or refused because of the limits or for want of a descriptor.
   // Thread-safe.
   std::uint64_t accepted() const { return accepted_.load(std::memory_order_relaxed); }
+
+  // The remote ends of ConnectionTable::Recent(), such as "192.0.2.1:4000". Thread-safe.
+  std::vector<std::string> RecentPeers() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Ends the connection from this remote end, if there is one, because its client does not keep to
   // the number of streams; its host gets no other for ConnectionTable::kPenalty. Thread-safe.

@@ -1,11 +1,17 @@
 #include "server/process/connection_table.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 #include "server/files/file_descriptor.h"
 
@@ -20,6 +26,14 @@ std::optional<ino_t> InodeOf(int number) {
 
 }  // namespace
 
+std::string TextOf(const RemoteAddress& remote) {
+  const auto& [ip, port] = remote;
+  const bool ipv4 = ip.size() == sizeof(in_addr);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(ipv4 ? AF_INET : AF_INET6, ip.data(), text.data(), text.size());
+  return ipv4 ? absl::StrCat(text.data(), ":", port) : absl::StrCat("[", text.data(), "]:", port);
+}
+
 ConnectionTable::Verdict ConnectionTable::Admit(int socket, const sockaddr_storage& address) {
   // The number is free again: the connection that had it was closed.
   Remove(socket);
@@ -31,7 +45,8 @@ ConnectionTable::Verdict ConnectionTable::Admit(int socket, const sockaddr_stora
   if (static_cast<int>(entries_.size()) >= limits_.connections) return Verdict::kFull;
   if (IsFull(peer)) return Verdict::kPeerFull;
   if (!peer.empty()) ++by_peer_[peer];
-  entries_.emplace(socket, Entry{InodeOf(socket).value_or(0), std::move(peer), std::move(remote)});
+  entries_.emplace(socket, Entry{InodeOf(socket).value_or(0), std::move(peer), std::move(remote),
+                                 clock_.Monotonic()});
   return Verdict::kAdmitted;
 }
 
@@ -47,6 +62,21 @@ bool ConnectionTable::ShutDown(const RemoteAddress& remote) {
     return shutdown(socket.get(), SHUT_RDWR) == 0;
   }
   return false;
+}
+
+std::vector<RemoteAddress> ConnectionTable::Recent() const {
+  const auto since = clock_.Monotonic() - kRecent;
+  std::vector<std::pair<std::chrono::steady_clock::time_point, RemoteAddress>> recent;
+  for (const auto& [number, entry] : entries_) {
+    if (entry.admitted < since || !entry.remote.has_value()) continue;
+    if (InodeOf(number) == entry.inode) recent.emplace_back(entry.admitted, *entry.remote);
+  }
+  std::sort(recent.begin(), recent.end(), std::greater<>());
+  std::vector<RemoteAddress> remotes;
+  for (auto& [admitted, remote] : recent) {
+    if (remotes.size() < kMaxRecent) remotes.push_back(std::move(remote));
+  }
+  return remotes;
 }
 
 bool ConnectionTable::IsFull(const std::string& peer) const {

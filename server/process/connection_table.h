@@ -5,8 +5,10 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -14,6 +16,9 @@
 #include "server/rpc/remote_address.h"
 
 namespace idempotency::internal {
+
+// "192.0.2.1:4000", or "[2001:db8::1]:4000".
+std::string TextOf(const RemoteAddress& remote);
 
 // The connections of a listener, counted in total and by remote address, although
 // gRPC closes them without notice: the file that a descriptor's number refers to
@@ -44,6 +49,12 @@ class ConnectionTable {
   // False if no such connection is open, or if this has ended it before.
   bool ShutDown(const RemoteAddress& remote);
 
+  // The remote ends, the newest first, of the connections that were admitted within kRecent and are
+  // open: at most kMaxRecent.
+  std::vector<RemoteAddress> Recent() const;
+  static constexpr std::chrono::seconds kRecent{1};
+  static constexpr std::size_t kMaxRecent = 4;
+
   // Between two checks of every connection, which cost a system call for each.
   static constexpr std::chrono::milliseconds kPruneInterval{100};
   // Long enough to free the calls that a closed connection has left behind.
@@ -54,6 +65,7 @@ class ConnectionTable {
     ino_t inode;
     std::string peer;
     std::optional<RemoteAddress> remote;
+    std::chrono::steady_clock::time_point admitted;
   };
 
   bool IsFull(const std::string& peer) const;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
@@ -155,6 +156,7 @@ absl::Status Daemon::StartParts() {
   WatchConfig();
   if (absl::Status listening = Listen(); !listening.ok()) return listening;
   if (absl::Status listening = ListenForExtProc(); !listening.ok()) return listening;
+  ReportHandshakes();
   WatchStore();
   LogServing(options_, listener_->address());
   return absl::OkStatus();
@@ -285,6 +287,23 @@ absl::Status Daemon::ListenForExtProc() {
   return absl::OkStatus();
 }
 
+// gRPC does not identify the connection of which a handshake failed.
+std::string Daemon::RecentPeers() const {
+  std::vector<std::string> peers = listener_->RecentPeers();
+  if (ext_proc_listener_ != nullptr) {
+    const std::vector<std::string> more = ext_proc_listener_->RecentPeers();
+    peers.insert(peers.end(), more.begin(), more.end());
+  }
+  return absl::StrJoin(peers, ", ");
+}
+
+void Daemon::ReportHandshakes() {
+  if (options_.tls.certificate.empty()) return;
+  failed_handshakes_.emplace([this](std::string_view error) {
+    metrics_.HandshakeFailed(error, [this] { return RecentPeers(); });
+  });
+}
+
 absl::Status Daemon::ConfigureExtProc(const LoadedConfig& config) {
   if (ext_proc_ != nullptr) return ext_proc_->Configure(config);
   if (!ext_proc_kind_.check) return absl::OkStatus();
@@ -318,6 +337,7 @@ void Daemon::Inspected(const absl::Status& store) {
 
 Daemon::~Daemon() {
   if (listener_ != nullptr) Log(LogLevel::kInfo, "stopping");
+  failed_handshakes_.reset();
   if (health_.has_value()) health_->Drain();
   // Callers that wait for a running attempt are answered that it still runs,
   // and retry at another replica; no call begins to wait from here on.

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -10,6 +11,7 @@
 #include "server/config/config_watcher.h"
 #include "server/console/console.h"
 #include "server/console/http_listener.h"
+#include "server/observability/grpc_log.h"
 #include "server/process/command_line.h"
 #include "server/process/further_service.h"
 #include "server/process/grpc_listener.h"
@@ -71,6 +73,10 @@ class Daemon {
   void WatchConfig();
   absl::Status Listen();
   absl::Status ListenForExtProc();
+  // Counts and logs the handshakes of both ports that fail.
+  void ReportHandshakes();
+  // The connections of both ports that were accepted just before.
+  std::string RecentPeers() const;
   // Health follows the store from here on.
   void WatchStore();
   void Inspected(const absl::Status& store);
@@ -97,6 +103,8 @@ class Daemon {
   std::unique_ptr<FurtherService> ext_proc_;
   std::unique_ptr<GrpcListener> ext_proc_listener_;
   std::unique_ptr<GrpcListener> listener_;
+  // With TLS.
+  std::optional<FailedHandshakeReports> failed_handshakes_;
   // If there is a configuration. It stops before what it configures.
   std::unique_ptr<ConfigWatcher> config_watcher_;
   std::optional<Health> health_;

@@ -58,6 +58,11 @@ class GrpcListener {
   // No name has a status before it is set.
   HealthService& health() { return health_; }
 
+  // As ConnectionAcceptor::RecentPeers(); empty while it drains. Not during Drain().
+  std::vector<std::string> RecentPeers() const {
+    return acceptor_ == nullptr ? std::vector<std::string>() : acceptor_->RecentPeers();
+  }
+
   // Stops accepting calls and waits for those that run; after `timeout` they
   // are cancelled. Returns when the last one has ended. Repeating it does
   // nothing.

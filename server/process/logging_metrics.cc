@@ -83,6 +83,15 @@ void LoggingMetrics::ConnectionRefused(ConnectionRefusal refusal) {
       {{"reason", AbslView(RefusalName(refusal))}, {"left_out", *left_out}});
 }
 
+void LoggingMetrics::HandshakeFailed(std::string_view error,
+                                     const std::function<std::string()>& recent_peers) {
+  Metrics::HandshakeFailed();
+  const std::optional<std::int64_t> left_out = failed_handshakes_.Admit();
+  if (!left_out.has_value()) return;
+  Log(LogLevel::kWarn, "handshake failed",
+      {{"error", AbslView(error)}, {"recent_peers", recent_peers()}, {"left_out", *left_out}});
+}
+
 void LoggingMetrics::CallRefused(CallRefusal refusal) {
   Metrics::CallRefused(refusal);
   const std::optional<std::int64_t> left_out = refused_calls_.Admit();

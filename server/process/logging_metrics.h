@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_SERVER_PROCESS_LOGGING_METRICS_H_
 #define IDEMPOTENCY_SERVER_PROCESS_LOGGING_METRICS_H_
 
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "core/log_throttle.h"
@@ -18,6 +20,9 @@ class LoggingMetrics final : public Metrics {
   // One line for each.
   void AdminActed(const AdminAct& act) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
+  // `error` is gRPC's text. `recent_peers` lists the connections of which the failed one is one; it
+  // takes a moment, and is called for a line only.
+  void HandshakeFailed(std::string_view error, const std::function<std::string()>& recent_peers);
   void CallRefused(CallRefusal refusal) override;
   void StoreFailed(OperationKind kind, const RecordId& record, const absl::Status& status) override;
 
@@ -29,6 +34,7 @@ class LoggingMetrics final : public Metrics {
   LogThrottle refused_strangers_;
   LogThrottle store_failures_;
   LogThrottle refused_connections_;
+  LogThrottle failed_handshakes_;
   LogThrottle refused_calls_;
 };
 
