@@ -1,9 +1,12 @@
 #include "client/retries/cancellable_tries.h"
 
+#include <grpcpp/completion_queue.h>
+
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
+
+#include "grpc_idempotency/deadline.h"
 
 namespace idempotency::internal {
 
@@ -13,7 +16,7 @@ void CancellableTries::Cancel() {
     MutexLock lock(mutex_);
     // The first call cancels the tries that run, and Running those that follow.
     if (std::exchange(cancelled_, true)) return;
-    changed_.NotifyAll();
+    for (grpc::Alarm* const pause : pauses_) pause->Cancel();
     tries.assign(running_.begin(), running_.end());
   }
   for (Running* running : tries) {
@@ -55,12 +58,20 @@ CancellableTries::Running::~Running() {
 }
 
 void CancellableTries::Pause(absl::Duration pause) {
-  // A year replaces any longer time: beyond it the clock overflows.
-  const auto until = std::chrono::steady_clock::now() +
-                     absl::ToChronoNanoseconds(std::min(pause, absl::Hours(24 * 365)));
-  MutexLock lock(mutex_);
-  while (!cancelled_ && changed_.WaitUntil(lock, until)) {
+  grpc::CompletionQueue queue;
+  grpc::Alarm end;
+  {
+    MutexLock lock(mutex_);
+    if (cancelled_) return;
+    // A year replaces any longer time: beyond it the clock overflows.
+    end.Set(&queue, GrpcDeadlineIn(std::min(pause, absl::Hours(24 * 365))), nullptr);
+    pauses_.insert(&end);
   }
+  void* tag = nullptr;
+  bool passed = false;
+  queue.Next(&tag, &passed);
+  MutexLock lock(mutex_);
+  pauses_.erase(&end);
 }
 
 }  // namespace idempotency::internal

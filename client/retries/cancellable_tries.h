@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_CLIENT_RETRIES_CANCELLABLE_TRIES_H_
 #define IDEMPOTENCY_CLIENT_RETRIES_CANCELLABLE_TRIES_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/client_context.h>
 
 #include "absl/container/flat_hash_set.h"
@@ -42,15 +43,19 @@ class CancellableTries {
     bool cancelling_ = false;
   };
 
-  // Returns when `pause` has passed or Cancel() was called.
+  // Returns when `pause` has passed or Cancel() was called. Meanwhile it polls for gRPC, whose
+  // connections need a thread that does: in a process that only makes blocking calls there is no
+  // other one, and a connection would advance every 5 s, by one step of its handshake.
   void Pause(absl::Duration pause);
 
  private:
   mutable Mutex mutex_;
-  // The tries are cancelled, or the cancellation of one is over.
+  // The cancellation of a try is over.
   CondVar changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_set<Running*> running_ ABSL_GUARDED_BY(mutex_);
+  // One for each pause, until it ends.
+  absl::flat_hash_set<grpc::Alarm*> pauses_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal
