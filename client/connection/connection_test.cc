@@ -1,16 +1,10 @@
 // What every Connection over a channel promises, in sessions and in unary calls.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <future>
 #include <memory>
@@ -34,6 +28,7 @@
 #include "grpc_idempotency/client/connection_factory.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
+#include "tests/support/refusing_listener.h"
 
 namespace idempotency::internal {
 namespace {
@@ -50,6 +45,7 @@ using ::testing::HasSubstr;
 using testing::HeldPort;
 using testing::LogLines;
 using ::testing::Not;
+using testing::RefusingListener;
 using testing::Serve;
 using ::testing::StartsWith;
 
@@ -83,40 +79,6 @@ void ExpectStoreUnavailable(const absl::Status& status, AnswerKind kind = Answer
   EXPECT_TRUE(DetailsOf(status).retry_delay.has_value());
   EXPECT_THAT(status.message(), HasSubstr("repeat the call with the same tokens"));
 }
-
-// In place of a server that is down: ends each connection as soon as it is there.
-class RefusingListener {
- public:
-  explicit RefusingListener(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int on = 1;
-    const timeval limit{20, 0};
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    listens_ = bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
-               listen(socket_, 8) == 0;
-  }
-  ~RefusingListener() { close(socket_); }
-  RefusingListener(const RefusingListener&) = delete;
-  RefusingListener& operator=(const RefusingListener&) = delete;
-
-  // Waits until clients have tried to connect so often. False if they do not, for 20 s.
-  bool AwaitAttempts(int count) {
-    for (int i = 0; listens_ && i < count; ++i) {
-      const int connection = accept(socket_, nullptr, nullptr);
-      if (connection < 0) return false;
-      close(connection);
-    }
-    return listens_;
-  }
-
- private:
-  const int socket_;
-  bool listens_ = false;
-};
 
 class ConnectionTest : public ::testing::TestWithParam<Kind> {
  protected:
