@@ -1,5 +1,6 @@
 // TLS of a real idempotencyd: the clients that may connect, and certificates that are replaced
 // while it serves.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -14,11 +15,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
+#include "grpc_idempotency/client/call_with_retries.h"
 #include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/deadline.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/metrics_page.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -26,12 +31,17 @@ namespace idempotency::internal {
 namespace {
 
 using testing::CertificateAuthority;
+using ::testing::ContainsRegex;
 using Stub = v1::IdempotencyService::Stub;
 
 class DaemonTlsTest : public ::testing::Test {
  protected:
-  // gRPC logs each handshake that fails, and here failures are intended.
-  static void SetUpTestSuite() { setenv("GRPC_VERBOSITY", "NONE", 1); }
+  static void SetUpTestSuite() {
+    // gRPC logs each handshake that fails, and here failures are intended.
+    setenv("GRPC_VERBOSITY", "NONE", 1);
+    // As users have it.
+    unsetenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS");
+  }
 
   // In one step, as certificate managers do.
   void Write(const std::string& name, const std::string& content) {
@@ -86,6 +96,18 @@ class DaemonTlsTest : public ::testing::Test {
     return true;
   }
 
+  double FailedHandshakes() const {
+    return testing::MetricsPage::Fetch(daemon_->metrics_address())
+        .Value("idempotency_handshakes_failed_total");
+  }
+  bool AwaitFailedHandshakes(double least) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (FailedHandshakes() < least) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+    }
+    return true;
+  }
+
   static constexpr char kHere[] = "IP:127.0.0.1";
   // The interval in which the daemon reads its files.
   static constexpr std::chrono::seconds kCertificateRefresh{1};
@@ -102,6 +124,23 @@ TEST_F(DaemonTlsTest, OnlyClientsWithACertificateOfTheAuthorityConnect) {
   EXPECT_EQ(Call(*Connect(first_.root(), {})).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(Call(*Connect(first_.root(), second_.Issue("guard"))).error_code(),
             grpc::StatusCode::UNAVAILABLE);
+}
+
+// Such a client makes no call, so that no other metric shows it.
+TEST_F(DaemonTlsTest, HandshakesThatFailAreCountedAndLogged) {
+  setenv("GRPC_VERBOSITY", "ERROR", 1);
+  Serve(first_.Issue("idempotencyd", kHere), first_.root());
+  setenv("GRPC_VERBOSITY", "NONE", 1);
+  EXPECT_TRUE(Call(*Connect(first_.root(), first_.Issue("guard"))).ok());
+  EXPECT_EQ(FailedHandshakes(), 0);
+
+  EXPECT_FALSE(Call(*Connect(first_.root(), second_.Issue("guard"))).ok());
+  EXPECT_TRUE(AwaitLog("event=\"handshake failed\""));
+  const std::string log = daemon_->process().Stderr();
+  EXPECT_THAT(log, ContainsRegex("event=\"handshake failed\" error=\"Handshake failed.*"
+                                 " recent_peers=.*127\\.0\\.0\\.1:[0-9]+"));
+  EXPECT_FALSE(Call(*Connect(first_.root(), {})).ok());
+  EXPECT_TRUE(AwaitFailedHandshakes(2));
 }
 
 // A list of addresses has no name for which a certificate could be valid.
@@ -173,6 +212,34 @@ TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
   Write("cert", renewed.certificate);
   EXPECT_TRUE(Reaches(second_.root(), guard));
   EXPECT_TRUE(AwaitLog("certificates replaced"));
+}
+
+// A client whose only gRPC calls are blocking ones: between its tries no thread of its own polls.
+TEST_F(DaemonTlsTest, CallWithRetriesFindsARestartedServer) {
+  Serve(first_.Issue("idempotencyd", kHere), first_.root());
+  const auto stub = Connect(first_.root(), first_.Issue("client"));
+  daemon_->Terminate();
+  int tries = 0;
+  auto serving = std::chrono::steady_clock::time_point::max();
+  CallRetries retries;
+  retries.max_backoff = absl::Seconds(1);
+  retries.budget = nullptr;
+  const grpc::Status status = CallWithRetries(
+      "0190a5f4-6f0e-7000-8000-000000000001", DeadlineIn(absl::Minutes(2)),
+      [&](grpc::ClientContext& context) {
+        v1::ReserveResponse response;
+        const grpc::Status answer =
+            stub->Reserve(&context, testing::SomeReserve("order-1"), &response);
+        if (++tries == 2) {
+          daemon_->Restart();
+          serving = std::chrono::steady_clock::now();
+        }
+        return answer;
+      },
+      retries);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  // A handshake of which each step waits for gRPC's timer takes 10 s or longer.
+  EXPECT_LT(std::chrono::steady_clock::now() - serving, std::chrono::seconds(8));
 }
 
 // A certificate of the authority "Expired authority", valid from 2020-01-01 to 2020-01-02.
