@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"example.org/payments/gen/idempotencyv1"
 	"example.org/payments/gen/paymentsv1"
@@ -48,6 +49,7 @@ func run(listen, idempotencyd string) error {
 	guard, err := idempotency.New(idempotency.Config{
 		Service:   idempotencyv1.NewIdempotencyServiceClient(channel),
 		Namespace: "payments",
+		Services:  []*grpc.ServiceDesc{&paymentsv1.Payments_ServiceDesc},
 		// In production the authenticated identity of the caller, never a value that it may choose.
 		Scope: func(context.Context) (string, error) { return "everybody", nil },
 	})
@@ -67,8 +69,13 @@ func run(listen, idempotencyd string) error {
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		server.GracefulStop() // waits for the handlers, whose replies are recorded
-		guard.Wait()
+		server.GracefulStop() // waits for the handlers
+		// Then for replies that are not recorded yet; less than the grace period of the platform.
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := guard.Wait(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "reservations are not settled:", guard.Unsettled())
+		}
 	}()
 	fmt.Println("serving on", listener.Addr())
 	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -11,10 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "example.org/payments/gen/idempotencyv1"
@@ -31,7 +31,6 @@ import (
 const (
 	noVerdictDelay = time.Second
 	lostDelay      = 100 * time.Millisecond
-	maxGiveBacks   = 64
 
 	nothingHappened = pb.ReleaseOutcome_RELEASE_OUTCOME_NOTHING_HAPPENED
 	unknownOutcome  = pb.ReleaseOutcome_RELEASE_OUTCOME_OUTCOME_UNKNOWN
@@ -42,6 +41,11 @@ const (
 // that took place: it is recorded unless another attempt was granted.
 var ErrReservationLost = errors.New("the reservation is lost")
 
+var (
+	errNotYet  = errors.New("it goes on in the background")
+	errTooMany = errors.New("too many reservations are settled in the background")
+)
+
 // Config is the configuration of a Guard.
 type Config struct {
 	// Service is on a channel with DialOptions. Required.
@@ -51,9 +55,18 @@ type Config struct {
 	// Scope returns the authenticated identity of the caller, whose keys no other caller meets. Its
 	// error is the status of the call. Required.
 	Scope func(context.Context) (string, error)
-	// Unguarded are the full methods that run without a key: those without an effect.
+	// Services are the guarded ones of the server. New refuses a method whose policy
+	// (idempotency.v1.policy) sets what this guard cannot do. Calls of other services are refused, but
+	// for health checks and channelz. Required.
+	Services []*grpc.ServiceDesc
+	// Unguarded are the full methods, also of other services, that run without a key: those without an
+	// effect. A policy with KEY_NONE and an idempotency_level are the same.
 	Unguarded []string
-	// Released are, by full method, the codes that the handler returns only if nothing happened: not
+	// Retention is how long a record is kept, after which its key runs again; ReplyRetention, how long
+	// its reply; Tombstone, how long its key is refused afterwards. A policy that sets one decides for
+	// its method. Default 24 h, as long as the record, and not at all.
+	Retention, ReplyRetention, Tombstone time.Duration
+	// Released are, beside those of the policy, by full method, the codes that the handler returns only if nothing happened: not
 	// after an effect, and not by passing on the status of a call. Such a call may run again. An entry
 	// of the recorded codes, such as PERMISSION_DENIED, is released instead. A code that gRPC or Go
 	// makes, such as UNAVAILABLE, cannot be one.
@@ -69,17 +82,28 @@ type Config struct {
 	// ReserveFor is how long Reserve is repeated: half of Lease at most. Default 10 s, or half of
 	// Lease if that is shorter.
 	ReserveFor time.Duration
-	// SettleFor is how long Complete and Release are repeated. Default 1 minute.
+	// AnswerWithin is how long a caller waits for Complete and Release. Default 5 s.
+	AnswerWithin time.Duration
+	// SettleFor is how long Complete and Release are repeated, also in the background. Default 1 hour.
 	SettleFor time.Duration
+	// Background are the grants that are given back at the same time, and the outcomes that are
+	// repeated after their callers were answered, each with its reply in memory. Others are given up
+	// (Unsettled). Default 1,024.
+	Background int
 	// Logger has the errors whose text no caller may see. Default slog.Default().
 	Logger *slog.Logger
 }
 
 // Guard is a unary server interceptor; make it with New.
 type Guard struct {
-	config    Config
-	giveBacks chan struct{} // has an element for each one that runs
-	running   sync.WaitGroup
+	config      Config
+	methods     map[string]*method
+	giveBacks   chan struct{} // has an element for each one that runs
+	settlements chan struct{} // the same, without those whose caller waits
+	running     sync.WaitGroup
+	unsettled   atomic.Int64
+	open        context.Context // ends the work in the background
+	close       context.CancelFunc
 }
 
 // New checks the configuration and sets its defaults.
@@ -90,17 +114,17 @@ func New(config Config) (*Guard, error) {
 	if err := config.setDurations(); err != nil {
 		return nil, err
 	}
-	for method, released := range config.Released {
-		for _, code := range released {
-			if !canBeReleased(code) {
-				return nil, fmt.Errorf("idempotency: %s: %v cannot be released", method, code)
-			}
-		}
+	methods, err := methodsOf(&config)
+	if err != nil {
+		return nil, fmt.Errorf("idempotency: %w", err)
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	return &Guard{config: config, giveBacks: make(chan struct{}, maxGiveBacks)}, nil
+	guard := &Guard{config: config, methods: methods, giveBacks: make(chan struct{}, config.Background),
+		settlements: make(chan struct{}, config.Background)}
+	guard.open, guard.close = context.WithCancel(context.Background())
+	return guard, nil
 }
 
 // setDurations sets the defaults and checks the values.
@@ -112,11 +136,16 @@ func (c *Config) setDurations() error {
 	}
 	defaultTo(&c.Lease, 30*time.Second)
 	defaultTo(&c.MaxWork, 5*time.Minute)
-	defaultTo(&c.SettleFor, time.Minute)
+	defaultTo(&c.AnswerWithin, 5*time.Second)
+	defaultTo(&c.SettleFor, time.Hour)
 	defaultTo(&c.ReserveFor, min(10*time.Second, c.Lease/2))
 	defaultTo(&c.MaxWait, min(2*time.Second, c.ReserveFor/2))
-	if min(c.Lease, c.MaxWork, c.SettleFor, c.ReserveFor, c.MaxWait) < 0 {
-		return errors.New("idempotency: a duration is negative")
+	if c.Background == 0 {
+		c.Background = 1024
+	}
+	if min(c.Lease, c.MaxWork, c.AnswerWithin, c.SettleFor, c.ReserveFor, c.MaxWait, c.Retention, c.ReplyRetention,
+		c.Tombstone, time.Duration(c.Background)) < 0 {
+		return errors.New("idempotency: a duration, or Background, is negative")
 	}
 	if most := c.Lease / 2; c.ReserveFor > most { // a handler would begin late in its lease
 		return fmt.Errorf("idempotency: ReserveFor is %v, and may be %v, half of Lease", c.ReserveFor, most)
@@ -127,15 +156,16 @@ func (c *Config) setDurations() error {
 	return nil
 }
 
-// Wait waits for the work in the background. Call it after Server.GracefulStop.
-func (g *Guard) Wait() { g.running.Wait() }
-
 // Intercept is a grpc.UnaryServerInterceptor. Install it last in the chain: the response that it
 // returns has the recorded bytes and no Go type of the method.
 func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (any, error) {
-	if slices.Contains(g.config.Unguarded, info.FullMethod) {
+	method := g.methods[info.FullMethod]
+	if g.isUnguarded(ctx, info.FullMethod, method) {
 		return handler(ctx, request)
+	}
+	if method == nil {
+		return nil, status.Errorf(codes.Internal, "%s is of no service of the guard's configuration", info.FullMethod)
 	}
 	reserve, err := g.reservation(ctx, info.FullMethod, request)
 	if err != nil {
@@ -149,6 +179,7 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 	switch verdict := verdict.GetVerdict().(type) {
 	case *pb.ReserveResponse_Reserved:
 		held := &held{
+			method:   method,
 			key:      reserve.GetRecordKey(),
 			token:    verdict.Reserved.GetReservationToken(),
 			record:   record,
@@ -159,7 +190,7 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 		}
 		return g.run(ctx, held, request, handler)
 	case *pb.ReserveResponse_Replay:
-		return replay(ctx, record, verdict.Replay)
+		return replay(ctx, method, record, verdict.Replay)
 	case *pb.ReserveResponse_InFlight:
 		return nil, refusal{code: codes.Aborted, reason: "IN_FLIGHT", message: "another attempt runs",
 			delay: max(verdict.InFlight.GetRetryAfter().AsDuration(), time.Millisecond)}.send(ctx, record)
@@ -199,6 +230,7 @@ func (g *Guard) reservation(ctx context.Context, method string, request any) (*p
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "request token: %v", err)
 	}
+	terms := g.methods[method]
 	return &pb.ReserveRequest{
 		RecordKey:     &pb.RecordKey{Namespace: g.config.Namespace, Scope: scope, Operation: method, Key: key},
 		Fingerprints:  []*pb.Fingerprint{fingerprint},
@@ -206,6 +238,10 @@ func (g *Guard) reservation(ctx context.Context, method string, request any) (*p
 		Lease:         durationpb.New(g.config.Lease),
 		MaxWait:       durationpb.New(g.config.MaxWait),
 		OnLeaseExpiry: pb.LeaseExpiry_LEASE_EXPIRY_REQUIRE_RECOVERY,
+
+		Retention:      terms.retention,
+		ReplyRetention: terms.replyRetention,
+		Tombstone:      terms.tombstone,
 	}, nil
 }
 
@@ -219,46 +255,17 @@ func (g *Guard) reserve(ctx context.Context, request *pb.ReserveRequest) (*pb.Re
 		options ...grpc.CallOption) (*pb.ReserveResponse, error) {
 		sent = time.Now()
 		return g.config.Service.Reserve(ctx, request, options...)
-	}, request)
+	}, request, whileOpen)
 	var failed *callError
 	if errors.As(err, &failed) && failed.open {
-		g.giveBack(context.WithoutCancel(ctx), request)
+		g.giveBack(ctx, request)
 	}
 	return verdict, sent, err
-}
-
-// giveBack releases, in the background, a grant whose answer was lost: its lease would end as an
-// unknown outcome although nothing ran.
-func (g *Guard) giveBack(ctx context.Context, request *pb.ReserveRequest) {
-	select {
-	case g.giveBacks <- struct{}{}:
-	default: // too many: the lease ends by itself
-		return
-	}
-	g.running.Go(func() {
-		defer func() { <-g.giveBacks }()
-		bounded, cancel := context.WithTimeout(ctx, g.config.Lease)
-		defer cancel()
-		verdict, err := repeat(bounded, g.config.Service.Reserve, request)
-		if reserved := verdict.GetReserved(); err == nil && reserved != nil {
-			outcome := nothingHappened
-			if isUndecided(reserved) {
-				outcome = unknownOutcome
-			}
-			_, err = repeat(bounded, g.config.Service.Release, &pb.ReleaseRequest{
-				RecordKey: request.GetRecordKey(), ReservationToken: reserved.GetReservationToken(),
-				Outcome: outcome, Reason: "its caller gave up"})
-		}
-		if err != nil {
-			g.config.Logger.Warn("a reservation was not given back", "error", err)
-		}
-	})
 }
 
 // mayRun returns nil if the handler may run under a grant. Otherwise it has settled the grant, and
 // returns the status of the call.
 func (g *Guard) mayRun(ctx context.Context, held *held, grant *pb.Reserved) error {
-	own := context.WithoutCancel(ctx)
 	if isUndecided(grant) {
 		return g.undecided(ctx, held, grant, "an earlier attempt of another guard may have had an effect")
 	}
@@ -266,7 +273,7 @@ func (g *Guard) mayRun(ctx context.Context, held *held, grant *pb.Reserved) erro
 		expiry, err := g.leaseExpiry(ctx, held)
 		if err != nil {
 			g.config.Logger.Error("no policy of a record", "record", held.record, "error", err)
-			if err := g.release(own, held, nothingHappened, "its policy is not known"); err != nil {
+			if err := g.release(ctx, held, nil, nothingHappened, "its policy is not known"); err != nil {
 				return g.notSettled(ctx, held, err)
 			}
 			return refusal{code: codes.Unavailable, reason: "STORE_UNAVAILABLE",
@@ -278,7 +285,7 @@ func (g *Guard) mayRun(ctx context.Context, held *held, grant *pb.Reserved) erro
 		}
 	}
 	if ctx.Err() != nil {
-		if err := g.release(own, held, nothingHappened, "its caller gave up"); err != nil {
+		if err := g.release(ctx, held, nil, nothingHappened, "its caller gave up"); err != nil {
 			return g.notSettled(ctx, held, err)
 		}
 		return status.FromContextError(ctx.Err()).Err()
@@ -287,7 +294,7 @@ func (g *Guard) mayRun(ctx context.Context, held *held, grant *pb.Reserved) erro
 		return nil
 	}
 	// The process was stopped, or the answer was late: another attempt may run.
-	if err := g.release(own, held, nothingHappened, "its lease ended before the handler began"); err != nil {
+	if err := g.release(ctx, held, nil, nothingHappened, "its lease ended before the handler began"); err != nil {
 		g.config.Logger.Warn("a reservation was not given back", "record", held.record, "error", err)
 	}
 	return refusal{code: codes.Aborted, reason: "RESERVATION_LOST",
@@ -306,13 +313,13 @@ func isUndecided(grant *pb.Reserved) bool {
 func (g *Guard) leaseExpiry(ctx context.Context, held *held) (pb.LeaseExpiry, error) {
 	bounded, cancel := context.WithDeadline(ctx, held.leaseEnd)
 	defer cancel()
-	got, err := repeat(bounded, g.config.Service.Get, &pb.GetRequest{RecordKey: held.key})
+	got, err := repeat(bounded, g.config.Service.Get, &pb.GetRequest{RecordKey: held.key}, whileOpen)
 	return got.GetRecord().GetOnLeaseExpiry(), err
 }
 
 // undecided leaves the outcome of an operation unknown, without running it.
 func (g *Guard) undecided(ctx context.Context, held *held, grant *pb.Reserved, reason string) error {
-	if err := g.release(context.WithoutCancel(ctx), held, unknownOutcome, reason); err != nil {
+	if err := g.release(ctx, held, nil, unknownOutcome, reason); err != nil {
 		return g.notSettled(ctx, held, err)
 	}
 	g.config.Logger.Error("an operation was not run: "+reason, "record", held.record)
@@ -324,95 +331,68 @@ func (g *Guard) undecided(ctx context.Context, held *held, grant *pb.Reserved, r
 func (g *Guard) run(ctx context.Context, held *held, request any, handler grpc.UnaryHandler) (any, error) {
 	// A context of its own: the end of the caller's call, by its deadline or because it hangs up, is
 	// the usual reason of a retry, and may neither end the work nor the recording of its reply.
-	own := context.WithoutCancel(ctx)
-	keeper := g.keepLease(own, held)
-	defer keeper.stop()
+	keeper := g.keepLease(context.WithoutCancel(ctx), held)
 	returned := false
 	defer func() {
 		if !returned { // a panic goes on; the outcome is unknown
-			if err := g.release(own, held, unknownOutcome, "the handler panicked"); err != nil {
-				g.config.Logger.Error("a reservation was not settled", "record", held.record, "error", err)
-			}
+			_ = g.release(ctx, held, keeper, unknownOutcome, "the handler panicked") // it is in the log
 		}
 	}()
 
 	work, cancel := context.WithTimeout(keeper.work, g.config.MaxWork)
 	defer cancel()
-	method := held.key.GetOperation()
-	sent := &sentMetadata{method: method, header: metadata.MD{}, trailer: metadata.MD{}}
+	sent := &sentMetadata{method: held.key.GetOperation(), header: metadata.MD{}, trailer: metadata.MD{}}
 	response, err := handler(grpc.NewContextWithServerTransportStream(work, sent), request)
 	returned = true
 	keeper.worked.Store(true)
 
 	reply, replyErr := sent.reply(response, err)
 	code := codes.Code(reply.GetCode())
+	marks := []string{"idempotency-record", held.record}
 	switch {
-	case replyErr != nil, errorInfo(status.Convert(err)).GetDomain() == errorDomain:
+	case replyErr != nil:
+		g.logUnknown(held, errors.Join(err, replyErr))
+		if err := g.release(ctx, held, keeper, unknownOutcome, "the reply cannot be recorded"); err != nil {
+			return nil, g.notSettled(ctx, held, err)
+		}
+		return nil, refusal{code: codes.Unavailable, reason: "OUTCOME_NOT_RECORDED",
+			message: "the outcome is not known"}.send(ctx, held.record)
+	case errorInfo(status.Convert(err)) != nil, !isOutcome(code) && !held.method.releases(reply):
 		// Also the refusal of another guard, by a method that the handler called.
-		return nil, g.unknown(ctx, held, errors.Join(err, replyErr))
-	case slices.Contains(g.config.Released[method], code) && !isOverSizeLimit(code, reply.GetMessage()):
-		if err := g.release(own, held, nothingHappened, code.String()); err != nil {
+		g.logUnknown(held, err)
+		if err := g.release(ctx, held, keeper, unknownOutcome, code.String()); err != nil {
 			return nil, g.notSettled(ctx, held, err)
 		}
-		return answer(ctx, reply, "idempotency-record", held.record)
-	case !isOutcome(code):
-		return nil, g.unknown(ctx, held, err)
-	}
-
-	completed, err := g.complete(own, held, recorded(reply))
-	if status.Code(err) == codes.InvalidArgument { // the operation has run all the same
-		g.config.Logger.Error("a reply is recorded without its content", "record", held.record, "error", err)
-		completed, err = g.complete(own, held, withoutContent(reply))
-	}
-	if err != nil {
-		superseded := keeper.stop()
-		if causeOf(err) != "RECORD_EXPIRED" || superseded {
+		return answer(ctx, held.method, reply, append(marks, sent.pushback()...)...)
+	case held.method.releases(reply):
+		if err := g.release(ctx, held, keeper, nothingHappened, code.String()); err != nil {
 			return nil, g.notSettled(ctx, held, err)
 		}
-		// No record can contradict the reply, and a retry of an error would run again.
-		marks := []string{"idempotency-record", held.record}
-		if reply.GetCode() != 0 {
-			marks = append(marks, pushback, strconv.Itoa(noRetries))
-		}
-		return answer(ctx, reply, marks...)
+		return answer(ctx, held.method, reply, append(marks, sent.pushback()...)...)
 	}
-	return answer(ctx, reply, entries(held.record, completed.GetExpiresAt())...)
+
+	completed, err := g.complete(ctx, held, keeper, reply)
+	if err == nil {
+		return answer(ctx, held.method, reply, entries(held.record, completed.GetExpiresAt())...)
+	}
+	if causeOf(err) != "RECORD_EXPIRED" || keeper.stop() {
+		return nil, g.notSettled(ctx, held, err)
+	}
+	// No record can contradict the reply, and a retry of an error would run again.
+	if reply.GetCode() != 0 {
+		marks = append(marks, pushback, strconv.Itoa(noRetries))
+	}
+	return answer(ctx, held.method, reply, marks...)
 }
 
-func (g *Guard) complete(ctx context.Context, held *held, reply *pb.Reply) (*pb.CompleteResponse, error) {
-	return settle(ctx, g, g.config.Service.Complete, &pb.CompleteRequest{
-		RecordKey: held.key, ReservationToken: held.token, Reply: reply})
-}
-
-// unknown settles a reservation whose handler may have had an effect (rule 4).
-func (g *Guard) unknown(ctx context.Context, held *held, cause error) error {
+func (g *Guard) logUnknown(held *held, cause error) {
 	g.config.Logger.Error("the outcome of a call is unknown", "record", held.record, "error", cause)
-	own := context.WithoutCancel(ctx)
-	if err := g.release(own, held, unknownOutcome, status.Code(cause).String()); err != nil {
-		return g.notSettled(ctx, held, err)
-	}
-	return refusal{code: codes.Unavailable, reason: "OUTCOME_NOT_RECORDED",
-		message: "the outcome is not known"}.send(ctx, held.record)
-}
-
-func (g *Guard) release(ctx context.Context, held *held, outcome pb.ReleaseOutcome, reason string) error {
-	_, err := settle(ctx, g, g.config.Service.Release, &pb.ReleaseRequest{
-		RecordKey: held.key, ReservationToken: held.token, Outcome: outcome, Reason: reason})
-	return err
-}
-
-// settle repeats Complete or Release until it is answered.
-func settle[Q, A any](ctx context.Context, g *Guard, call rpc[Q, A], request *Q) (*A, error) {
-	bounded, cancel := context.WithTimeout(ctx, g.config.SettleFor)
-	defer cancel()
-	return repeat(bounded, call, request)
 }
 
 // notSettled refuses a call whose Complete or Release was refused (rule 5). The code of that error
 // is not the caller's: the operation may have run.
 func (g *Guard) notSettled(ctx context.Context, held *held, err error) error {
-	g.config.Logger.Error("a reservation was not settled", "record", held.record, "error", err)
-	if status.Code(err) != codes.FailedPrecondition {
+	if !isLost(err) {
 		return refusal{code: codes.Unavailable, reason: "OUTCOME_NOT_RECORDED",
 			message: "the outcome is not recorded"}.send(ctx, held.record)
 	}
@@ -432,12 +412,15 @@ func (g *Guard) noVerdict(ctx context.Context, err error) error {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.DataLoss:
 		return failure.Err()
 	}
+	if isFinal(err) {
+		return status.Convert(err).Err()
+	}
 	// Its text may have addresses and names of identities.
 	g.config.Logger.Error("no verdict", "error", err)
 	delay := noVerdictDelay
 	var failed *callError
-	if errors.As(err, &failed) && failed.delay > 0 {
-		delay = failed.delay
+	if errors.As(err, &failed) && failed.pushed > 0 {
+		delay = failed.pushed
 	}
 	return refusal{code: codes.Unavailable, reason: "STORE_UNAVAILABLE",
 		message: "no verdict of the idempotency service", delay: delay}.send(ctx, "")

@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -114,6 +115,13 @@ func dial(t *testing.T, target string, options ...grpc.DialOption) *grpc.ClientC
 // start adjusts the configuration, and puts faults between the guard and the service.
 func start(t *testing.T, adjust func(*idempotency.Config), faults ...grpc.UnaryClientInterceptor) *setup {
 	t.Helper()
+	return startWith(t, func(*grpc.Server) {}, adjust, faults...)
+}
+
+// startWith has further services.
+func startWith(t *testing.T, register func(*grpc.Server), adjust func(*idempotency.Config),
+	faults ...grpc.UnaryClientInterceptor) *setup {
+	t.Helper()
 	name := uuid.NewString()
 	target := daemon(t)
 	channel := dial(t, target, append(idempotency.DialOptions(),
@@ -122,6 +130,7 @@ func start(t *testing.T, adjust func(*idempotency.Config), faults ...grpc.UnaryC
 	config := idempotency.Config{
 		Service:   pb.NewIdempotencyServiceClient(channel),
 		Namespace: "payments",
+		Services:  []*grpc.ServiceDesc{&paymentsv1.Payments_ServiceDesc},
 		Scope:     func(context.Context) (string, error) { return "tenant-1", nil },
 		MaxWait:   time.Millisecond,
 	}
@@ -136,21 +145,32 @@ func start(t *testing.T, adjust func(*idempotency.Config), faults ...grpc.UnaryC
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := &setup{charges: &charges{}, t: t, guard: guard, callers: make(chan context.Context, 100), service: pb.NewIdempotencyServiceClient(own),
+	made := &setup{charges: &charges{}, t: t, guard: guard, callers: make(chan context.Context, 1000), service: pb.NewIdempotencyServiceClient(own),
 		testing: testingv1.NewTestingServiceClient(own)}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(made.outer, guard.Intercept), grpc.WaitForHandlers(true))
 	paymentsv1.RegisterPaymentsServer(server, made.charges)
+	register(server)
 	serving := make(chan error, 1)
 	go func() { serving <- server.Serve(listener) }()
 	made.client = dial(t, listener.Addr().String())
 	t.Cleanup(func() {
 		server.Stop()
-		guard.Wait()
+		made.wait()
 		if err := <-serving; err != nil {
 			t.Error(err)
 		}
 	})
 	return made
+}
+
+// wait waits for the guard's work in the background.
+func (s *setup) wait() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if err := s.guard.Wait(ctx); err != nil {
+		s.t.Error(err)
+	}
 }
 
 // answer is all that a client gets.
@@ -327,7 +347,7 @@ func TestAReplyThatTheServiceRefusesIsRecordedWithoutItsContent(t *testing.T) {
 	s := start(t, nil, func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
 		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		if complete, ok := request.(*pb.CompleteRequest); ok && complete.GetReply().GetBody() != nil {
-			return status.Error(codes.InvalidArgument, "a rule of a newer service")
+			return ofTheService(codes.InvalidArgument, "REQUEST_INVALID") // by a rule of a newer service
 		}
 		return invoke(ctx, method, request, reply, channel, options...)
 	})
@@ -540,11 +560,17 @@ func TestAnEffectAfterTheLeaseIsRecordedUnlessAnotherAttemptWasGranted(t *testin
 
 func TestAnUnknownOutcomeIsNotRunAgain(t *testing.T) {
 	t.Parallel()
-	guarded := refusalOfAnotherGuard(t)
+	behindItsOwn, err := status.New(codes.FailedPrecondition, "the bank failed").WithDetails(
+		&errdetails.ErrorInfo{Reason: "BANK_FAILED", Domain: "shop.example"},
+		&errdetails.ErrorInfo{Reason: "OUTCOME_UNKNOWN", Domain: "grpc-idempotency.dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, failure := range map[string]error{
 		"a code that is no outcome": status.Error(codes.Internal, "the bank did not answer"),
 		"no status":                 context.DeadlineExceeded,
-		"another guard's refusal":   guarded,
+		"another guard's refusal":   ofTheService(codes.Aborted, "IN_FLIGHT"),
+		"one behind its own reason": behindItsOwn.Err(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -552,19 +578,27 @@ func TestAnUnknownOutcomeIsNotRunAgain(t *testing.T) {
 				config.Released = map[string][]codes.Code{chargeMethod: {codes.Aborted}}
 			})
 			s.work = func(context.Context, *paymentsv1.ChargeRequest) (*paymentsv1.ChargeReply, error) { return nil, failure }
-			s.refused(s.charge("order-1"), codes.Unavailable, "OUTCOME_NOT_RECORDED", "")
+			got := s.charge("order-1")
+			want := status.Convert(failure)
+			if errors.Is(failure, context.DeadlineExceeded) {
+				want = status.FromContextError(failure)
+			}
+			if !proto.Equal(status.Convert(got.err).Proto(), want.Proto()) || len(got.trailer.Get("idempotency-record")) != 1 ||
+				got.trailer.Get("idempotency-expires") != nil {
+				t.Errorf("%v %v, want %v", got.err, got.trailer, want)
+			}
 			s.refused(s.charge("order-1"), codes.FailedPrecondition, "OUTCOME_UNKNOWN", "-1")
 			s.ran(1)
 		})
 	}
 }
 
-func refusalOfAnotherGuard(t *testing.T) error {
-	t.Helper()
-	failure, err := status.New(codes.Aborted, "another attempt runs").WithDetails(
-		&errdetails.ErrorInfo{Reason: "IN_FLIGHT", Domain: "grpc-idempotency.dev"})
+// ofTheService is an error as the service or a guard makes it.
+func ofTheService(code codes.Code, reason string) error {
+	failure, err := status.New(code, "refused").WithDetails(
+		&errdetails.ErrorInfo{Reason: reason, Domain: "grpc-idempotency.dev"})
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return failure.Err()
 }
@@ -594,7 +628,7 @@ func TestAReleasedCodeThatGRPCMadeIsAnUnknownOutcome(t *testing.T) {
 		bank := status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5000000 vs. 4194304)")
 		return nil, fmt.Errorf("bank: %w", bank)
 	}
-	s.refused(s.charge("order-1"), codes.Unavailable, "OUTCOME_NOT_RECORDED", "")
+	s.refused(s.charge("order-1"), codes.ResourceExhausted, "", "")
 	s.refused(s.charge("order-1"), codes.FailedPrecondition, "OUTCOME_UNKNOWN", "-1")
 	s.ran(1)
 }
@@ -716,7 +750,7 @@ func TestAHandlerThatHangsDoesNotHoldItsKey(t *testing.T) {
 func TestTheAnswerOfCompleteMayBeLost(t *testing.T) {
 	t.Parallel()
 	var completes atomic.Int32
-	s := start(t, nil, loseFirst("Complete", 2, &completes))
+	s := start(t, nil, loseFirst("Complete", 2, codes.Unavailable, &completes))
 	first := s.charge("order-1")
 	if first.err != nil {
 		t.Fatal(first.err)
@@ -730,14 +764,16 @@ func TestTheAnswerOfCompleteMayBeLost(t *testing.T) {
 
 func TestTheAnswerOfReserveMayBeLost(t *testing.T) {
 	t.Parallel()
-	var reserves atomic.Int32
-	s := start(t, nil, loseFirst("Reserve", 1, &reserves))
-	if got := s.charge("order-1"); got.err != nil {
-		t.Error(got.err)
-	}
-	s.ran(1)
-	if attempt := s.record("order-1").GetAttempt(); attempt != 1 {
-		t.Errorf("attempt %d", attempt)
+	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Unknown} {
+		var reserves atomic.Int32
+		s := start(t, nil, loseFirst("Reserve", 1, code, &reserves))
+		if got := s.charge("order-1"); got.err != nil {
+			t.Error(code, got.err)
+		}
+		s.ran(1)
+		if attempt := s.record("order-1").GetAttempt(); attempt != 1 {
+			t.Errorf("attempt %d", attempt)
+		}
 	}
 }
 
@@ -745,9 +781,9 @@ func TestAReservationOfACallerThatGaveUpIsGivenBack(t *testing.T) {
 	t.Parallel()
 	var reserves atomic.Int32
 	s := start(t, func(config *idempotency.Config) { config.ReserveFor = 50 * time.Millisecond },
-		loseFirst("Reserve", 1, &reserves))
+		loseFirst("Reserve", 1, codes.Internal, &reserves))
 	s.refused(s.charge("order-1"), codes.Unavailable, "STORE_UNAVAILABLE", "1000")
-	s.guard.Wait()
+	s.wait()
 	if state := s.record("order-1").GetState(); state != pb.RecordState_RECORD_STATE_RELEASED {
 		t.Error(state)
 	}
@@ -758,11 +794,11 @@ func TestAnUndecidedReservationIsGivenBackAsUnknown(t *testing.T) {
 	t.Parallel()
 	var reserves atomic.Int32
 	s := start(t, func(config *idempotency.Config) { config.ReserveFor = 50 * time.Millisecond },
-		loseFirst("Reserve", 1, &reserves))
+		loseFirst("Reserve", 1, codes.Internal, &reserves))
 	s.reserveElsewhere("order-1", pb.LeaseExpiry_LEASE_EXPIRY_TAKE_OVER)
 	s.advance(time.Minute)
 	s.refused(s.charge("order-1"), codes.Unavailable, "STORE_UNAVAILABLE", "1000")
-	s.guard.Wait()
+	s.wait()
 	if state := s.record("order-1").GetState(); state != pb.RecordState_RECORD_STATE_UNKNOWN {
 		t.Error(state)
 	}
@@ -897,6 +933,7 @@ func TestAConfigurationIsChecked(t *testing.T) {
 		return idempotency.Config{
 			Service:   pb.NewIdempotencyServiceClient(nil),
 			Namespace: "payments",
+			Services:  []*grpc.ServiceDesc{&paymentsv1.Payments_ServiceDesc},
 			Scope:     func(context.Context) (string, error) { return "tenant-1", nil },
 		}
 	}
@@ -945,18 +982,21 @@ func signal(name string, calls chan<- struct{}) grpc.UnaryClientInterceptor {
 }
 
 // loseFirst loses the answers of the first calls of a method, which the service has done.
-func loseFirst(name string, losses int32, calls *atomic.Int32) grpc.UnaryClientInterceptor {
+func loseFirst(name string, losses int32, code codes.Code, calls *atomic.Int32) grpc.UnaryClientInterceptor {
 	var mutex sync.Mutex
 	return func(ctx context.Context, method string, request, reply any, channel *grpc.ClientConn,
 		invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-		err := invoke(ctx, method, request, reply, channel, options...)
-		if err != nil || !strings.HasSuffix(method, "/"+name) {
+		if !strings.HasSuffix(method, "/"+name) {
+			return invoke(ctx, method, request, reply, channel, options...)
+		}
+		// Whatever the time that a loaded machine needs, it is done.
+		if err := invoke(context.WithoutCancel(ctx), method, request, reply, channel, options...); err != nil {
 			return err
 		}
 		mutex.Lock()
 		defer mutex.Unlock()
 		if calls.Add(1) <= losses {
-			return status.Error(codes.Unavailable, "the answer was lost")
+			return status.Error(code, "the answer was lost")
 		}
 		return nil
 	}

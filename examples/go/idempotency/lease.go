@@ -7,13 +7,12 @@ import (
 	"time"
 
 	pb "example.org/payments/gen/idempotencyv1"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // held is a reservation.
 type held struct {
+	method        *method
 	key           *pb.RecordKey
 	token, record string
 	leaseEnd      time.Time
@@ -39,8 +38,12 @@ func (g *Guard) keepLease(ctx context.Context, held *held) *keeper {
 	return k
 }
 
-// stop ends the extensions, and reports whether another attempt may have a reply.
+// stop ends the extensions, and reports whether another attempt may have a reply. Without a keeper
+// nothing ran.
 func (k *keeper) stop() bool {
+	if k == nil {
+		return false
+	}
 	k.halt()
 	<-k.done
 	return k.superseded
@@ -72,7 +75,7 @@ func (k *keeper) extend(ctx context.Context, g *Guard, held *held) error {
 			end, pause = sent.Add(remaining), remaining/3
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case status.Code(err) == codes.FailedPrecondition:
+		case isLost(err):
 			cause := causeOf(err)
 			k.superseded = cause != "OUTCOME_UNKNOWN" && cause != "RECORD_EXPIRED"
 			return fmt.Errorf("%w: %w", ErrReservationLost, err)

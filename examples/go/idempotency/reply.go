@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,6 +81,9 @@ func (s *sentMetadata) reply(response any, err error) (*pb.Reply, error) {
 	if !ok {
 		failure = status.FromContextError(err) // as gRPC does
 	}
+	if failure.Code() == codes.OK { // an empty reply would be replayed
+		return nil, errors.New("the error of the handler has the code OK")
+	}
 	message := failure.Proto()
 	message.Message = strings.ToValidUTF8(message.GetMessage(), "\uFFFD")
 	reply.Code, reply.Message = message.GetCode(), message.GetMessage()
@@ -91,6 +95,16 @@ func (s *sentMetadata) reply(response any, err error) (*pb.Reply, error) {
 		reply.Details = details
 	}
 	return reply, nil
+}
+
+// pushback is the delay that the handler requests of its caller, for a status that is not recorded.
+func (s *sentMetadata) pushback() []string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if values := s.trailer.Get(pushback); len(values) > 0 {
+		return []string{pushback, values[len(values)-1]}
+	}
+	return nil
 }
 
 // recorded is the reply as it is recorded: without its content if it is too large.
@@ -108,7 +122,7 @@ func withoutContent(reply *pb.Reply) *pb.Reply {
 }
 
 // replay answers with a recorded reply, as its content requires (rule 2).
-func replay(ctx context.Context, record string, replay *pb.Replay) (any, error) {
+func replay(ctx context.Context, method *method, record string, replay *pb.Replay) (any, error) {
 	reply := replay.GetReply()
 	marks := append(entries(record, replay.GetExpiresAt()), "idempotency-replayed", "true")
 	switch reply.GetContent() {
@@ -125,15 +139,19 @@ func replay(ctx context.Context, record string, replay *pb.Replay) (any, error) 
 			marks = append(marks, "idempotency-content", "status-only")
 		}
 	}
-	return answer(ctx, reply, marks...)
+	return answer(ctx, method, reply, marks...)
 }
 
 // answer ends a call with a reply and further trailers.
-func answer(ctx context.Context, reply *pb.Reply, trailers ...string) (any, error) {
+func answer(ctx context.Context, method *method, reply *pb.Reply, trailers ...string) (any, error) {
 	// Both fail only if the call has ended: nobody is there to get them.
 	_ = grpc.SetHeader(ctx, toMetadata(reply.GetInitialMetadata()))
 	_ = grpc.SetTrailer(ctx, metadata.Join(toMetadata(reply.GetTrailingMetadata()), metadata.Pairs(trailers...)))
 	if reply.GetCode() == 0 {
+		if !isProto(ctx) {
+			body := method.reply.New().Interface()
+			return body, proto.Unmarshal(reply.GetBody(), body)
+		}
 		// Unknown fields are written as they are: the caller gets the recorded bytes.
 		body := new(emptypb.Empty)
 		body.ProtoReflect().SetUnknown(reply.GetBody())
@@ -146,6 +164,17 @@ func answer(ctx context.Context, reply *pb.Reply, trailers ...string) (any, erro
 		}
 	}
 	return nil, status.Error(codes.Code(reply.GetCode()), reply.GetMessage())
+}
+
+// isProto reports whether the call's codec is that of protobuf. Another one, such as JSON, writes no
+// unknown fields.
+func isProto(ctx context.Context) bool {
+	for _, contentType := range metadata.ValueFromIncomingContext(ctx, "content-type") {
+		subtype := strings.ToLower(strings.TrimPrefix(contentType, "application/grpc"))
+		subtype, _, _ = strings.Cut(strings.TrimLeft(subtype, "+;"), ";")
+		return subtype == "" || subtype == "proto"
+	}
+	return true
 }
 
 // entries are the trailers of a status that is recorded.
