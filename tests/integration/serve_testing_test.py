@@ -5,6 +5,7 @@ docs/other_languages.md as they stand, worlds over the wire, and when the proces
 usage: serve_testing_test.py BIN_FOLDER PROJECT_ROOT
 """
 
+import collections
 import contextlib
 import importlib
 import json
@@ -84,27 +85,43 @@ def ended(pid):
 class Refusal(grpc.RpcError):
     """As a stub raises it."""
 
-    def __init__(self, code, cause=""):
+    def __init__(self, code, cause="", reason="", details="refused by daemon-7.internal"):
         super().__init__()
         self._code = code
         self._cause = cause
+        self._reason = reason or (cause and "RESERVATION_LOST")
+        self._details = details
 
     def code(self):
         return self._code
 
     def details(self):
-        return "refused by daemon-7.internal"
+        return self._details
 
     def trailing_metadata(self):
-        if not self._cause:
+        if not self._reason:
             return ()
         # pylint: disable=import-error, import-outside-toplevel
         import status_pb2
         from google.rpc import error_details_pb2
         status = status_pb2.Status(code=self._code.value[0], message="lost")
         status.details.add().Pack(error_details_pb2.ErrorInfo(
-            reason="RESERVATION_LOST", domain="grpc-idempotency.dev", metadata={"cause": self._cause}))
+            reason=self._reason, domain="grpc-idempotency.dev",
+            metadata={"cause": self._cause} if self._cause else {}))
         return (("grpc-status-details-bin", status.SerializeToString()),)
+
+
+class Leaver:
+    """A caller who leaves when the test says so."""
+
+    def __init__(self):
+        self.left = threading.Event()
+
+    def is_active(self):
+        return not self.left.is_set()
+
+    def time_remaining(self):
+        return None
 
 
 class Status(Exception):
@@ -145,11 +162,11 @@ class Answered:
         self.reason = self.info.reason or None
 
 
-def refusing(code):
+def refusing(code, reason=""):
     """A method that refuses each request; with None it succeeds."""
     def method(_request, timeout):  # pylint: disable=unused-argument
         if code:
-            raise Refusal(code)
+            raise Refusal(code, reason=reason)
     return method
 
 
@@ -234,7 +251,7 @@ class ServeTestingTest(unittest.TestCase):
             key = self.request(f"{self.id()} {code} {len(body)}".replace(" ", "/")).record_key
 
             def repeat(key=key, reply=reply):
-                return once.once(self.service, key, once.fingerprint("/p/C", b""), lambda: reply).reply
+                return once.once(self.service, key, once.fingerprint("/p/C", b""), lambda _lost: reply).reply
 
             self.assertEqual(repeat(), reply)
             if returned:
@@ -281,7 +298,7 @@ class ServeTestingTest(unittest.TestCase):
             request.fingerprints.append(once.fingerprint("/p/C", b""))
             return request.record_key, self.service.Reserve(request).reserved.reservation_token
 
-        def work():
+        def work(_lost):
             ran.append("work")
             return self.records.Reply()
 
@@ -315,10 +332,229 @@ class ServeTestingTest(unittest.TestCase):
             service = types.SimpleNamespace(
                 Reserve=lambda _request, timeout, verdict=verdict: verdict,
                 Release=lambda request, timeout: outcomes.append(request.outcome))
-            self.assertTrue(once.giving_back.acquire(blocking=False))
             once.give_back(service, self.request())
         self.assertEqual(outcomes, [self.pb.RELEASE_OUTCOME_NOTHING_HAPPENED,
                                     *2 * [self.pb.RELEASE_OUTCOME_OUTCOME_UNKNOWN]])
+
+    def test_the_example_repeats_a_reserve_that_a_proxy_failed(self):
+        once = self.once_of_the_page()
+        for code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN):
+            with self.subTest(code=code):
+                tries = []
+
+                def reserve(request, timeout, code=code, tries=tries):
+                    tries.append(request)
+                    done = self.service.Reserve(request, timeout=timeout)
+                    if len(tries) == 1:
+                        raise Refusal(code)
+                    return done
+
+                verdict = once.reserved(types.SimpleNamespace(Reserve=reserve),
+                                        self.token_request(f"{self.id()}/{code.name}"))
+                self.assertEqual((verdict.reserved.attempt, len(tries)), (1, 2))
+
+    def token_request(self, key):
+        request = self.request(key)
+        request.request_token = str(uuid.uuid4())
+        return request
+
+    def test_the_example_refuses_at_once_without_a_connection(self):
+        """Then nothing is to be given back, and no thread of the server is held."""
+        # pylint: disable=import-error, import-outside-toplevel
+        from idempotency.v1 import idempotency_service_pb2_grpc
+        once, tries = self.once_of_the_page(), []
+        for policy in ("pick_first", "round_robin"):
+            config = json.dumps({"loadBalancingConfig": [{policy: {}}]})
+            with socket.socket() as refusing_port:  # bound, and not listening
+                refusing_port.bind(("127.0.0.1", 0))
+                with grpc.insecure_channel("127.0.0.1:%d" % refusing_port.getsockname()[1],
+                                           [("grpc.service_config", config)]) as channel:
+                    stub = idempotency_service_pb2_grpc.IdempotencyServiceStub(channel)
+
+                    def reserve(request, timeout, stub=stub):
+                        tries.append(request)
+                        return stub.Reserve(request, timeout=timeout)
+
+                    tries.clear()
+                    with self.subTest(policy=policy), mock.patch.object(once, "in_background", self.fail):
+                        with self.assertRaises(grpc.RpcError) as refused:
+                            once.reserved(types.SimpleNamespace(Reserve=reserve), self.request())
+                        self.assertEqual((refused.exception.code(), len(tries)),
+                                         (grpc.StatusCode.UNAVAILABLE, 1))
+
+    def test_the_example_gives_back_many_grants(self):
+        once, thawed = self.once_of_the_page(), threading.Event()
+        released = threading.Semaphore(0)
+
+        def reserve(_request, timeout):  # pylint: disable=unused-argument
+            if not thawed.wait(0.01):
+                raise Refusal(grpc.StatusCode.UNAVAILABLE)
+            return self.granted()
+
+        service = types.SimpleNamespace(Reserve=reserve, Release=lambda _request, timeout: released.release())
+        with mock.patch.object(once, "RESERVE_S", 0.01):
+            for number in range(64):
+                with self.assertRaises(grpc.RpcError):
+                    once.reserved(service, self.request(f"order-{number}"))
+        thawed.set()
+        for _ in range(64):
+            self.assertTrue(released.acquire(timeout=SOME_SECONDS))
+
+    def test_the_example_counts_what_it_does_not_settle(self):
+        once = self.once_of_the_page()
+        service = types.SimpleNamespace(Reserve=refusing(grpc.StatusCode.UNAVAILABLE))
+        with mock.patch.object(once, "RESERVE_S", 0.01), mock.patch.object(once, "unsettled", collections.Counter()), \
+                mock.patch.object(once, "giving_back", threading.Semaphore(0)), self.assertLogs("idempotency"):
+            with self.assertRaises(grpc.RpcError):
+                once.reserved(service, self.request())
+            self.assertEqual(once.unsettled["reservations"], 1)
+
+    def test_the_example_repeats_a_complete_that_is_refused_for_now(self):
+        once, codes = self.once_of_the_page(), grpc.StatusCode
+        for number, refused in enumerate((
+                Refusal(codes.UNAUTHENTICATED, reason="CREDENTIALS_INVALID"),
+                Refusal(codes.PERMISSION_DENIED, reason="ACCESS_DENIED"), Refusal(codes.INTERNAL),
+                Refusal(codes.UNKNOWN), Refusal(codes.UNIMPLEMENTED), Refusal(codes.FAILED_PRECONDITION))):
+            tries = []
+
+            def complete(request, timeout, refused=refused, tries=tries):
+                tries.append(request)
+                if len(tries) == 1:
+                    raise refused
+                return self.service.Complete(request, timeout=timeout)
+
+            service = types.SimpleNamespace(Reserve=self.service.Reserve, Complete=complete)
+            key = self.request(f"{self.id()}/{number}").record_key
+            with self.subTest(code=refused.code()):
+                for _ in range(2):
+                    answered = once.once(service, key, once.fingerprint("/p/C", b""),
+                                         lambda _lost: self.records.Reply(body=b"charged"))
+                    self.assertEqual(answered.reply.body, b"charged")
+                self.assertEqual(len(tries), 2)
+
+    def test_the_example_records_a_reply_after_its_caller_was_refused(self):
+        once = self.once_of_the_page()
+        corrected, recorded = threading.Event(), threading.Event()
+
+        def complete(request, timeout):
+            if not corrected.is_set():
+                raise Refusal(grpc.StatusCode.PERMISSION_DENIED, reason="ACCESS_DENIED")
+            response = self.service.Complete(request, timeout=timeout)
+            recorded.set()
+            return response
+
+        service = types.SimpleNamespace(Reserve=self.service.Reserve, Complete=complete)
+        key = self.request(self.id()).record_key
+
+        def repeat():
+            return once.once(service, key, once.fingerprint("/p/C", b""),
+                             lambda _lost: self.records.Reply(body=b"charged"))
+
+        with mock.patch.object(once, "ANSWER_S", 0.2), self.assertRaises(once.NotRecorded):
+            repeat()
+        corrected.set()
+        self.assertTrue(recorded.wait(SOME_SECONDS))
+        self.assertIn(("idempotency-replayed", "true"), repeat().trailers)
+
+    def test_the_example_records_a_refused_reply_without_its_content(self):
+        once = self.once_of_the_page()
+
+        def complete(request, timeout):
+            if request.reply.body:
+                raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, reason="REQUEST_INVALID")
+            return self.service.Complete(request, timeout=timeout)
+
+        service = types.SimpleNamespace(Reserve=self.service.Reserve, Complete=complete)
+        key = self.request(self.id()).record_key
+
+        def repeat():
+            return once.once(service, key, once.fingerprint("/p/C", b""),
+                             lambda _lost: self.records.Reply(body=b"charged"))
+
+        self.assertEqual(repeat().reply.body, b"charged")
+        with self.assertRaisesRegex(once.NotRun, "reply_not_kept"):
+            repeat()
+
+    def test_the_example_runs_nothing_for_a_caller_who_left(self):
+        once, caller, outcomes = self.once_of_the_page(), Leaver(), []
+
+        def reserve(_request, timeout):  # pylint: disable=unused-argument
+            caller.left.set()
+            return self.granted()
+
+        service = types.SimpleNamespace(
+            Reserve=reserve, Release=lambda request, timeout: outcomes.append(request.outcome))
+        with self.assertRaisesRegex(once.NoEffect, "caller"):
+            once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), self.fail, caller)
+        self.assertEqual(outcomes, [self.pb.RELEASE_OUTCOME_NOTHING_HAPPENED])
+
+    def test_the_example_repeats_nothing_for_a_caller_who_left(self):
+        once, caller, tries = self.once_of_the_page(), Leaver(), []
+
+        def reserve(_request, timeout):  # pylint: disable=unused-argument
+            tries.append("reserve")
+            caller.left.set()
+            raise Refusal(grpc.StatusCode.UNAVAILABLE)
+
+        with mock.patch.object(once, "in_background") as given_back, self.assertRaises(grpc.RpcError):
+            once.reserved(types.SimpleNamespace(Reserve=reserve), self.request(), caller)
+        self.assertEqual((tries, given_back.call_count), (["reserve"], 1))
+
+    def test_the_example_ends_its_tries_with_the_deadline_of_the_caller(self):
+        once, timeouts = self.once_of_the_page(), []
+
+        def reserve(_request, timeout):
+            timeouts.append(timeout)
+            raise Refusal(grpc.StatusCode.DEADLINE_EXCEEDED)
+
+        caller = types.SimpleNamespace(is_active=lambda: True, time_remaining=lambda: 0.05)
+        with mock.patch.object(once, "in_background"), self.assertRaises(grpc.RpcError):
+            once.reserved(types.SimpleNamespace(Reserve=reserve), self.request(), caller)
+        self.assertEqual(len(timeouts), 1)
+        self.assertLessEqual(timeouts[0], 0.05)
+
+    def test_the_example_signals_to_its_work_that_the_lease_is_over(self):
+        """Also if the service is away."""
+        once = self.once_of_the_page()
+        verdict = self.granted()
+        verdict.reserved.lease_remaining.FromMilliseconds(500)
+        seen = []
+
+        def work(lost):
+            seen.append(lost.wait(SOME_SECONDS))
+            return self.records.Reply()
+
+        for refused in (Refusal(grpc.StatusCode.UNAVAILABLE), Refusal(grpc.StatusCode.FAILED_PRECONDITION, "RELEASED")):
+            def extend(_request, timeout, refused=refused):  # pylint: disable=unused-argument
+                raise refused
+
+            service = types.SimpleNamespace(
+                Reserve=lambda _request, timeout: verdict, Extend=extend,
+                Complete=lambda _request, timeout: self.pb.CompleteResponse())
+            once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), work)
+        self.assertEqual(seen, [True, True])
+
+    def test_the_example_sends_no_effect_although_the_record_is_gone(self):
+        """A retry may run."""
+        once = self.once_of_the_page()
+
+        def release(_request, timeout):  # pylint: disable=unused-argument
+            raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, "RECORD_EXPIRED")
+
+        def work(_lost):
+            raise once.NoEffect("the bank is closed")
+
+        service = types.SimpleNamespace(Reserve=lambda _request, timeout: self.granted(), Release=release)
+        with self.assertRaisesRegex(once.NoEffect, "closed"):
+            once.once(service, self.request().record_key, once.fingerprint("/p/C", b""), work)
+
+    def test_the_example_has_terms_of_its_records(self):
+        once = self.once_of_the_page()
+        key = self.request(self.id()).record_key
+        once.once(self.service, key, once.fingerprint("/p/C", b""), lambda _lost: self.records.Reply(),
+                  retention=self.duration(seconds=7 * 86400))
+        record = self.service.Get(self.pb.GetRequest(record_key=key)).record
+        self.assertEqual(record.expires_at.ToSeconds() - record.created_at.ToSeconds(), 7 * 86400)
 
     def test_the_example_begins_no_work_after_its_lease(self):
         once, outcomes = self.once_of_the_page(), []
@@ -338,13 +574,16 @@ class ServeTestingTest(unittest.TestCase):
     def test_the_example_extends_no_lease_of_work_that_hangs(self):
         once, extended = self.once_of_the_page(), []
 
-        def work():
-            time.sleep(1)
+        def extend(_request, timeout):  # pylint: disable=unused-argument
+            extended.append("extend")
+            return self.pb.ExtendResponse(lease_remaining=self.duration(seconds=30))
+
+        def work(lost):
+            self.assertTrue(lost.wait(SOME_SECONDS))
             return self.records.Reply()
 
         service = types.SimpleNamespace(
-            Reserve=lambda _request, timeout: self.granted(),
-            Extend=lambda _request, timeout: extended.append("extend"),
+            Reserve=lambda _request, timeout: self.granted(), Extend=extend,
             Complete=lambda _request, timeout: self.pb.CompleteResponse())
         with mock.patch.object(once, "LEASE_S", 0.3), mock.patch.object(once, "WORK_S", 0.25), \
                 mock.patch.object(once.duration_pb2, "Duration", lambda seconds: self.duration(seconds=1)):
@@ -360,7 +599,7 @@ class ServeTestingTest(unittest.TestCase):
         for _ in range(2):
             reply = once.once(
                 self.service, key, once.fingerprint("/p/C", b""),
-                lambda: self.records.Reply(initial_metadata=sent, trailing_metadata=sent)).reply
+                lambda _lost: self.records.Reply(initial_metadata=sent, trailing_metadata=sent)).reply
             for metadata in (reply.initial_metadata, reply.trailing_metadata):
                 self.assertEqual(list(metadata), sent[-2:])
 
@@ -368,27 +607,31 @@ class ServeTestingTest(unittest.TestCase):
         """A client would read a definite code as "not charged"."""
         once, calls = self.once_of_the_page(), self.calls_of_the_page()
 
-        def failing_work():
+        def failing_work(_lost):
             raise ValueError("after the charge")
 
-        def refused_work():
+        def refused_work(_lost):
             """A bank refuses a later step, after the charge."""
             raise Refusal(grpc.StatusCode.FAILED_PRECONDITION)
 
-        def idle_work():
+        def idle_work(_lost):
             raise once.NoEffect("before the charge")
 
         codes = grpc.StatusCode
-        for method, code, work, refused in (
-                ("Release", None, refused_work, "UNAVAILABLE"),
-                ("Release", None, idle_work, "UNAVAILABLE"),
-                ("Release", codes.FAILED_PRECONDITION, failing_work, "ABORTED"),
-                ("Release", codes.INVALID_ARGUMENT, failing_work, "UNAVAILABLE"),
-                ("Complete", codes.FAILED_PRECONDITION, self.records.Reply, "ABORTED"),
-                ("Complete", codes.INVALID_ARGUMENT, self.records.Reply, "UNAVAILABLE"),
-                ("Complete", codes.DATA_LOSS, self.records.Reply, "UNAVAILABLE")):
+
+        def done_work(_lost):
+            return self.records.Reply()
+
+        for method, code, reason, work, refused in (
+                ("Release", None, "", refused_work, "UNAVAILABLE"),
+                ("Release", None, "", idle_work, "UNAVAILABLE"),
+                ("Release", codes.FAILED_PRECONDITION, "RESERVATION_LOST", failing_work, "ABORTED"),
+                ("Release", codes.INVALID_ARGUMENT, "REQUEST_INVALID", failing_work, "UNAVAILABLE"),
+                ("Complete", codes.FAILED_PRECONDITION, "RESERVATION_LOST", done_work, "ABORTED"),
+                ("Complete", codes.INVALID_ARGUMENT, "REQUEST_INVALID", done_work, "UNAVAILABLE"),
+                ("Complete", codes.DATA_LOSS, "RECORD_DAMAGED", done_work, "UNAVAILABLE")):
             service = types.SimpleNamespace(
-                Reserve=lambda _request, timeout: self.granted(), **{method: refusing(code)})
+                Reserve=lambda _request, timeout: self.granted(), **{method: refusing(code, reason)})
             with self.subTest(method=method, code=code):
                 with self.assertRaises(
                         (once.Lost, once.NotRecorded, once.NoEffect, grpc.RpcError)) as raised:
@@ -412,16 +655,25 @@ class ServeTestingTest(unittest.TestCase):
     def test_the_example_records_only_codes_that_are_an_outcome(self):
         once = self.once_of_the_page()
 
-        def another_guards_refusal():
+        def another_guards_refusal(_lost):
             refused = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "RELEASED").trailing_metadata()
             return self.records.Reply(code=9, details=refused[0][1])
 
-        works = [lambda code=code: self.records.Reply(code=code) for code in (1, 2, 4, 8, 10, 12, 13, 14, 15, 16)]
-        for number, work in enumerate((*works, another_guards_refusal, lambda: "no Reply")):
+        pushback = self.records.MetadataEntry(key="grpc-retry-pushback-ms", value=b"-1")
+        works = [lambda _lost, code=code: self.records.Reply(code=code, message="own", trailing_metadata=[pushback])
+                 for code in (1, 2, 4, 8, 10, 12, 13, 14, 15, 16)]
+        for number, work in enumerate((*works, another_guards_refusal, lambda _lost: "no Reply")):
             key = self.request(f"{self.id()}/{number}").record_key
             with self.subTest(number=number):
-                with self.assertRaises(once.NotRecorded):
-                    once.once(self.service, key, once.fingerprint("/p/C", b""), work)
+                if number > len(works):
+                    with self.assertRaises(once.NotRecorded):
+                        once.once(self.service, key, once.fingerprint("/p/C", b""), work)
+                else:  # its own status, which no client takes as final
+                    answered = once.once(self.service, key, once.fingerprint("/p/C", b""), work)
+                    self.assertEqual(answered.reply, work(None))
+                    trailers = dict(answered.trailers)
+                    self.assertTrue(trailers.pop("idempotency-record"))
+                    self.assertEqual(trailers, {"grpc-retry-pushback-ms": "-1"} if number < len(works) else {})
                 with self.assertRaisesRegex(once.NotRun, "outcome_unknown"):
                     once.once(self.service, key, once.fingerprint("/p/C", b""), work)
 
@@ -437,7 +689,7 @@ class ServeTestingTest(unittest.TestCase):
                 refused.set()
                 raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, extended)
 
-            def work():
+            def work(_lost):
                 self.assertTrue(extended is None or refused.wait(SOME_SECONDS))
                 return self.records.Reply(code=code)
 
@@ -463,7 +715,7 @@ class ServeTestingTest(unittest.TestCase):
 
         def repeat():
             return once.once(self.service, key, once.fingerprint("/p/C", b""),
-                             lambda: self.records.Reply(body=b"charged"))
+                             lambda _lost: self.records.Reply(body=b"charged"))
 
         with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("no thread")):
             with self.assertRaises(once.NoEffect):
@@ -500,7 +752,7 @@ class ServeTestingTest(unittest.TestCase):
         key = self.request(self.id()).record_key
         for _ in range(2):
             reply = once.once(self.service, key, once.fingerprint("/p/C", b""),
-                              lambda: self.records.Reply(code=9, message="\u20ac" * 5000)).reply
+                              lambda _lost: self.records.Reply(code=9, message="\u20ac" * 5000)).reply
             self.assertEqual(reply.message, "\u20ac" * 341)
 
     def test_the_example_refuses_an_unknown_outcome_with_any_cause(self):
@@ -524,7 +776,7 @@ class ServeTestingTest(unittest.TestCase):
         old_key = str(uuid.UUID(int=(int(time.time() - 3 * 86400) * 1000 << 80) | (7 << 76) | (2 << 62)))
         work = {"result": self.records.Reply(code=0, body=b"charged")}
 
-        def worked():
+        def worked(_lost):
             if isinstance(work["result"], Exception):
                 raise work["result"]
             return work["result"]
@@ -572,7 +824,7 @@ class ServeTestingTest(unittest.TestCase):
             work["result"] = once.Lost("taken over")
             self.assert_refused(charge("f", "one"), "UNAVAILABLE", "OUTCOME_NOT_RECORDED")
 
-            def busy():
+            def busy(_lost):
                 refused = charge("g", "one")
                 self.assert_refused(refused, "ABORTED", "IN_FLIGHT")
                 self.assertEqual(refused.trailers["grpc-retry-pushback-ms"], "1000")
@@ -639,7 +891,7 @@ class ServeTestingTest(unittest.TestCase):
             during, self.during = self.during, None
             try:
                 answered = once.once(self.service, key, once.fingerprint("/p/C", request),
-                                     during or work)
+                                     during or work, context)
             except (once.NotRun, once.Lost, once.NotRecorded, once.NoEffect, grpc.RpcError) as error:
                 calls.refuse(context, error)
             return calls.answer(context, answered)
