@@ -434,14 +434,12 @@ class ServeTestingTest(unittest.TestCase):
 
     def test_the_example_records_a_reply_after_its_caller_was_refused(self):
         once = self.once_of_the_page()
-        corrected, recorded = threading.Event(), threading.Event()
+        corrected = threading.Event()
 
         def complete(request, timeout):
             if not corrected.is_set():
                 raise Refusal(grpc.StatusCode.PERMISSION_DENIED, reason="ACCESS_DENIED")
-            response = self.service.Complete(request, timeout=timeout)
-            recorded.set()
-            return response
+            return self.service.Complete(request, timeout=timeout)
 
         service = types.SimpleNamespace(Reserve=self.service.Reserve, Complete=complete)
         key = self.request(self.id()).record_key
@@ -452,8 +450,9 @@ class ServeTestingTest(unittest.TestCase):
 
         with mock.patch.object(once, "ANSWER_S", 0.2), self.assertRaises(once.NotRecorded):
             repeat()
+        self.assertFalse(once.wait_settled(0))
         corrected.set()
-        self.assertTrue(recorded.wait(SOME_SECONDS))
+        self.assertTrue(once.wait_settled(SOME_SECONDS))
         self.assertIn(("idempotency-replayed", "true"), repeat().trailers)
 
     def test_the_example_records_a_refused_reply_without_its_content(self):
