@@ -216,7 +216,8 @@ class PurgeCommand final : public Command {
     }
     if (sums.busy() > 0) {
       absl::StrAppend(&text, sums.busy(),
-                      " stay: they were in use. Run it again. Those that stay then are damaged.\n");
+                      " stay: they were in use. Run it again. Those that stay each time are locked "
+                      "for long, or cannot be written: see `list`, and the server's log.\n");
     }
     terminal.Print(text);
   }
