@@ -303,7 +303,8 @@ absl::Status PostgresStore::CheckClock() {
   if (ahead <= options_.max_clock_ahead) return absl::OkStatus();
   return MakeError(
       Reason::kStoreUnavailable,
-      absl::StrCat("the clock of the database server is ", absl::FormatDuration(ahead),
+      absl::StrCat("the clock of the database server is ",
+                   absl::FormatDuration(absl::Trunc(ahead, absl::Seconds(1))),
                    " ahead of this machine's: no record is removed, since it may be before its "
                    "time. Set both clocks right"));
 }

@@ -123,7 +123,7 @@ TEST_P(PostgresSweepTest, NothingIsRemovedByAClockThatIsFarAhead) {
   Advance(absl::Hours(72));
   const absl::Status refused = careful->Sweep(op).status();
   EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
-  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("72h"));
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("ahead of this machine's"));
   EndUnknownOp end;
   end.name_space = op_.key.name_space;
   EXPECT_EQ(ReasonOf(careful->EndUnknown(end).status()), Reason::kStoreUnavailable);
