@@ -35,7 +35,7 @@ class GrpcErrorThrottle {
 // While it exists, `report` is called with gRPC's text for each TLS handshake that fails in this
 // process, of servers and of clients, in place of an event of gRPC's log. gRPC has no other sign of
 // it. None with GRPC_VERBOSITY=NONE, or before LogWhatGrpcLogs(). A connection that is closed
-// without a TLS message, as load balancers probe a port, is none.
+// without a TLS message, as by a load balancer that probes a port, is not reported.
 class FailedHandshakeReports {
  public:
   using Report = std::function<void(std::string_view error)>;

@@ -165,7 +165,7 @@ class Tenants {
   std::shared_ptr<Tenant> Find(absl::string_view name_space) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The window of a reservation in a namespace with these settings.
   absl::Duration WindowOf(const RecordKey& key, const NamespaceSettings& settings) const;
-  // A place, counted in the tenant; or why there is none, which is not reported yet.
+  // Counts a place in the tenant. Otherwise the refusal, which is not reported yet.
   std::optional<Refusal> Take(Tenant& tenant, const NamespaceSettings& settings,
                               absl::string_view name_space) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);

@@ -122,8 +122,8 @@ class RecordPlaces {
   const Look look_;
 };
 
-// One step of a walk whose next row that cannot be read is at `unreadable`, or is none any more:
-// reads those before it, or passes it.
+// One step of a walk that found its next unreadable row at `unreadable`: reads the rows before it,
+// or passes it. The row may be gone by now.
 template <typename Read, typename StepOver>
 auto ReadUpTo(RecordPlaces& places, const RecordPlace& after, const RecordPlace& unreadable,
               int limit, const Read& read, const StepOver& step_over)
